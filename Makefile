@@ -5,19 +5,24 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat picture quick test test-vllm check check-style check-pyright check-mypy docs reference bench instructions bench-peers torture format lock clean
+.PHONY: help install demo chat picture quick test test-vllm check check-style check-pyright check-mypy docs reference bench instructions bench-peers torture attack format lock clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-install: $(STAMP) ## create .venv with everything, pinned by constraints.txt
+install: $(STAMP) ## create .venv with everything, pinned by constraints.txt and checked by hash
+
+# Only wheels, each of which has its hash there: building one would bring tools along that nobody has checked. The project
+# itself has no hash; it is built with the hatchling that was installed before, and nothing is fetched for it.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo 'Pilotage needs Python 3.11 or newer; name one: make PYTHON=python3.12 install'; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt pip
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group dev --editable .
+	@$(PIP) --only-binary :all: --require-hashes --requirement constraints.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip check --quiet --disable-pip-version-check
 	@touch $@
 
 # A server of your own instead of the offline model: make demo MODEL_BASE_URL=http://127.0.0.1:8000/v1 MODEL_NAME=...
@@ -73,13 +78,16 @@ instructions: $(STAMP) ## count the instructions of runs and turns with valgrind
 	@$(BIN)/python -m benchmarks.instructions
 
 # The tests of which make test draws a part.
-SAMPLED := tests/crash tests/examples/code_assistant/test_crashes.py tests/behaviour/test_deferred_tools.py \
+SAMPLED := tests/crash tests/replay tests/examples/code_assistant/test_crashes.py tests/behaviour/test_deferred_tools.py \
   tests/behaviour/test_tool_providers.py tests/behaviour/test_streaming_redaction.py
 
 torture: $(STAMP) ## every pair of crashes; kill real processes over real databases, at every moment and at random (many minutes)
 	@$(COMPILE)
-	@$(BIN)/python -m pytest -q -n auto --exhaustive $(SAMPLED)
+	@$(BIN)/python -m pytest -q -n auto --exhaustive -o faulthandler_timeout=3600 $(SAMPLED)
 	@$(BIN)/python -m tests.torture.run
+
+attack: $(STAMP) ## attack the edges with every example, and print for each kind: tried, held, broken
+	@$(BIN)/python -m pytest -q -n auto --exhaustive tests/attack
 
 PEERS := langgraph pydantic-ai-slim openai-agents
 
@@ -94,7 +102,7 @@ format: $(STAMP) ## let ruff put the code in order
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-lock: $(STAMP) ## pin anew what make installs (no addresses end up in the file)
+lock: $(STAMP) ## pin anew what make installs, with hashes (no addresses end up in the file)
 	@$(BIN)/python tools/lock.py
 
 clean: ## remove everything that was made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
@@ -66,11 +67,27 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if (attack := item.get_closest_marker("attack")) is not None:
+            item.user_properties.append(("attack", attack.args[0]))
     if not config.getoption("--memory"):
         return
     left_out = [item for item in items if _needs_more_than_memory(item)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not _needs_more_than_memory(item)]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how many attacks of each kind were tried, and how many held."""
+    held, broken = Counter[str](), Counter[str]()
+    for outcome, counter in (("passed", held), ("failed", broken), ("error", broken)):
+        for report in terminalreporter.getreports(outcome):
+            counter.update(
+                value for name, value in getattr(report, "user_properties", ()) if name == "attack"
+            )
+    for kind in sorted({*held, *broken}):
+        tried = held[kind] + broken[kind]
+        terminalreporter.line(f"attack: {kind}: {tried} tried, {held[kind]} held, {broken[kind]} broken")
 
 
 def _needs_more_than_memory(item: pytest.Item) -> bool:

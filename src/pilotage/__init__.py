@@ -25,6 +25,7 @@ from pilotage.agent.tools.metadata import (
     ToolEffects,
     ToolPermission,
 )
+from pilotage.agent.tools.outside import plain_calls
 from pilotage.agent.yields import (
     AgentYield,
     AgentYieldJsonEncoder,
@@ -101,6 +102,7 @@ __all__ = [
     "UseCase",
     "agent_tool",
     "get_run_context",
+    "plain_calls",
     "run",
     "run_sync",
 ]

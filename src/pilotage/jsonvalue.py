@@ -149,26 +149,43 @@ def to_json_value(value: object) -> JsonValue:
         plain: JsonValue = known
         return plain
     if kind is dict:
-        return {
-            key if type(key) is str else _key(key): item if type(item) in _PLAIN else to_json_value(item)
-            for key, item in known.items()
-        }
+        return to_json_object(known)
     if kind is list or kind is tuple:
         return [to_json_value(item) for item in known]
     return _from_derived(value)
 
 
+def to_json_object(entries: Mapping[Any, Any]) -> JsonObject:
+    """Turn the entries of a mapping into JSON.
+
+    Raises:
+        TypeError: something in it has no JSON form.
+    """
+    return {
+        key if type(key) is str else _key(key): item if type(item) in _PLAIN else to_json_value(item)
+        for key, item in entries.items()
+    }
+
+
 def _from_derived(value: object) -> JsonValue:
     """What is of a kind that derives from a plain one, and everything else."""
     known: Any = value
+    if isinstance(value, Enum):
+        return to_json_value(value.value)
     if isinstance(value, _PRIMITIVES):
-        plain: JsonValue = value.value if isinstance(value, Enum) else value
-        return plain
+        return _without_subclass(value)
     if isinstance(value, Mapping):
         return {_key(key): to_json_value(item) for key, item in known.items()}
     if isinstance(value, (list, tuple)):
         return [to_json_value(item) for item in known]
     return _from_rich(known)
+
+
+def _without_subclass(value: str | float) -> JsonValue:
+    """Return a text or number of a subclass as a plain one, which is what its JSON is read back as."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    return int.__int__(value) if isinstance(value, int) else float.__float__(value)
 
 
 def _from_rich(value: object) -> JsonValue:
@@ -178,8 +195,6 @@ def _from_rich(value: object) -> JsonValue:
         return dump(mode="json")
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_json_value(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Enum):
-        return to_json_value(value.value)
     return _from_leaf(known)
 
 
@@ -208,7 +223,7 @@ def _key(key: object) -> str:
         key = key.value
     if not isinstance(key, str):
         raise TypeError(f"a JSON key must be a string, not {type(key).__qualname__} ({key!r})")
-    return key
+    return str.__str__(key)
 
 
 def _plain(value: object) -> object:

@@ -54,7 +54,14 @@ def run_sync(
         raise CallerError(
             f"run_sync({agent.__name__}) is called inside an event loop. Write: await run(...)."
         )
-    return asyncio.run(run(agent, given, model=model, add=add, principal=principal))
+    results: list[RunResult] = []
+
+    async def keep_result() -> None:
+        # asyncio formats what its main task returned when it restores the signal handler: a whole transcript.
+        results.append(await run(agent, given, model=model, add=add, principal=principal))
+
+    asyncio.run(keep_result())
+    return results[0]
 
 
 def _has_loop() -> bool:

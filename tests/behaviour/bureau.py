@@ -166,6 +166,7 @@ CANCELLED = (AgentStatus.CANCELLED, "cancelled", "cancellation_requested")
 NOT_CLEANED_UP = (AgentStatus.FAILED, "failed", "cancellation_cleanup_failed")
 WAITING = (AgentStatus.INTERRUPTED, "waiting_approval", "approval_required")
 DEFERRED = (AgentStatus.INTERRUPTED, "waiting_approval", "approval_deferred")
+DIVERGED = (AgentStatus.INTERRUPTED, "interrupted", "diverged")
 RECOVERY = (AgentStatus.INTERRUPTED, "interrupted", "recovery_requires_hitl")
 REJECTED = (AgentStatus.FAILED, "failed", "approval_rejected")
 

@@ -28,6 +28,7 @@ from pilotage.agent import (
     ToolApprovalRequirement,
 )
 from pilotage.agent.ports.journal import JournalRow, RunKey
+from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.principal import LOCAL
 from pilotage.agent.run_values import RunResult
 from pilotage.jsonvalue import JsonValue
@@ -157,12 +158,13 @@ class Office:
         *,
         model: ScriptedModel | None = None,
         fault: Fault | None = None,
+        leases: IAgentLeases | None = None,
     ) -> AsyncGenerator[AgentRuns, None]:
         """One process with a program of its own; `journal` counts its commits and has its fault."""
         self.journal = FaultyJournal(self.store.journal, fault)
         app = Application("office").add(Clerk, PatientClerk, Desk, Program(program), self.world)
         app.add(model or ScriptedModel([]), self.journal, self.store.states, self.store.signals)
-        app.add(self.store.evidence, self.ids, self.clock)
+        app.add(self.store.evidence, self.ids, self.clock, *([leases] if leases is not None else []))
         initialize(app)
         async with app:
             yield app.get(AgentRuns)

@@ -123,7 +123,7 @@ async def test_a_rejection_ends_the_run() -> None:
         result = await answer(runs, paused.state.id, REJECT, comment="too much")
     assert result.status is AgentStatus.FAILED
     assert result.state.reason is AgentStateReason.APPROVAL_REJECTED
-    assert result.state.current_activity == "a person rejected the call: too much"
+    assert (result.error or {})["message"] == "a person rejected the call: too much"
     assert office.world.done == ["note before"]
 
 
@@ -145,7 +145,7 @@ async def test_an_agent_that_does_not_catch_a_told_rejection_fails_with_its_word
         paused = await start(runs, PatientClerk)
         result = await answer(runs, paused.state.id, REJECT)
     assert result.status is AgentStatus.FAILED
-    assert result.state.current_activity == "ToolError: a person rejected this call: no reason given"
+    assert (result.error or {})["message"] == "ToolError: a person rejected this call: no reason given"
 
 
 async def test_a_deferred_question_stays_open_and_is_answered_later() -> None:

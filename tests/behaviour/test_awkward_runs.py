@@ -109,6 +109,7 @@ async def test_an_approval_answered_after_a_divergence_counts() -> None:
     async with office.process(changed) as runs:
         await resume(runs, run_id)
     async with office.process(recorded) as runs:
+        await resume(runs, run_id)
         result = await answer(runs, run_id, APPROVE)
     assert result.status is AgentStatus.COMPLETED, result.state.current_activity
 
@@ -209,8 +210,11 @@ async def test_the_first_of_two_answers_counts() -> None:
     async with office.process(program) as runs:
         run_id = (await start(runs)).state.id
         question = await only_question(runs, run_id)
-        await runs.reject(question.id)
-        await runs.approve(question.id)
+        await runs.reject(question.id, resume=False)
+        await runs.reject(question.id, resume=False)
+        assert await runs.questions(run_id) == ()
+        with pytest.raises(CallerError, match="has an answer already: 'reject'"):
+            await runs.approve(question.id)
         await resume(runs, run_id)
     assert office.world.done == []
     assert await office.store.signals.list_pending(run_id) == []
@@ -344,12 +348,12 @@ async def test_a_paused_attempt_asks_no_model_in_finally_blocks() -> None:
     assert model.requests == []
 
 
-async def test_a_cancelled_unrepeatable_call_is_an_unknown_outcome() -> None:
+async def test_a_cancelled_unrepeatable_call_comes_to_its_end_and_gives_its_outcome() -> None:
     office = Office()
     async with application(office, Impatient, SlowDesk) as app:
         result = await (await app.get(AgentRuns).start(Impatient, "x")).result()
     assert office.world.done == ["pay"]
-    assert result.status is AgentStatus.INTERRUPTED
+    assert (result.status, result.output) == (AgentStatus.COMPLETED, 1)
 
 
 # Models
@@ -582,15 +586,15 @@ class Answer:
 class SlowDesk:
     def __init__(self, world: World) -> None:
         self.world = world
-        self.begun, self.never = asyncio.Event(), asyncio.Event()
+        self.begun, self.may_end = asyncio.Event(), asyncio.Event()
 
     @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNGATED)
     async def pay(self) -> int:
-        """Pay; the first time it takes for ever."""
+        """Pay; the first time it takes long."""
         number = self.world.act("pay")
         if number == 1:
             self.begun.set()
-            await self.never.wait()
+            await self.may_end.wait()
         return number
 
 
@@ -603,6 +607,8 @@ class Impatient:
         payment = asyncio.ensure_future(self.desk.pay())
         await self.desk.begun.wait()
         payment.cancel()
+        await asyncio.sleep(0)
+        self.desk.may_end.set()
         try:
             return await payment
         except asyncio.CancelledError:

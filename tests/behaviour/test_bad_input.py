@@ -162,8 +162,10 @@ async def test_a_decision_that_is_made_twice_counts_once() -> None:
     story = Waiting()
     async with story.bureau.process(story.agent, refunds) as runs:
         run_id, question = await story.begin(runs)
-        await runs.approve(question.id)
-        await runs.reject(question.id)
+        await runs.approve(question.id, resume=False)
+        await runs.approve(question.id, resume=False)
+        with pytest.raises(CallerError, match="has an answer already"):
+            await runs.reject(question.id)
         assert triple((await resumed(runs, run_id)).state) == COMPLETED
         assert await story.bureau.store.signals.list_pending(run_id) == []
         with pytest.raises(CallerError, match="waits for no answer"):

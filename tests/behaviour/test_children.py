@@ -331,9 +331,11 @@ async def test_a_child_whose_program_diverged_is_shown_in_its_parent() -> None:
 
     async with family.process(parent, member("child", other)) as runs:
         result = await resume(runs, paused.state.id)
-        assert result.state.reason is AgentStateReason.RECOVERY_REQUIRES_HITL
+        assert result.state.reason is AgentStateReason.DIVERGED
         assert "its child" in str(result.state.current_activity)
+        assert await runs.questions(paused.state.id) == ()
     async with family.process(parent, child) as runs:
+        await resume(runs, paused.state.id)
         (question,) = await runs.questions(paused.state.id)
         await runs.approve(question.id)
         result = await resume(runs, paused.state.id)
@@ -868,9 +870,14 @@ async def test_a_child_that_its_parent_stopped_waiting_for_ends_with_the_parent(
 async def test_a_first_that_is_decided_ends_the_children_that_wait() -> None:
     family = Family()
 
+    async def agree() -> str:
+        while not any(each.status is AgentStatus.INTERRUPTED for each in await family.states()):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        return await family.agree()
+
     async def play(deps: Dependencies, prompt: str) -> object:
         waits = partial(deps.runtime.spawn_child, "slow", "child", {})
-        found = await deps.runtime.gather("b", [waits, family.agree], policy=FailurePolicy.FIRST)
+        found = await deps.runtime.gather("b", [waits, agree], policy=FailurePolicy.FIRST)
         return [*found, await family.hands.ask("behind")]
 
     agents = member("parent", play), member("child", asking(family))

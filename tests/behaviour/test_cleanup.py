@@ -324,14 +324,16 @@ async def test_calls_that_a_crash_left_open_are_cleaned_up_with_those_under_way(
     bureau.clock.advance(60)
     later = Counter(bureau.world)
 
+    is_there = asyncio.Event()
+
     async def again(worker: Worker) -> object:
-        first = asyncio.create_task(later.read("never begun"))
-        await first
+        is_there.set()
+        await asyncio.Event().wait()
         return await program(worker)
 
     async with bureau.process(agent, again, later, broom := Broom()) as runs:
         handle = await runs.resume(run_id)
-        await later.begun["read never begun"].wait()
+        await is_there.wait()
         assert await runs.cancel(run_id)
         await handle.result()
         assert await runs.verify(run_id) > 0

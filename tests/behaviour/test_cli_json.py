@@ -38,6 +38,8 @@ QUESTION = {
     "attempt": 1,
     "expires_at": None,
     "late_outcomes": [],
+    "inside": [],
+    "begun": None,
 }
 
 
@@ -73,6 +75,7 @@ def test_a_page(till: Till) -> None:
         "spent": {"steps": 0, "tool_calls": 0, "tokens": 0, "cost": "0"},
         "artifacts": {},
         "questions": [QUESTION],
+        "waiting_answers": [],
     }
     assert [set(each) for each in evidence] == [
         {"id", "kind", "summary", "payload", "digest", "reference", "created_at"}
@@ -86,7 +89,7 @@ def test_a_page(till: Till) -> None:
 def test_answers_and_ends(till: Till) -> None:
     run = till.waiting_run()
     assert steadied(till.call("runs", "approve", run, "--json"), run) == [
-        {"request_id": "REQUEST", "decision": "approve", "run": WAITING}
+        {"request_id": "REQUEST", "decision": "approve", "is_waiting": True, "run": WAITING}
     ]
     (verified,) = steadied(till.call("runs", "verify", run, "--json"), run)
     assert verified.pop("rows") > 1

@@ -92,7 +92,12 @@ def test_an_approved_run_is_resumed_and_pays_once(till: Till) -> None:
     run = till.waiting_run()
     approved = till.call("runs", "approve", run[:6], "--comment", "known customer")
     assert (approved.code, approved.out) == (0, "approve: Approve the call of tool 'pay'?\n")
-    assert approved.err == f"a worker takes the run up, or: pilotage runs resume {run[:12]}\n"
+    assert approved.err == (
+        f"stored; it waits for a worker to take the run up, or: pilotage runs resume {run[:12]}\n"
+    )
+    waiting = steady(till.call("runs", "show", run).out, RUN=run)
+    assert "answered, and waits for a worker to take it up\n  approve by ada ...: Approve the call" in waiting
+    assert "waits for\n" not in waiting
     resumed = till.call("runs", "resume", run[:6])
     assert resumed.code == 0
     assert resumed.out.startswith("pay(5, DE-0815-4711) gave paid 5\n")
@@ -378,7 +383,7 @@ def test_questions_of_children_are_answered_one_by_one_and_the_run_above_goes_on
         True,
     )
     assert till.call("runs", "approve", first[:12]).err == (
-        f"a worker takes the run up, or: pilotage runs resume {boss[:12]}\n"
+        f"stored; it waits for a worker to take the run up, or: pilotage runs resume {boss[:12]}\n"
     )
     done = till.call("runs", "approve", second[:12], "--resume")
     assert (done.code, done.out) == (0, "paid 5, paid 5\n")

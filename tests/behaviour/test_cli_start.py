@@ -53,7 +53,7 @@ def test_without_the_extra_the_command_says_which_one_to_install(tmp_path: Path)
     ("typed", "offered"),
     [
         ("pilotage ru", {"run", "runs"}),
-        ("pilotage runs re", {"resume", "reject", "retry"}),
+        ("pilotage runs re", {"resume", "reject", "retry", "resolve"}),
         ("pilotage runs answer 221e re", {"reject", "retry"}),
         ("pilotage runs list --st", {"--status"}),
         ("pilotage runs list --status c", {"created", "cancelling", "completed", "cancelled"}),

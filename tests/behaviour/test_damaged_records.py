@@ -20,7 +20,7 @@ from pilotage.agent.ports.architecture import Dependencies
 from pilotage.agent.ports.journal import JournalRow, SealedRecord
 from pilotage.agent.state import AgentState, AgentStateReason
 from pilotage.errors import CallerError
-from pilotage.jsonvalue import JsonObject
+from pilotage.jsonvalue import JsonObject, as_object
 from pilotage.runtime.journal.chain import NO_HEAD, chained
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import Fault, StopBefore
@@ -90,6 +90,8 @@ DAMAGES: dict[str, tuple[Callable[[list[KeptRow], int], None], str]] = {
     "digest": (_changed(lambda row: replace(row, digest="0" * 64)), CHANGED),
     "salt": (_changed(lambda row: replace(row, salt="0")), CHANGED),
     "fingerprint": (_changed(lambda row: _column(row, 6, "f" * 64)), CHANGED),
+    "number": (_changed(lambda row: replace(row, number=row.number + 1)), CHANGED),
+    "turn": (_changed(lambda row: replace(row, turn=7)), CHANGED),
     "attempt": (_changed(lambda row: _column(row, 4, 7)), CHANGED),
     "cut": (_changed(_cut), ""),
     "cut view": (_changed(lambda row: replace(row, kept_view=row.kept_view[:-1])), CHANGED),
@@ -119,7 +121,7 @@ def rechain(journal: RunJournal) -> None:
 
 async def look_at(runs: AgentRuns, run_id: str) -> AgentState:
     """Read everything that people look at; nothing raises."""
-    await runs.questions(run_id)
+    assert await runs.questions(run_id) == ()
     await runs.evidence(run_id)
     result = await runs.result(run_id)
     assert result.status == AgentStatus.INTERRUPTED
@@ -245,7 +247,7 @@ async def test_a_damaged_run_can_be_cancelled(waiting: tuple[Bureau, str]) -> No
         await runs.cancel(run_id)
         state = await runs.get(run_id)
         assert triple(state) == CLEANUP_FAILED
-        assert "damaged at row 5" in str(state.current_activity)
+        assert (state.current_activity, as_object(state.metadata["damage"])["row"]) == (None, 5)
         assert [event async for event in runs.events(run_id)]
 
 
@@ -384,7 +386,7 @@ async def test_a_damaged_child_interrupts_its_parent_too(*, has_waiting_child: b
             assert child_state.reason is AgentStateReason.RECOVERY_REQUIRES_HITL
         else:
             assert child_state == kid
-        await runs.questions(top.id)
+        assert await runs.questions(top.id) == ()
         assert [event async for event in runs.events(top.id)]
     mend(journal, originals)
     async with family.process(*home.agents) as runs:

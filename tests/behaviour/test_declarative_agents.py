@@ -46,6 +46,8 @@ from pilotage.agent import (
     ToolCallStartEvent,
 )
 from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.state import AgentStateReason
+from pilotage.agent.tools.bind import unreadable_arguments
 from pilotage.architectures import React
 from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.runtime import AgentRuns
@@ -450,12 +452,42 @@ async def test_calls_of_a_reply_that_was_cut_are_not_made() -> None:
     assert (result.output, place.world.done) == ("Never mind.", [])
 
 
-async def test_a_model_that_fails_fails_the_run_and_says_whether_trying_again_may_help() -> None:
-    events, result = await told([fails("overloaded", retryable=True, after="I thi")])
+async def test_a_model_that_fails_for_good_fails_the_run() -> None:
+    events, result = await told([fails("refused", after="I thi")])
     assert result.status is AgentStatus.FAILED
     assert result.error is not None
-    assert (result.error["retryable"], "overloaded" in str(result.error["message"])) == (True, True)
+    assert (result.error["retryable"], "refused" in str(result.error["message"])) == (False, True)
     assert "".join(e.delta for e in events if isinstance(e, MessageDeltaEvent)) == "I thi"
+
+
+async def test_the_text_of_a_stream_that_was_lost_is_superseded_by_a_message_of_its_own() -> None:
+    place = Place()
+    script = [fails("lost", retryable=True, after="I thi"), says("I think so.")]
+    async with place.process(ScriptedModel(script)) as runs:
+        paused = await (await runs.start(Assistant, "help")).result()
+        assert paused.state.reason is AgentStateReason.MODEL_UNAVAILABLE
+        result = await (await runs.resume(paused.state.id)).result()
+        assert result.output == "I think so."
+        events = [event async for event in runs.events(paused.state.id, follow=False)]
+        await runs.verify(paused.state.id)
+    texts: dict[str, str] = {}
+    for event in events:
+        if isinstance(event, MessageDeltaEvent):
+            texts[event.message_id] = texts.get(event.message_id, "") + event.delta
+    lost, whole = texts.items()
+    assert (lost[1], whole[1]) == ("I thi", "I think so.")
+    marks = [event for event in events if event.metadata.get("superseded")]
+    assert [getattr(mark, "message_id", None) for mark in marks] == [lost[0]]
+
+
+async def test_a_call_whose_arguments_are_no_json_goes_back_to_the_model_as_an_error() -> None:
+    place, model = Place(), ScriptedModel([calls("pay", unreadable_arguments('{"amount": ')), says("Sorry.")])
+    async with place.process(model) as runs:
+        result = await (await runs.start(Assistant, "pay")).result()
+    assert (result.output, place.world.done) == ("Sorry.", [])
+    role, text = asked(model)[1][-1]
+    assert role is ModelMessageRole.TOOL
+    assert "The arguments are no JSON object" in text
 
 
 def limited(**limits: object) -> type[object]:
@@ -472,7 +504,7 @@ ON_AND_ON = [turn(says(f"Word {n}."), calls("count", word="a" * n)) for n in ran
 LIMITS: list[tuple[dict[str, object], str, str]] = [
     ({"max_steps": 2}, "agent_max_steps_exceeded", "Word 2."),
     ({"max_tool_calls": 2}, "agent_max_tool_calls_exceeded", "Word 3."),
-    ({"max_tokens": 60}, "agent_max_tokens_exceeded", "Word"),
+    ({"max_tokens": 600}, "agent_max_tokens_exceeded", "Word"),
 ]
 
 

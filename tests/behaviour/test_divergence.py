@@ -10,6 +10,8 @@ from tests.behaviour.office import Office, Worker, answer, resume, start
 
 from pilotage import AgentStatus, ApprovalDecision, ModelMessage, ModelRequest, RunPausedEvent
 from pilotage.agent.state import AgentStateReason
+from pilotage.errors import CallerError
+from pilotage.jsonvalue import as_object
 from pilotage.testing import ScriptedModel, says
 
 Program = Callable[[Worker], Awaitable[object]]
@@ -60,7 +62,7 @@ CHANGES: list[tuple[Program, str, str]] = [
         "run/tool:look#1",
         "the tool_call 'tool:look' is recorded with other arguments than the program asks for now: {'what': 'cost'}",
     ),
-    (action_left_out, "run/tool:pay#1", f"{PAID}, and the program left it out"),
+    (action_left_out, "run/tool:note#1", f"{PAID}, and the program asks for the tool_call 'note'"),
     (
         everything_left_out,
         "run/tool:look#1",
@@ -90,9 +92,12 @@ async def test_a_changed_program_is_interrupted_with_the_difference(
         (told,) = [event async for event in handle.events() if isinstance(event, RunPausedEvent)]
     words = f"the program diverged from its record at {action}: {difference}"
     assert diverged.status is AgentStatus.INTERRUPTED
-    assert diverged.state.reason is AgentStateReason.RECOVERY_REQUIRES_HITL
+    assert diverged.state.reason is AgentStateReason.DIVERGED
     assert diverged.state.current_activity == told.prompt == words
-    assert diverged.state.metadata["divergence"] == {"action": action, "difference": difference}
+    facts = as_object(diverged.state.metadata["divergence"])
+    assert (facts["action"], facts["difference"]) == (action, difference)
+    assert told.metadata["divergence"] == facts
+    assert told.approval_id is None
     assert office.world.done == done
 
 
@@ -110,6 +115,71 @@ async def test_the_program_that_wrote_the_record_takes_the_run_to_its_end(change
         assert await runs.verify(paused.state.id) == len(await office.rows(paused.state.id))
     assert result.status is AgentStatus.COMPLETED
     assert office.world.done == ["look price", "pay 1", "note paid", "refund 1"]
+
+
+async def test_both_sides_of_a_divergence_are_shown_with_the_line_that_asks() -> None:
+    office = Office()
+    async with office.process(recorded) as runs:
+        paused = await start(runs)
+    async with office.process(action_left_out) as runs:
+        diverged = await resume(runs, paused.state.id)
+    facts = as_object(diverged.state.metadata["divergence"])
+    assert facts["recorded"] == {
+        "action": "run/tool:pay#1",
+        "kind": "tool_call",
+        "label": "tool:pay",
+        "number": 2,
+        "arguments": {"amount": "1"},
+        "row": 3,
+        "is_open": False,
+    }
+    asked = dict(as_object(facts["asked"]))
+    assert asked.pop("fingerprint")
+    assert asked == {
+        "action": "run/tool:note#1",
+        "kind": "tool_call",
+        "label": "tool:note",
+        "number": 2,
+        "arguments": {"what": "paid"},
+    }
+    line = action_left_out.__code__.co_firstlineno + 2
+    assert facts["line"] == f"tests/behaviour/test_divergence.py:{line} in action_left_out"
+
+
+async def test_what_a_program_left_out_has_one_side_only() -> None:
+    office = Office()
+    async with office.process(recorded) as runs:
+        paused = await start(runs)
+    async with office.process(everything_left_out) as runs:
+        diverged = await resume(runs, paused.state.id)
+    facts = as_object(diverged.state.metadata["divergence"])
+    assert as_object(facts["recorded"])["action"] == "run/tool:look#1"
+    assert (facts["asked"], "line" in facts) == (None, False)
+
+
+async def test_no_question_stands_beside_a_divergence() -> None:
+    office = Office()
+    async with office.process(recorded) as runs:
+        paused = await start(runs)
+        (question,) = await runs.questions(paused.state.id)
+    async with office.process(other_argument) as runs:
+        await resume(runs, paused.state.id)
+        assert await runs.questions(paused.state.id) == ()
+        with pytest.raises(CallerError, match="waits for no answer"):
+            await runs.approve(question.id)
+    async with office.process(recorded) as runs:
+        waiting = await resume(runs, paused.state.id)
+        assert "divergence" not in waiting.state.metadata
+        assert [each.id for each in await runs.questions(paused.state.id)] == [question.id]
+
+
+async def test_an_ended_run_has_no_activity() -> None:
+    office = Office()
+    async with office.process(recorded) as runs:
+        paused = await start(runs)
+        assert paused.state.current_activity is not None
+        result = await answer(runs, paused.state.id, ApprovalDecision.REJECT)
+    assert (result.status, result.state.current_activity) == (AgentStatus.FAILED, None)
 
 
 async def test_a_changed_program_may_do_more_behind_what_is_recorded() -> None:
@@ -159,3 +229,22 @@ async def test_a_divergence_cannot_be_swallowed_by_except_exception() -> None:
     async with office.process(careless) as runs:
         diverged = await resume(runs, paused.state.id)
     assert diverged.status is AgentStatus.INTERRUPTED
+
+
+async def test_a_call_that_waits_for_approval_shows_its_arguments_on_both_sides() -> None:
+    office = Office()
+
+    async def other_refund(worker: Worker) -> object:
+        await worker.desk.look("price")
+        await worker.desk.pay(Decimal(1))
+        await worker.desk.note("paid")
+        return (await worker.desk.refund(Decimal(2))).number
+
+    async with office.process(recorded) as runs:
+        paused = await start(runs)
+    async with office.process(other_refund) as runs:
+        diverged = await resume(runs, paused.state.id)
+    facts = as_object(diverged.state.metadata["divergence"])
+    sides = [as_object(facts[name]) for name in ("recorded", "asked")]
+    assert [each["action"] for each in sides] == ["run/tool:refund#1"] * 2
+    assert [each["arguments"] for each in sides] == [{"amount": "1"}, {"amount": "2"}]

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import cast
 
 import pytest
+from tests.behaviour.bureau import Bureau, hired
 from tests.behaviour.office import Clerk, Office, Receipt, Worker, answer, resume, start
 
 from pilotage import AgentDefinitionError, AgentSignalKind, AgentStatus, ApprovalDecision, Principal
@@ -121,7 +122,7 @@ async def test_an_exception_of_the_program_ends_the_run_with_its_words() -> None
     async with office.process(program) as runs:
         result = await start(runs)
     assert result.status is AgentStatus.FAILED
-    assert result.state.current_activity == "ValueError: no such order"
+    assert (result.error or {})["message"] == "ValueError: no such order"
 
 
 async def test_an_output_without_a_json_form_ends_the_run() -> None:
@@ -133,7 +134,7 @@ async def test_an_output_without_a_json_form_ends_the_run() -> None:
     async with office.process(program) as runs:
         result = await start(runs)
     assert result.status is AgentStatus.FAILED
-    assert result.state.current_activity == "TypeError: object has no JSON form"
+    assert (result.error or {})["message"] == "TypeError: object has no JSON form"
 
 
 async def test_a_tool_gets_the_same_key_in_every_process() -> None:
@@ -322,3 +323,18 @@ async def test_whoever_stops_waiting_for_a_result_leaves_the_run_alone() -> None
             await waiter
         opened.set()
         assert (await handle.result()).output == 1
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_an_effect_that_has_ended_is_recorded_whenever_its_process_stops(turns: int) -> None:
+    bureau, agent = Bureau(), hired()
+
+    async def program(worker: Worker) -> object:
+        return (await worker.desk.pay(Decimal(1))).number
+
+    async with bureau.process(agent, program) as runs:
+        handle = await runs.start(agent, "A-17")
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    ended = [row for row in await bureau.rows(handle.id) if row.stage is JournalStage.AFTER]
+    assert bool(bureau.world.done) == any(row.action_id == "run/tool:pay#1" for row in ended)

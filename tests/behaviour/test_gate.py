@@ -237,7 +237,10 @@ async def test_hooks_see_guarded_values_and_cannot_fail_a_run_afterwards() -> No
 
 @pytest.mark.parametrize(
     ("watcher", "reason"),
-    [(Watcher(veto="not on Sundays"), "not on Sundays"), (Watcher(fails=True), "a hook failed (ValueError)")],
+    [
+        (Watcher(veto="not on Sundays"), "not on Sundays"),
+        (Watcher(fails=True), "the hook Watcher failed (ValueError)"),
+    ],
 )
 async def test_a_hook_vetoes_by_saying_so_or_by_failing(watcher: Watcher, reason: str) -> None:
     assert (
@@ -254,7 +257,7 @@ async def test_a_hook_vetoes_a_model_call() -> None:
 async def test_a_tool_that_takes_too_long_is_stopped() -> None:
     result = await run(Waiter, None, MemoryStore())
     assert result.status is AgentStatus.FAILED
-    assert "TimeoutError" in str(result.state.current_activity)
+    assert "TimeoutError" in str(result.error)
 
 
 @Pod
@@ -285,4 +288,4 @@ async def test_a_sync_tool_behind_a_policy_that_waits_says_what_to_do() -> None:
     assert (await run(Reader, None, store, Reader, Shelf)).output == "a book"
     result = await run(Reader, None, MemoryStore(), Reader, Shelf, Slow())
     assert result.status is AgentStatus.FAILED
-    assert "Make the tool async, and await it." in str(result.state.current_activity)
+    assert "Make the tool async, and await it." in str(result.error)

@@ -11,6 +11,7 @@ import pytest
 from tests.behaviour.bureau import (
     CANCELLED,
     COMPLETED,
+    DIVERGED,
     DURABLE,
     FAILED,
     RECOVERY,
@@ -269,7 +270,7 @@ async def test_an_approval_of_an_answer_is_for_that_answer() -> None:
         assert "version 1" in repr(question.arguments)
         await runs.approve(question.id)
         result = await resumed(runs, waiting.state.id)
-    assert triple(result.state) == RECOVERY
+    assert triple(result.state) == DIVERGED
 
 
 class Strict(IAgentOutputGuard):

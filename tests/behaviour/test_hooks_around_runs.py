@@ -126,8 +126,8 @@ async def test_hooks_are_not_told_again_what_is_replayed() -> None:
     ("trouble", "words"),
     [
         (Veto("not today"), "not today"),
-        (ValueError("oops"), "a hook failed (ValueError)"),
-        (asyncio.CancelledError(), "a hook failed (CancelledError)"),
+        (ValueError("oops"), "the hook Diary failed (ValueError)"),
+        (asyncio.CancelledError(), "the hook Diary failed (CancelledError)"),
     ],
 )
 async def test_a_veto_keeps_a_tool_from_being_called(trouble: object, words: str) -> None:
@@ -156,7 +156,7 @@ async def test_a_hook_that_is_not_async_vetoes_too() -> None:
 
     async with bureau.process(agent, program, Blunt()) as runs:
         result = await started(runs, agent)
-    assert result.output == "'note' is not allowed: a hook failed (ValueError)"
+    assert result.output == "'note' is not allowed: the hook Blunt failed (ValueError)"
 
 
 @pytest.mark.parametrize("trouble", [Veto("no more words"), ValueError("oops"), asyncio.CancelledError()])

@@ -92,7 +92,7 @@ async def test_a_run_that_leaves_every_stream_early_comes_to_its_limit() -> None
         while True:
             await left_after(worker, 1)
 
-    agent, model = hired(limits=AgentExecutionLimits(max_tokens=5 * (ASKED + 4))), Talker()
+    agent, model = hired(limits=AgentExecutionLimits(max_tokens=5 * (ASKED + 4) + 12)), Talker()
     async with Bureau().process(agent, leaves_and_leaves, model=model) as runs:
         result = await started(runs, agent)
     assert (result.status, (result.error or {})["code"]) == (AgentStatus.FAILED, "agent_max_tokens_exceeded")

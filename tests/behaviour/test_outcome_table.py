@@ -34,9 +34,9 @@ class Cell(StrEnum):
 
     FAILED = "the program gets a ToolError, which is recorded"
     FOUND = "reconcile finds the result, which is recorded"
-    CUT_SHORT = "the program gets its cancellation, and nothing is recorded"
+    CUT_SHORT = "the program gets its cancellation, which is recorded"
     UNKNOWN = "the program gets nothing, and a person is asked"
-    CUT_SHORT_AND_UNKNOWN = "the program gets its cancellation, and a person is asked"
+    COMPLETE = "it comes to its end, and the program gets the result"
 
 
 REPEATABLE = (Kind.READ_ONLY, Kind.IDEMPOTENT, Kind.KEYED, Kind.RECONCILED, Kind.IDEMPOTENT_STEP)
@@ -53,8 +53,8 @@ TABLE: dict[How, dict[Kind, Cell]] = {
     How.TOOL_ERROR: row(Cell.FAILED, Cell.FAILED),
     How.EXCEPTION: row(Cell.FAILED, Cell.UNKNOWN, Cell.FOUND),
     How.TIMEOUT: row(Cell.FAILED, Cell.UNKNOWN, Cell.FOUND),
-    How.CANCELLED: row(Cell.CUT_SHORT, Cell.CUT_SHORT_AND_UNKNOWN),
-    How.UNENCODABLE: row(Cell.FAILED, Cell.FAILED),
+    How.CANCELLED: row(Cell.CUT_SHORT, Cell.COMPLETE),
+    How.UNENCODABLE: row(Cell.FAILED, Cell.UNKNOWN, Cell.FOUND),
 }
 STEPS = (Kind.STEP, Kind.IDEMPOTENT_STEP)
 CELLS = [
@@ -98,6 +98,8 @@ class Scene:
         acting = asyncio.ensure_future(self._act())
         await self.outside.begun.wait()
         acting.cancel()
+        await asyncio.sleep(0)
+        self.outside.may_end.set()
         return await acting
 
 
@@ -125,11 +127,13 @@ async def test_an_action_ends_as_the_table_says(how: How, kind: Kind, cell: Cell
             assert WORDS[how] in words
         case Cell.FOUND:
             assert (scene.got, outcomes) == ([("result", "found")], [{"result": "found"}])
-        case Cell.CUT_SHORT | Cell.CUT_SHORT_AND_UNKNOWN:
-            assert (scene.got, outcomes) == ([("CancelledError", "")], [])
+        case Cell.CUT_SHORT:
+            assert (scene.got, outcomes) == ([("CancelledError", "")], [{"cut_short": True}])
+        case Cell.COMPLETE:
+            assert (scene.got, outcomes) == ([("result", "effect 1")], [{"result": "effect 1"}])
         case Cell.UNKNOWN:
             assert (scene.got, outcomes) == ([], [])
-    is_unknown = cell in (Cell.UNKNOWN, Cell.CUT_SHORT_AND_UNKNOWN)
+    is_unknown = cell is Cell.UNKNOWN
     assert triple(ended.state) == (RECOVERY if is_unknown else WAITING)
     assert questions == [AgentRecoveryRequest if is_unknown else AgentApprovalRequest]
     assert (scene.outside.attempts, scene.outside.reconciled) == (1, int(cell is Cell.FOUND))

@@ -9,10 +9,11 @@ from tests.behaviour.office import Clerk, Office, Receipt, Worker, answer, only_
 
 from pilotage import AgentStatus, RunPausedEvent
 from pilotage.agent import AgentRecoveryRequest, AgentSignal, AgentSignalKind, RecoveryDecision
+from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import CallerError, ToolError
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, as_object
 from pilotage.testing import ProcessStopped, StopAfter, StopBefore
 
 RETRY, DONE = RecoveryDecision.RETRY, RecoveryDecision.DONE
@@ -127,7 +128,7 @@ async def test_a_person_may_let_the_run_fail(failure: BaseException, comment: st
     run_id = await unknown_payment(office, failure)
     async with office.process(pay) as runs:
         result = await answer(runs, run_id, FAIL, comment=comment)
-    assert (result.status, result.state.current_activity) == (AgentStatus.FAILED, words)
+    assert (result.status, (result.error or {})["message"]) == (AgentStatus.FAILED, words)
     assert office.world.done == ["note before"]
 
 
@@ -295,7 +296,7 @@ async def test_a_failure_that_nobody_catches_ends_the_run() -> None:
     office.world.failures["pay 5"] = ToolError("no funds")
     async with office.process(pay) as runs:
         result = await start(runs)
-    assert (result.status, result.state.current_activity) == (AgentStatus.FAILED, "ToolError: no funds")
+    assert (result.status, (result.error or {})["message"]) == (AgentStatus.FAILED, "ToolError: no funds")
 
 
 @pytest.mark.parametrize("call", ["note", "look"])
@@ -361,3 +362,35 @@ async def test_the_journal_has_one_before_and_one_after_row_for_each_attempt() -
         ("tool:pay#1", "after", 2),
     ]
     assert rows[-1].record == {"result": {"number": 2, "amount": "5"}}
+
+
+async def test_a_question_about_an_unknown_outcome_says_what_is_known_of_the_attempt() -> None:
+    office = Office()
+    leases = office.store.leases
+
+    async def program(worker: Worker) -> object:
+        return (await worker.desk.pay(Decimal(1))).number
+
+    office.world.failures["pay 1"] = ConnectionError("gone")
+    async with office.process(program, leases=leases) as runs:
+        paused = await start(runs)
+        (question,) = await runs.questions(paused.state.id)
+        assert isinstance(question, AgentRecoveryRequest)
+        begun = question.begun
+        assert begun is not None
+        assert (begun.epoch, begun.began_at, begun.may_be_alive) == (1, office.clock.now(), True)
+        assert begun.idempotency_key == office.world.knocks[0][1]
+        assert begun.process == runs.services.owner
+        assert begun.result_schema is not None
+        assert set(as_object(begun.result_schema["properties"])) == {"number", "amount"}
+    async with office.process(program, leases=leases) as runs:
+        (again,) = await runs.questions(paused.state.id)
+        assert isinstance(again, AgentRecoveryRequest)
+        assert again.begun is not None
+        assert (again.begun.process, again.begun.may_be_alive) == (begun.process, False)
+        run = RunKey("default", paused.state.id)
+        await leases.acquire(run, str(begun.process), 30)
+        (again,) = await runs.questions(paused.state.id)
+        assert isinstance(again, AgentRecoveryRequest)
+        assert again.begun is not None
+        assert again.begun.may_be_alive

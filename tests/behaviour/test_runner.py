@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import ClassVar
 
 import pytest
 from tests.behaviour.office import Desk, World
@@ -529,6 +530,28 @@ async def test_a_cancelled_run_leaves_nothing_behind() -> None:
 def test_run_sync_needs_no_event_loop() -> None:
     assert run_sync(Echo, "hello").output == "hello"
     assert run_sync(Echo, {"text": "hello", "loud": True}).output == "HELLO"
+
+
+class Shown(str):
+    """Text that counts how often somebody formats it."""
+
+    __slots__ = ()
+    count: ClassVar[int] = 0
+
+    def __repr__(self) -> str:
+        Shown.count += 1
+        return super().__repr__()
+
+
+@Agent
+class Shows:
+    async def execute(self, text: str) -> object:
+        return Shown(text)
+
+
+def test_run_sync_does_not_format_what_the_run_returned() -> None:
+    assert isinstance(run_sync(Shows, "a long transcript").output, Shown)
+    assert Shown.count == 0
 
 
 async def test_run_sync_inside_an_event_loop_says_what_to_write() -> None:

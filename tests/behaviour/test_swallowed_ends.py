@@ -57,5 +57,5 @@ async def test_a_divergence_that_is_swallowed_is_not_silent(other: int) -> None:
         result = await resume(runs, paused.state.id)
     assert (result.status, result.state.reason) == (
         AgentStatus.INTERRUPTED,
-        AgentStateReason.RECOVERY_REQUIRES_HITL,
+        AgentStateReason.DIVERGED,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -41,14 +41,15 @@ from pilotage.agent import (
     ToolRisk,
 )
 from pilotage.agent.ports.architecture import Dependencies
-from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, RunKey
-from pilotage.agent.ports.leases import Lease
+from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, JournalStage, RunKey
+from pilotage.agent.ports.leases import POISONED_FROM, BacklogEntry, Lease
+from pilotage.agent.state import AgentSituation
 from pilotage.errors import AgentDefinitionError, AgentPersistenceConfigurationError
 from pilotage.runtime import WorkerSettings
 from pilotage.runtime.journal.interruptions import StoreUnavailable
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
-from pilotage.testing import MemoryBacklog, MemoryJournal, StopBefore, VirtualClock
+from pilotage.testing import MemoryBacklog, MemoryJournal, ProcessStopped, StopBefore, VirtualClock
 from pilotage.testing.kept import KeptRow
 
 SETTINGS = WorkerSettings(concurrency=3, poll_seconds=2.0, grace_seconds=10.0)
@@ -268,9 +269,12 @@ async def test_a_run_that_has_just_begun_is_not_taken_from_who_begins_it() -> No
             *,
             agents: Collection[str],
             leaving: Collection[RunKey] = (),
-        ) -> Sequence[Lease]:
+            suspects: bool = False,
+        ) -> Sequence[BacklogEntry]:
             looked.set()
-            return await super().claim(owner, seconds, limit, agents=agents, leaving=leaving)
+            return await super().claim(
+                owner, seconds, limit, agents=agents, leaving=leaving, suspects=suspects
+            )
 
     class Slow(MemoryJournal):
         async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
@@ -429,9 +433,12 @@ async def test_an_answer_that_answers_nothing_does_not_keep_a_worker_busy() -> N
             *,
             agents: Collection[str],
             leaving: Collection[RunKey] = (),
-        ) -> Sequence[Lease]:
+            suspects: bool = False,
+        ) -> Sequence[BacklogEntry]:
             nonlocal claims
-            leases = await super().claim(owner, seconds, limit, agents=agents, leaving=leaving)
+            leases = await super().claim(
+                owner, seconds, limit, agents=agents, leaving=leaving, suspects=suspects
+            )
             claims += len(leases)
             return leases
 
@@ -478,11 +485,12 @@ class Deaf(MemoryBacklog):
         *,
         agents: Collection[str],
         leaving: Collection[RunKey] = (),
-    ) -> Sequence[Lease]:
+        suspects: bool = False,
+    ) -> Sequence[BacklogEntry]:
         if self.silent:
             self.silent -= 1
             raise OSError("the store does not answer")
-        return await super().claim(owner, seconds, limit, agents=agents, leaving=leaving)
+        return await super().claim(owner, seconds, limit, agents=agents, leaving=leaving, suspects=suspects)
 
 
 async def test_a_store_that_does_not_answer_is_asked_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -615,6 +623,46 @@ async def test_a_family_is_left_together_and_taken_up_together() -> None:
         await let_run(300)
         assert (await runs.get(handle.id)).status is AgentStatus.COMPLETED
     assert family.world.done == {"child's first": 1, "child's second": 1, "parent's": 1}
+    assert nobody_is_left()
+
+
+@pytest.mark.parametrize("is_poisoned", [False, True])
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_child_whose_parent_is_over_is_cancelled(*, waits: bool, is_poisoned: bool) -> None:
+    family = Family(has_leases=True)
+
+    async def parent(deps: Dependencies, prompt: str) -> object:
+        return await deps.runtime.spawn_child("kid", "child", {"task": "work"})
+
+    async def child(deps: Dependencies, prompt: str) -> object:
+        await family.hands.write("paid")
+        return await (family.hands.ask("it") if waits else family.hands.write("again"))
+
+    agents = (member("parent", parent), member("child", child))
+    async with family.process(*agents, fault=None if waits else StopBefore(5)) as runs:
+        with suppress(ProcessStopped):
+            await start_family(runs, agents[0])
+    above, kid = await family.state_of("parent"), await family.state_of("child")
+    assert kid.status is (AgentStatus.INTERRUPTED if waits else AgentStatus.ACTIVE)
+    rows = await family.rows(above.id)
+    last = replace(rows[-1], seq=len(rows) + 1, stage=JournalStage.CLAIMED, kind=None)
+    over = replace(above, status=AgentStatus.FAILED)
+    await family.store.journal.commit(
+        [JournalCommit(RunKey("default", above.id), "over", len(rows), (last,), over)]
+    )
+    for _ in range(POISONED_FROM if is_poisoned else 0):
+        await family.store.backlog.begin(RunKey("default", kid.id), 0.0)
+    await pass_time(family.clock, LEASE_SECONDS + 1)
+    async with family.process(*agents, add=(SETTINGS, family.store.backlog)) as runs:
+        await let_run(300)
+        state = await runs.get(kid.id)
+        await runs.verify(kid.id)
+    # A quarantined run is not driven, so what was under way in it is not cleaned up.
+    failed = AgentSituation.CANCELLATION_CLEANUP_FAILED
+    ended = failed if is_poisoned else AgentSituation.CANCELLED
+    assert (state.status, state.reason) == (ended.status, ended.reason)
+    assert state.metadata["cancellation_reason"] == "the run it belongs to has ended"
+    assert family.world.done["paid"] == 1
     assert nobody_is_left()
 
 

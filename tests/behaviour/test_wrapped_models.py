@@ -30,7 +30,7 @@ QUESTION = "read a.txt and read b.txt"
 
 @Agent(
     spec=AgentExecutionSpec(
-        recovery=RecoveryStrategy.ACTION_BOUNDARY, limits=AgentExecutionLimits(max_cost=Decimal(100))
+        recovery=RecoveryStrategy.ACTION_BOUNDARY, limits=AgentExecutionLimits(max_cost=Decimal(10_000))
     )
 )
 class Reader:
@@ -81,7 +81,7 @@ async def test_a_run_that_was_resumed_counts_the_same_price() -> None:
     store = MemoryStore()
     with pytest.raises(ProcessStopped):
         await once(
-            store, FallbackModel([dear_and_down(), cheap()]), FaultyJournal(store.journal, StopAfter(2))
+            store, FallbackModel([dear_and_down(), cheap()]), FaultyJournal(store.journal, StopAfter(3))
         )
     resumed = await once(store, FallbackModel([dear_and_down(), cheap()]))
     assert (resumed.output, resumed.spent) == (whole.output, whole.spent)

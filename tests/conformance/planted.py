@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from inspect import signature
+from itertools import product
 from typing import Any
 
 import pytest
@@ -38,8 +39,5 @@ async def _passes(kit: type, name: str, fixtures: Fixtures) -> bool:
 
 def _parameters(test: Any) -> Iterator[Mapping[str, object]]:
     marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
-    if not marks:
-        yield {}
-    for mark in marks:
-        name, values = mark.args
-        yield from ({name: each} for each in values)
+    names, values = [mark.args[0] for mark in marks], [mark.args[1] for mark in marks]
+    yield from (dict(zip(names, each, strict=True)) for each in product(*values))

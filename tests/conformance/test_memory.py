@@ -37,6 +37,7 @@ from pilotage.testing.conformance import (
     JournalConformance,
     OutboxConformance,
     RetentionConformance,
+    SignalCommitConformance,
     SignalRepositoryConformance,
     StateRepositoryConformance,
     SwitchesConformance,
@@ -145,6 +146,24 @@ class TestMemoryStore(TransactionConformance):
             return [event for _, event in store.outbox]
 
         return read
+
+
+class TestMemoryStoreWithSignals(SignalCommitConformance):
+    @pytest.fixture
+    def journal(self, store: MemoryStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def states(self, store: MemoryStore) -> IAgentStateRepository:
+        return store.states
+
+    @pytest.fixture
+    def signals(self, store: MemoryStore) -> IAgentSignalRepository:
+        return store.signals
+
+    @pytest.fixture
+    def second_signals(self, store: MemoryStore) -> IAgentSignalRepository:
+        return store.signals
 
 
 class TestMemoryTaskStore(TaskStoreConformance):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
 from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.ports.leases import Lease, has_something_to_do
+from pilotage.agent.ports.leases import BacklogEntry, has_something_to_do
 from pilotage.agent.ports.outbox import OutboxEntry, OutboxPage, OutboxStatus
-from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import CallerError
 from pilotage.ids import SystemClock
 from pilotage.testing import MemoryBacklog, MemoryOutbox, MemoryStore, VirtualClock
@@ -251,7 +252,9 @@ async def test_the_outbox_kit_notices_a_bug(bug: type[MemoryOutbox]) -> None:
 
 
 class Claiming(MemoryBacklog):
-    """A backlog whose bug is in how it claims; `also` are further runs that it takes."""
+    """A backlog whose bug is in how it claims."""
+
+    suspects = False
 
     async def claim(
         self,
@@ -261,33 +264,37 @@ class Claiming(MemoryBacklog):
         *,
         agents: Collection[str],
         leaving: Collection[RunKey] = (),
-    ) -> Sequence[Lease]:
+        suspects: bool = False,
+    ) -> Sequence[BacklogEntry]:
+        self.suspects = suspects
         return await self.take(owner, seconds, limit, agents, leaving)
 
     async def take(
         self, owner: str, seconds: float, limit: int, agents: Collection[str], leaving: Collection[RunKey]
-    ) -> Sequence[Lease]:
-        return await super().claim(owner, seconds, limit, agents=agents, leaving=leaving)
+    ) -> Sequence[BacklogEntry]:
+        return await super().claim(
+            owner, seconds, limit, agents=agents, leaving=leaving, suspects=self.suspects
+        )
 
 
 class IgnoresTheAgent(Claiming):
     async def take(
         self, owner: str, seconds: float, limit: int, agents: Collection[str], leaving: Collection[RunKey]
-    ) -> Sequence[Lease]:
+    ) -> Sequence[BacklogEntry]:
         return await super().take(owner, seconds, limit, await self.agents(), leaving)
 
 
 class TakesWhatWasToBeLeft(Claiming):
     async def take(
         self, owner: str, seconds: float, limit: int, agents: Collection[str], leaving: Collection[RunKey]
-    ) -> Sequence[Lease]:
+    ) -> Sequence[BacklogEntry]:
         return await super().take(owner, seconds, limit, agents, ())
 
 
 class ForgetsTheTenant(Claiming):
     async def take(
         self, owner: str, seconds: float, limit: int, agents: Collection[str], leaving: Collection[RunKey]
-    ) -> Sequence[Lease]:
+    ) -> Sequence[BacklogEntry]:
         names = [RunKey(tenant, run.run_id) for run in leaving for tenant in ("default", "elsewhere")]
         return await super().take(owner, seconds, limit, agents, names)
 
@@ -295,7 +302,7 @@ class ForgetsTheTenant(Claiming):
 class LeavesNoLease(Claiming):
     async def take(
         self, owner: str, seconds: float, limit: int, agents: Collection[str], leaving: Collection[RunKey]
-    ) -> Sequence[Lease]:
+    ) -> Sequence[BacklogEntry]:
         leases = await super().take(owner, seconds, limit, agents, leaving)
         for lease in leases:
             del self._tables.leases[lease.run]
@@ -307,7 +314,7 @@ class LooksThenTakes(Claiming):
 
     async def take(
         self, owner: str, seconds: float, limit: int, agents: Collection[str], leaving: Collection[RunKey]
-    ) -> Sequence[Lease]:
+    ) -> Sequence[BacklogEntry]:
         found = [RunKey(state.tenant_id, state.id) for state in self._free() if state.agent_type in agents]
         await asyncio.sleep(0)
         for run in found[:limit]:
@@ -318,7 +325,7 @@ class LooksThenTakes(Claiming):
 class TakesAll(Claiming):
     async def take(
         self, owner: str, seconds: float, limit: int, agents: Collection[str], leaving: Collection[RunKey]
-    ) -> Sequence[Lease]:
+    ) -> Sequence[BacklogEntry]:
         return await super().take(owner, seconds, limit and 1000, agents, leaving)
 
 
@@ -339,7 +346,7 @@ class IgnoresLeases(MemoryBacklog):
 class GivesOutItsOwn(Claiming):
     async def take(
         self, owner: str, seconds: float, limit: int, agents: Collection[str], leaving: Collection[RunKey]
-    ) -> Sequence[Lease]:
+    ) -> Sequence[BacklogEntry]:
         for run in [run for run, lease in self._tables.leases.items() if lease.owner == owner]:
             del self._tables.leases[run]
         return await super().take(owner, seconds, limit, agents, leaving)
@@ -392,9 +399,92 @@ class NeverTakesChildren(MemoryBacklog):
         return "parent" not in kept.read().metadata and super()._is_left(kept)
 
 
+class LeavesOrphans(MemoryBacklog):
+    def _is_left(self, kept: KeptState) -> bool:
+        parent = kept.read().metadata.get("parent")
+        above = self._tables.states.find(kept.bare.tenant_id, str(parent)) if parent else None
+        return (above is None or not above.bare.is_terminal) and super()._is_left(kept)
+
+
 class LeavesTheCancelled(MemoryBacklog):
     def _is_left(self, kept: KeptState) -> bool:
         return kept.bare.status is not AgentStatus.CANCELLING and super()._is_left(kept)
+
+
+class CountsNothing(MemoryBacklog):
+    async def begin(self, run: RunKey, delay_seconds: float) -> None:
+        await super().begin(run, delay_seconds)
+        self._tables.claims[run] = replace(self._tables.claims_of(run), count=0)
+
+
+class CountsFromTheFirstClaimOn(MemoryBacklog):
+    """Forgets claims when the next one begins."""
+
+    async def begin(self, run: RunKey, delay_seconds: float) -> None:
+        await self.forget(run)
+        await super().begin(run, delay_seconds)
+
+
+class NeverDelays(MemoryBacklog):
+    async def begin(self, run: RunKey, delay_seconds: float) -> None:
+        await super().begin(run, 0.0 * delay_seconds if 0 <= delay_seconds <= 300 else delay_seconds)
+
+
+class ForgetsTheDelayOfTheEnd(MemoryBacklog):
+    async def settle(
+        self, run: RunKey, *, counts: bool, delay_seconds: float = 0.0, problem: str | None = None
+    ) -> None:
+        await super().settle(run, counts=counts, delay_seconds=0.0 * delay_seconds, problem=problem)
+
+
+class TakesEveryClaimBack(MemoryBacklog):
+    async def settle(
+        self, run: RunKey, *, counts: bool, delay_seconds: float = 0.0, problem: str | None = None
+    ) -> None:
+        await super().settle(run, counts=False, delay_seconds=delay_seconds, problem=problem)
+
+
+class TakesNoClaimBack(MemoryBacklog):
+    async def settle(
+        self, run: RunKey, *, counts: bool, delay_seconds: float = 0.0, problem: str | None = None
+    ) -> None:
+        await super().settle(run, counts=True, delay_seconds=delay_seconds, problem=problem)
+
+
+class DropsTheProblem(MemoryBacklog):
+    async def settle(
+        self, run: RunKey, *, counts: bool, delay_seconds: float = 0.0, problem: str | None = None
+    ) -> None:
+        await super().settle(run, counts=counts, delay_seconds=delay_seconds)
+
+
+class ForgetsNothing(MemoryBacklog):
+    async def forget(self, run: RunKey) -> None:
+        return
+
+
+class GivesSuspectsToEverybody(Claiming):
+    async def take(
+        self, owner: str, seconds: float, limit: int, agents: Collection[str], leaving: Collection[RunKey]
+    ) -> Sequence[BacklogEntry]:
+        self.suspects = True
+        return await super().take(owner, seconds, limit, agents, leaving)
+
+
+class NeverGivesSuspects(Claiming):
+    async def take(
+        self, owner: str, seconds: float, limit: int, agents: Collection[str], leaving: Collection[RunKey]
+    ) -> Sequence[BacklogEntry]:
+        self.suspects = False
+        return await super().take(owner, seconds, limit, agents, leaving)
+
+
+class LetsThePoisonedOut(MemoryBacklog):
+    def _is_left(self, kept: KeptState) -> bool:
+        state = kept.read()
+        if state.reason is AgentStateReason.POISONED:
+            return bool(self._tables.queues.get(RunKey(state.tenant_id, state.id)))
+        return super()._is_left(kept)
 
 
 class NoticesNobody(MemoryBacklog):
@@ -403,6 +493,17 @@ class NoticesNobody(MemoryBacklog):
 
 
 BACKLOG_BUGS = [
+    CountsNothing,
+    CountsFromTheFirstClaimOn,
+    NeverDelays,
+    ForgetsTheDelayOfTheEnd,
+    TakesEveryClaimBack,
+    TakesNoClaimBack,
+    DropsTheProblem,
+    ForgetsNothing,
+    GivesSuspectsToEverybody,
+    NeverGivesSuspects,
+    LetsThePoisonedOut,
     IgnoresTheAgent,
     TakesWhatWasToBeLeft,
     ForgetsTheTenant,
@@ -421,6 +522,7 @@ BACKLOG_BUGS = [
     WakesTheDead,
     TakesChildren,
     NeverTakesChildren,
+    LeavesOrphans,
     LeavesTheCancelled,
     NoticesNobody,
 ]

@@ -35,6 +35,7 @@ from pilotage.testing.conformance import (
     LeasesConformance,
     OutboxConformance,
     RetentionConformance,
+    SignalCommitConformance,
     SignalRepositoryConformance,
     StateRepositoryConformance,
     SwitchesConformance,
@@ -120,6 +121,24 @@ class TestSqlAlchemyStore(TransactionConformance):
             return await store.database.read(look)
 
         return read
+
+
+class TestSqlAlchemyStoreWithSignals(SignalCommitConformance):
+    @pytest.fixture
+    def journal(self, store: SqlAlchemyStore) -> IAgentJournal:
+        return store.journal
+
+    @pytest.fixture
+    def states(self, store: SqlAlchemyStore) -> IAgentStateRepository:
+        return store.states
+
+    @pytest.fixture
+    def signals(self, store: SqlAlchemyStore) -> IAgentSignalRepository:
+        return store.signals
+
+    @pytest.fixture
+    def second_signals(self, second_store: SqlAlchemyStore) -> IAgentSignalRepository:
+        return second_store.signals
 
 
 class TestSqlAlchemyTaskStore(TaskStoreConformance):

@@ -46,6 +46,8 @@ class Outside:
     def __init__(self, *endings: Ending, forgets: bool = False) -> None:
         self._endings = list(endings)
         self._forgets = forgets
+        self.may_end = asyncio.Event()
+        """Lets what hangs come to its end."""
         self.effects = 0
         self.attempts = 0
         self.reconciled = 0
@@ -69,7 +71,7 @@ class Outside:
             case Ending.EXCEPTION:
                 raise ConnectionError("the line broke")
             case Ending.HANGS:
-                await asyncio.Event().wait()
+                await self.may_end.wait()
             case Ending.UNENCODABLE:
                 return object()
         return f"effect {self.effects}"

@@ -31,14 +31,17 @@ from pilotage.runtime.door.signals import SignalHandlers
 from pilotage.runtime.door.step import step
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.writer import DurableEventWriter
+from pilotage.runtime.journal.decisions import END
+from pilotage.runtime.journal.draft import CommitDraft
+from pilotage.runtime.journal.kernel import Kernel
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.recovery import AskHuman, Repeat
-from pilotage.runtime.journal.replay import Liveness
+from pilotage.runtime.journal.replay import DurableReplay, Liveness
 from pilotage.runtime.journal.scope import inside
 from pilotage.runtime.journal.seals import SignalSeals
 from pilotage.runtime.people import questions
-from pilotage.runtime.people.signals import SignalQueue
+from pilotage.runtime.people.signals import SignalIntake, SignalQueue
 from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.cancel import begin_cancellation
 
@@ -105,10 +108,11 @@ def no_barrier_before_an_action(planting: Planting) -> None:
         if effect.action.is_read_only or effect.is_deferred or not effect.kind.is_call:
             return await carry_out(run, effect)
         run.mark_running()
-        run.outcomes.write_before(effect)
         run.outcomes.begin(effect)
         await run.ensure_lease()
-        return await door._act(run, effect)
+        result = await door._act(run, effect)
+        run.outcomes.write_before(effect)
+        return result
 
     planting.put(door, "_carry_out", hasty)
 
@@ -204,10 +208,11 @@ def fingerprints_are_ignored(planting: Planting) -> None:
         return take(self, replace(action, fingerprint=fingerprint))
 
     planting.put(Recording, "take", blind)
+    planting.put(Kernel, "_fits", lambda _self, _recorded, _asked: True)
 
 
 def left_out_actions_are_ignored(planting: Planting) -> None:
-    planting.put(Recording, "check_used_up", lambda _: None)
+    planting.put(Kernel, "program_ended", lambda _self, _below: END)
 
 
 def a_tool_error_is_not_recorded(planting: Planting) -> None:
@@ -249,7 +254,8 @@ def signals_are_not_consumed(planting: Planting) -> None:
 
 
 def a_message_is_taken_in_while_replaying(planting: Planting) -> None:
-    planting.put(Recording, "is_used_up", True)
+    planting.put(DurableReplay, "is_used_up", True)
+    planting.put(SignalIntake, "belongs_to", lambda _self, _effect: None)
 
 
 def a_decision_is_used_up_before_the_action_begins(planting: Planting) -> None:
@@ -275,6 +281,7 @@ def the_end_is_told_before_it_is_committed(planting: Planting) -> None:
 def the_work_is_stopped_before_the_cancellation_is_recorded(planting: Planting) -> None:
     async def cancel(self: Any, signal: Any, *, is_stored: bool = True) -> bool:
         self._is_cancelled = True
+        self.run.replay.liveness.stopping()
         self._task.cancel()
         await asyncio.sleep(0)
         await begin_cancellation(self._ledger, signal, is_stored=is_stored)
@@ -284,7 +291,7 @@ def the_work_is_stopped_before_the_cancellation_is_recorded(planting: Planting) 
 
 
 def a_pause_does_not_wait_for_siblings(planting: Planting) -> None:
-    planting.put(Liveness, "siblings", lambda _: [])
+    planting.put(Kernel, "is_alone", lambda _self, _call: True)
 
 
 def an_end_does_not_wait_for_what_is_under_way(planting: Planting) -> None:
@@ -295,7 +302,10 @@ def an_end_does_not_wait_for_what_is_under_way(planting: Planting) -> None:
 
 
 def a_waiting_branch_goes_on(planting: Planting) -> None:
-    planting.put(Liveness, "pause", lambda _self, _scope, _pause: None)
+    async def park(self: Any, call: Any, pause: Any, *, may_withdraw: bool) -> None:
+        raise ToolError("it waits for an answer")
+
+    planting.put(DurableReplay, "park", park)
 
 
 def a_replay_tells_everything_again(planting: Planting) -> None:
@@ -303,8 +313,8 @@ def a_replay_tells_everything_again(planting: Planting) -> None:
 
 
 def a_veto_is_not_recorded(planting: Planting) -> None:
-    def forgetful(run: Any, effect: Any, reason: str) -> object:
-        return effect.refused(reason)
+    def forgetful(run: Any, effect: Any, error: Any) -> object:
+        return error
 
     planting.put(door, "_refused", forgetful)
 
@@ -335,9 +345,9 @@ def a_tool_does_not_wait_for_the_open_reply(planting: Planting) -> None:
 def a_model_reply_is_not_recorded(planting: Planting) -> None:
     append: Any = Ledger.append
 
-    def without_replies(self: Any, action: Any, stage: JournalStage, *rest: Any) -> None:
+    def without_replies(self: Any, action: Any, stage: JournalStage, *rest: Any, **more: Any) -> None:
         if action.name != "model":
-            append(self, action, stage, *rest)
+            append(self, action, stage, *rest, **more)
 
     planting.put(Ledger, "append", without_replies)
 
@@ -413,8 +423,8 @@ def what_a_folded_branch_took_in_is_forgotten(planting: Planting) -> None:
 def what_a_handler_said_before_is_new(planting: Planting) -> None:
     handle: Any = SignalHandlers.handle
 
-    async def forgetful(self: Any, action_id: Any, signals: Any, *, is_new: bool) -> None:
-        await handle(self, action_id, signals, is_new=True)
+    async def forgetful(self: Any, action_id: Any, signals: Any, *, is_new: bool, around: Any = None) -> None:
+        await handle(self, action_id, signals, is_new=True, around=around)
 
     planting.put(SignalHandlers, "handle", forgetful)
 
@@ -435,3 +445,23 @@ def an_answer_waits_unsealed(planting: Planting) -> None:
         return signal
 
     planting.put(SignalSeals, "closed", plain)
+
+
+def an_end_knows_every_signal(planting: Planting) -> None:
+    draw_up: Any = CommitDraft.draw_up
+
+    def knowing(self: Any, state: Any) -> JournalCommit:
+        return replace(draw_up(self, state), last_signal=1_000_000)
+
+    planting.put(CommitDraft, "draw_up", knowing)
+
+
+def a_refused_end_is_only_tried_again(planting: Planting) -> None:
+    async def inattentive(self: Any) -> None:
+        return
+
+    planting.put(RunAttempt, "_attend", inattentive)
+
+
+def unread_signals_are_left(planting: Planting) -> None:
+    planting.put(Ledger, "close_signals", lambda _self: {})

@@ -114,7 +114,7 @@ class Till:
         return await never
 
 
-LIMITS = AgentExecutionLimits(max_steps=2, max_tool_calls=3, max_tokens=100)
+LIMITS = AgentExecutionLimits(max_steps=2, max_tool_calls=3, max_tokens=100_000)
 
 
 @Agent(spec=AgentExecutionSpec(name="spender", recovery=DURABLE, limits=LIMITS))
@@ -317,9 +317,10 @@ async def test_no_crash_takes_a_run_beyond_its_limits_or_ends_it_short_of_them()
     for point in points(reference):
         story = Story(Spender, point)
         result = await story.told()
-        assert (result.interruption_reason, result.spent) == (expected.interruption_reason, expected.spent), (
-            point
-        )
+        assert result.interruption_reason == expected.interruption_reason, point
+        assert (result.spent.steps, result.spent.tool_calls) == (2, 3), point
+        # A reply that was lost with its process counts as the most it may have taken.
+        assert result.spent.tokens >= expected.spent.tokens, point
         assert len(story.ledger.done) == 3, point
         await checked(story)
 

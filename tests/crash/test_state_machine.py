@@ -281,7 +281,7 @@ class Runs(RuleBasedStateMachine):
             assert refund.amount == modified.get("amount", ASKED)
 
     async def check_messages(self, run_id: str, rows: list[JournalRow]) -> None:
-        """A message waits or is taken in, once."""
+        """A message waits, is taken in or comes too late, once."""
         taken = [
             cast(str, signal["id"])
             for row in rows
@@ -291,7 +291,9 @@ class Runs(RuleBasedStateMachine):
         pending = await self.town.store.signals.list_pending(run_id)
         waiting = [each.id for each in pending if each.kind is AgentSignalKind.USER_MESSAGE]
         sent = [message for message, receiver in self.messages.items() if receiver == run_id]
-        assert sorted(taken + waiting) == sorted(sent)
+        state = await self.town.store.states.get_or_none(run_id)
+        late = cast("list[str]", state.metadata.get("late_signals", [])) if state is not None else []
+        assert sorted(taken + waiting + late) == sorted(sent)
 
     def teardown(self) -> None:
         try:

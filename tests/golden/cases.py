@@ -191,6 +191,7 @@ CASES: tuple[Case, ...] = (
     Case("answered", Clerk, "[answered] Ask.", (_approved(resumed=False),)),
     _work("several", "ask", "note", "ask", then=(_approved(),)),
     _work("recovery", "note", "write", "note", breaks="recovery 1 write"),
+    _work("retried", "note", "write", "note", breaks="before retried 1 write"),
     _work("sealed", "letter", "ask"),
     Case("sealed-input", Banker, "DE-0815"),
     Case("redacted", Teller, "Which badge?"),

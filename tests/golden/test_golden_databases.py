@@ -75,11 +75,15 @@ def test_the_first_version_is_stored_with_all_of_its_runs() -> None:
         assert golden.runs().keys() <= BY_NAME.keys(), golden
 
 
+READS_NOW: dict[str, dict[str, object]] = {name: {"questions": []} for name in ("answered", "diverged")}
+"""What is read differently by now: an answered question, and that of a run that diverged, is no longer open."""
+
+
 async def test_every_run_verifies_and_reads_as_it_did(read_only: Copy) -> None:
     stored = read_only.golden.runs()
     found = await standing(read_only.place, {name: str(run["id"]) for name, run in stored.items()})
     for name, run in stored.items():
-        assert found[name] == run["stands"], name
+        assert found[name] == {**run["stands"], **READS_NOW.get(name, {})}, name
 
 
 async def test_every_kind_and_stage_of_row_is_stored(read_only: Copy) -> None:

@@ -65,8 +65,10 @@ async def test_the_program_steers_cancels_and_reads_on_where_it_was() -> None:
         await main(runs, run, cursor)
         state = await runs.get(run.id)
         rest = [event async for event in runs.events(run.id, after=cursor)]
+        # Sent again, the message has the end of the first one; another message is refused.
+        await main(runs, run, cursor)
         with pytest.raises(CallerError, match="takes no signals any more"):
-            await main(runs, run, cursor)
+            await runs.signal(run.id, AgentSignalKind.STEERING_INSTRUCTION, {"text": "and the docs"})
     assert state.status is AgentStatus.CANCELLED
     assert state.metadata["cancellation_reason"] == "wrong branch"
     assert "".join(event.delta for event in rest if isinstance(event, MessageDeltaEvent)) == "me "

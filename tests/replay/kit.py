@@ -30,6 +30,7 @@ from pilotage import (
 )
 from pilotage.agent import ToolApprovalRequirement
 from pilotage.errors import ToolError
+from pilotage.runtime import step
 from pilotage.testing import ProcessStopped
 
 DURABLE = AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)
@@ -55,6 +56,7 @@ class Process:
         self.world = world
         self.is_dead = False
         self.has_died = False
+        self.death = asyncio.Event()
 
     def act(self, what: str, key: str | None = None, *, once: bool = False) -> str:
         """Do something to the world; `once` is a system that knows keys."""
@@ -66,9 +68,15 @@ class Process:
             world.done[what] += 1
             world.by_key[key] = f"{what} done"
         if world.calls == world.dies_at:
-            self.is_dead = self.has_died = True
+            self.has_died = True
+            self.die()
         self.require_life()
         return world.by_key[key]
+
+    def die(self) -> None:
+        """End the process: whatever its code still waits for does not come."""
+        self.is_dead = True
+        self.death.set()
 
     def require_life(self) -> None:
         if self.is_dead:
@@ -77,6 +85,14 @@ class Process:
 
 class OutOfStock(ToolError):  # noqa: N818 - as people name them
     """An error of the shop's own."""
+
+
+class SoldOut(ToolError):  # noqa: N818 - as people name them
+    """An error of the shop's own that its tools declare."""
+
+    def __init__(self, item: str, instead: Decimal) -> None:
+        super().__init__(f"no {item}")
+        self.instead = instead
 
 
 class Colour(Enum):
@@ -157,6 +173,13 @@ class Shop:
             raise OutOfStock(f"no {item}")
         return 3
 
+    @agent_tool(effects=READ, errors=[SoldOut])
+    async def offer(self, item: str) -> int:
+        """Fail with a declared error, unless it is an apple."""
+        if item != "apple":
+            raise SoldOut(item, Decimal("2.50"))
+        return 3
+
     @agent_tool(effects=READ)
     async def refuses(self, item: str) -> str:
         """Fail for certain."""
@@ -213,6 +236,61 @@ class Shop:
         await self.mark(item)
         return await self.transfer(item)
 
+    @agent_tool(effects=READ)
+    async def check(self, item: str) -> str:
+        """Say that it only reads, and call tools that do more."""
+        await self.look(item)
+        await self.mark(item)
+        return await self.transfer(item)
+
+    @agent_tool(effects=READ)
+    async def check_all(self, items: list[str]) -> list[str]:
+        """Say that it only reads, and call such a tool for each item side by side."""
+        return await asyncio.gather(*(self.check(item) for item in items))
+
+    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED)
+    async def buy(self, items: list[str]) -> str:
+        """Order things one after the other: a tool in a tool in a tool."""
+        return ";".join([await self.order(item) for item in items])
+
+    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED)
+    async def buy_at_once(self, items: list[str]) -> str:
+        """Pay for things side by side."""
+        return ";".join(await asyncio.gather(*[self.pay_slowly(item) for item in items]))
+
+    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED)
+    async def order_at_once(self, items: list[str]) -> str:
+        """Order things side by side."""
+        return ";".join(await asyncio.gather(*[self.order(item) for item in items]))
+
+    @agent_tool(effects=CHANGE, idempotency=Idempotency.IDEMPOTENT, approval=UNASKED)
+    async def arrange(self, item: str) -> str:
+        """Call a tool that may not be repeated from one that may."""
+        return f"{await self.order(item)}; {await self.mark(item)}"
+
+    @agent_tool(effects=CHANGE, idempotency=Idempotency.IDEMPOTENT, approval=UNASKED)
+    async def arrange_all(self, items: list[str]) -> str:
+        """Call a tool that may be repeated, and calls one that may not, from one that may be repeated."""
+        return ";".join([await self.arrange(item) for item in items])
+
+    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED)
+    async def buy_arranged(self, item: str) -> str:
+        """Call a tool that may be repeated, which calls one that may not."""
+        return f"{await self.pay('deposit')}; {await self.arrange(item)}"
+
+    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED)
+    async def pay_and_ask(self, item: str) -> str:
+        """Pay for something while a person is asked about something else."""
+        paid, sent = await asyncio.gather(self.pay_slowly(item), self.transfer(item))
+        return f"{paid}; {sent}"
+
+    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED)
+    async def steps(self, item: str) -> str:
+        """Do something in a step between two payments."""
+        first = await self.pay(item)
+        mailed = await step("mail", lambda: self.process.act("mail", "step:mail#1"))
+        return f"{first}; {mailed}; {await self.pay(f'{item} again')}"
+
 
 Body: TypeAlias = Callable[[Shop, IAgentModel], Awaitable[Any]]
 
@@ -227,6 +305,10 @@ class Program:
     replies: tuple[str, ...]
     at_most: int | None
     """The most business effects that an uninterrupted run has, where that depends on chance or time."""
+    at_least: int
+    """The fewest business effects that a completed run has."""
+    rounds: int
+    """How often a run may stop at most to ask about unknown outcomes after one crash."""
     depends_on_time: bool
     """Whether its effects and output depend on which of two things is faster: it completes, but not always the same."""
 
@@ -259,6 +341,8 @@ def program(
     may_diverge: str | None = None,
     replies: tuple[str, ...] = (),
     at_most: int | None = None,
+    at_least: int = 0,
+    rounds: int = 1,
     depends_on_time: bool = False,
 ) -> Callable[[Body], Body]:
     """Add a function to the kit; `replies` are what the model says."""
@@ -267,7 +351,7 @@ def program(
         name: str = body.__name__
         if name in PROGRAMS:
             raise ValueError(f"two programs are called {name!r}")
-        PROGRAMS[name] = Program(name, body, may_diverge, replies, at_most, depends_on_time)
+        PROGRAMS[name] = Program(name, body, may_diverge, replies, at_most, at_least, rounds, depends_on_time)
         return body
 
     return add

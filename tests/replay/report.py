@@ -1,29 +1,44 @@
-"""Prints what becomes of every program of the kit: `python -m tests.replay.report [--pairs] [NAME ...]`.
+"""Prints what becomes of every program of the kit: `python -m tests.replay.report [--pairs] [--without RULE] [NAME ...]`.
 
 Each program is paused before every action, and killed at every commit and behind every effect; with `--pairs` also
-killed at every commit after each pause.
+killed at every commit after each pause. With `--without 12` rule 12 of durability is switched off.
 """
 
 from __future__ import annotations
 
+import argparse
 import logging
-import sys
 import time
 import warnings
 from collections import Counter
 
+import pytest
+
 import tests.replay.programs as _programs
+from tests.crash.planted import Planting
 from tests.replay.kit import PROGRAMS
+from tests.replay.rules import BUILDS
 from tests.replay.story import Tried, Verdict, try_everywhere
 
 
-def main(names: list[str]) -> None:
+def main() -> None:
     """Try the programs and print a table."""
+    parser = argparse.ArgumentParser(prog="python -m tests.replay.report")
+    parser.add_argument("--pairs", action="store_true")
+    parser.add_argument("--without", type=int, choices=BUILDS, metavar="RULE")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    given = parser.parse_args()
+    with pytest.MonkeyPatch.context() as patch:
+        if given.without is not None:
+            BUILDS[given.without].plant(Planting(patch))
+            print(f"without rule {given.without}: {BUILDS[given.without].rule}")
+        _report(given.names, with_pairs=given.pairs)
+
+
+def _report(names: list[str], *, with_pairs: bool) -> None:
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     assert _programs.__all__
-    with_pairs = "--pairs" in names
-    names = [name for name in names if name != "--pairs"]
     chosen = [PROGRAMS[name] for name in names] if names else list(PROGRAMS.values())
     begin, tried = time.time(), []
     print(f"{'program':40} {'places':>6}  {'should':9} {'verdicts'}")
@@ -49,4 +64,4 @@ def _line(tried: Tried) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

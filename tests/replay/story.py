@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from pilotage import Application, ApprovalDecision, RunContext
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.ports.handlers import ApprovalSubject, IAgentApprovalHandler
-from pilotage.agent.ports.journal import JournalStage, RunKey
+from pilotage.agent.ports.journal import CommitOutcome, IAgentJournal, JournalCommit, JournalStage, RunKey
 from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.agent.tools.metadata import ToolRisk
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime import AgentRuns
-from pilotage.runtime.effect import idempotency_key
+from pilotage.runtime.journal.action import idempotency_key
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.quick import with_pods_asked_for
 from pilotage.testing import (
@@ -25,6 +25,7 @@ from pilotage.testing import (
     FaultyJournal,
     MemorySealer,
     MemoryStore,
+    ProcessStopped,
     ScriptedModel,
     SeededIds,
     StopAfter,
@@ -34,8 +35,12 @@ from pilotage.testing import (
 from tests.replay.kit import Process, Program, Shop, World
 
 MOST_PROCESSES = 14
-SECONDS = 1.0
+SECONDS = 4.0
 MOST_HANGS = 2
+DYING = 0.2
+"""The seconds that the code of a dead process is left to end by itself."""
+_ENDS = {"divergence", "damage"}
+"""What the state of a run says that cannot go on."""
 
 
 class Verdict(Enum):
@@ -43,8 +48,10 @@ class Verdict(Enum):
 
     COMPLETES = "completes"
     DIVERGES = "diverges"
+    DAMAGED = "damaged"
+    """Its record was found to be damaged, and it was interrupted."""
     ASKS = "asks"
-    """A question about an unknown outcome that no crash has caused."""
+    """A question about an unknown outcome that no crash has caused, or one after the other about the same crash."""
     STUCK = "stuck"
     FAILS = "fails"
     WRONG = "wrong"
@@ -59,6 +66,8 @@ class Place:
     pause: str | None = None
     fault: Fault | None = None
     effect: int | None = None
+    lost: str | None = None
+    """The action from which on the store loses all rows while the run is paused."""
     fault_in: int = 0
     """The process that has the fault: 1 is the one that goes on after the pause."""
 
@@ -68,7 +77,7 @@ class Place:
         return " ".join(filter(None, words)) or "nothing"
 
 
-class _Asks(IAgentApprovalHandler):
+class Asks(IAgentApprovalHandler):
     """Wants a question before one action, and notes the actions it is asked about."""
 
     def __init__(self, at: str | None) -> None:
@@ -79,7 +88,7 @@ class _Asks(IAgentApprovalHandler):
         self.seen.append(subject.action_ref)
         if subject.action_ref != self.at:
             return None
-        return AgentApprovalRequest("id", "run", subject.boundary, "May it?", ToolRisk(), "action")
+        return AgentApprovalRequest("id", "run", subject.boundary, "May it?", ToolRisk(), subject.action_ref)
 
 
 @dataclass
@@ -93,8 +102,8 @@ class Story:
     commits: list[int] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     """The actions before which the run could be paused."""
-    has_asked: bool = False
-    """Whether a person was asked about an unknown outcome."""
+    rounds: int = 0
+    """How often the run stopped to ask people about unknown outcomes."""
     hangs: int = 0
     """The number of processes that did not come to a result in time."""
     note: str = ""
@@ -110,16 +119,26 @@ class Story:
         """Carry the run on until it ends; None if it does not."""
         for number in range(MOST_PROCESSES):
             result = asyncio.run(self._process(self.place.fault if number == self.place.fault_in else None))
-            if result is not None and (result.state.is_terminal or "divergence" in result.state.metadata):
+            if result is not None and (result.state.is_terminal or _ENDS & result.state.metadata.keys()):
                 return result
+            if self.place.lost is not None and not number:
+                self._lose(self.place.lost)
             if self.hangs >= MOST_HANGS:
                 return None
         return None
 
+    def _lose(self, action: str) -> None:
+        """Remove the rows of an action and all later ones from the store; it still has its head."""
+        (state,) = asyncio.run(self._states())
+        journal = self.store.tables.journals.find(state.tenant_id, state.id)
+        if journal is None:
+            raise AssertionError("a run has a journal")
+        del journal.rows[[row.columns[1] for row in journal.rows].index(action) :]
+
     async def _process(self, fault: Fault | None) -> RunResult | None:
         process = Process(self.world)
-        journal = FaultyJournal(self.store.journal, fault)
-        handler = _Asks(self.place.pause)
+        journal = _MortalJournal(process, self.store.journal, fault)
+        handler = Asks(self.place.pause)
         app = Application("replay").add(self.agent, Shop, process, journal, self.ids)
         app.add(self.store.states, self.store.signals, self.store.evidence, self.sealer)
         app.add(self.model)
@@ -128,7 +147,7 @@ class Story:
         initialize(app)
         try:
             async with asyncio.timeout(SECONDS), with_pods_asked_for(app):
-                result = await self._carry_on(app.get(AgentRuns), process)
+                result = await _until_death(self._carry_on(app.get(AgentRuns)), process)
         except BaseException as end:  # noqa: BLE001 - a dead process ends in many ways
             self.note = repr(end)
             self.hangs += isinstance(end, TimeoutError)
@@ -156,7 +175,7 @@ class Story:
     async def _states(self) -> list[AgentState]:
         return [state for status in AgentStatus for state in await self.store.states.list_by_status(status)]
 
-    async def _carry_on(self, runs: AgentRuns, process: Process) -> RunResult:
+    async def _carry_on(self, runs: AgentRuns) -> RunResult:
         known = await self._states()
         if not known:
             return await (await runs.start(self.agent)).result()
@@ -167,24 +186,67 @@ class Story:
         return await (await runs.resume(run)).result()
 
     async def _answer(self, runs: AgentRuns, run: str) -> None:
+        has_asked = False
         for request in await runs.questions(run):
             pending = await self.store.signals.list_pending(run)
             if request.id in {str(signal.payload.get("request_id")) for signal in pending}:
                 continue
             if isinstance(request, AgentRecoveryRequest):
-                self.has_asked = True
+                has_asked = True
                 await self._tell_the_truth(runs, run, request)
             else:
                 await runs.answer(run, request.id, ApprovalDecision.APPROVE, resume=False)
+        self.rounds += has_asked
 
     async def _tell_the_truth(self, runs: AgentRuns, run: str, request: AgentRecoveryRequest) -> None:
-        key = idempotency_key(RunKey("default", run), request.action_id)
-        name = request.action_id.rpartition("/")[2]
-        result = self.lost.get(request.action_id, self.world.by_key.get(key, self.world.by_key.get(name)))
-        if result is None:
-            await runs.answer(run, request.id, RecoveryDecision.RETRY, resume=False)
-        else:
+        result = self._truth_about(run, request.action_id)
+        if result is not None:
             await runs.answer(run, request.id, RecoveryDecision.DONE, result=result, resume=False)
+            return
+        actions: dict[str, JsonValue] = {}
+        for each in request.to_decide:
+            if any(
+                each.action_id.startswith(f"{outer}/") for outer in actions if "result" in str(actions[outer])
+            ):
+                continue
+            result = self._truth_about(run, each.action_id)
+            done: JsonValue = {"decision": "done", "result": result}
+            actions[each.action_id] = {"decision": "retry"} if result is None else done
+        await runs.answer(run, request.id, RecoveryDecision.RETRY, resume=False, actions=actions)
+
+    def _truth_about(self, run: str, action_id: str) -> JsonValue:
+        """Return the result of an action that took effect; None if it did not."""
+        key = idempotency_key(RunKey("default", run), action_id)
+        name = action_id.rpartition("/")[2]
+        return self.lost.get(action_id, self.world.by_key.get(key, self.world.by_key.get(name)))
+
+
+class _MortalJournal(FaultyJournal):
+    """The journal as a process reaches it: a dead one writes nothing, whatever its code does behind its death."""
+
+    def __init__(self, process: Process, journal: IAgentJournal, fault: Fault | None) -> None:
+        super().__init__(journal, fault)
+        self._process = process
+
+    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
+        self._process.require_life()
+        try:
+            return await super().commit(commits)
+        except ProcessStopped:
+            self._process.die()
+            raise
+
+
+async def _until_death(carrying: Coroutine[object, object, RunResult], process: Process) -> RunResult:
+    """Return the result of a process, unless it dies: then nothing is waited for that its dead tasks would bring."""
+    work = asyncio.ensure_future(carrying)
+    death = asyncio.ensure_future(process.death.wait())
+    await asyncio.wait([work, death], return_when=asyncio.FIRST_COMPLETED)
+    death.cancel()
+    if not work.done():
+        await asyncio.wait([work], timeout=DYING)
+        work.cancel()
+    return await work
 
 
 def _is_dead(journal: FaultyJournal) -> bool:
@@ -216,10 +278,17 @@ class Tried:
         return set(self.counts) <= allowed
 
 
-def try_everywhere(program: Program, *, with_pairs: bool = False) -> Tried:
+def try_everywhere(
+    program: Program,
+    *,
+    with_deaths: bool = True,
+    with_pairs: bool = False,
+    until: Verdict | None = None,
+) -> Tried:
     """Run a program undisturbed, then once for every place at which it can be disturbed.
 
-    With pairs, also for a death at every commit of the process that goes on after each pause.
+    With pairs, also for a death at every commit of the process that goes on after each pause. It ends at the first
+    verdict that is like `until`.
     """
     tried = Tried(program)
     reference = Story(program)
@@ -230,9 +299,13 @@ def try_everywhere(program: Program, *, with_pairs: bool = False) -> Tried:
         )
         return tried
     for place, has_handler in _places(program, reference):
+        if not (with_deaths or has_handler):
+            break
         story = Story(program, place, has_handler)
         verdict = _verdict(story, story.tell(), reference, expected)
         tried.add(verdict, f"{place} {story.note}")
+        if verdict is until:
+            return tried
         if with_pairs and place.pause and len(story.commits) > 1:
             for number in range(1, story.commits[1] + 1):
                 pair = replace(place, fault=StopAfter(number), fault_in=1)
@@ -240,6 +313,16 @@ def try_everywhere(program: Program, *, with_pairs: bool = False) -> Tried:
                 verdict = _verdict(second, second.tell(), reference, expected)
                 tried.add(verdict, f"{pair} {second.note}")
     return tried
+
+
+def try_losing(program: Program, pause: str, lost: str) -> Verdict:
+    """Pause a run before an action, lose its rows from another one on, and return what becomes of the run."""
+    reference = Story(program)
+    expected = reference.tell()
+    if expected is None:
+        raise AssertionError(f"{program.name} does not end: {reference.note}")
+    story = Story(program, Place(pause=pause, lost=lost), has_handler=True)
+    return _verdict(story, story.tell(), reference, expected)
 
 
 def _places(program: Program, reference: Story) -> Iterator[tuple[Place, bool]]:
@@ -262,16 +345,21 @@ def _verdict(story: Story, result: RunResult | None, reference: Story, expected:
         return Verdict.TWICE
     if result is None:
         return Verdict.STUCK
+    if "damage" in result.state.metadata:
+        return Verdict.DAMAGED
     if "divergence" in result.state.metadata:
         story.note = str(result.state.metadata["divergence"])
         return Verdict.DIVERGES
     if result.status is not expected.status:
         story.note = f"{result.status} {result.error}"
         return Verdict.FAILS
+    if sum(done.values()) < story.program.at_least:
+        story.note = f"only {dict(done)}"
+        return Verdict.WRONG
     if not story.program.is_deterministic or story.program.depends_on_time:
         return Verdict.COMPLETES
     if done != wanted or result.output != expected.output:
         story.note = f"{dict(done)} instead of {dict(wanted)}; {result.output!r}"
         return Verdict.WRONG
-    is_crash = story.place.fault is not None or story.place.effect is not None
-    return Verdict.ASKS if story.has_asked and not is_crash else Verdict.COMPLETES
+    crashes = (story.place.fault is not None) + (story.place.effect is not None)
+    return Verdict.ASKS if story.rounds > crashes * story.program.rounds else Verdict.COMPLETES

@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from tests.adapters.sqlalchemy.private_server import PrivateServer, private_server, why_none
 from tests.torture.rig import Disturbance, Findings, Rig, served
+from tests.torture.ward import poisoned
 
 POSTGRESQL = os.environ.get("PILOTAGE_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/test")
 _LONG = 900.0
@@ -107,7 +108,7 @@ def database_of(kind: str, folder: Path) -> Iterator[str]:
 
 
 Scenario = Callable[[Path, str], Awaitable[Findings]]
-SCENARIOS: tuple[Scenario, ...] = (every_moment, at_random, rolling)
+SCENARIOS: tuple[Scenario, ...] = (every_moment, at_random, rolling, poisoned)
 KINDS = ("sqlite", "postgresql", "outages")
 
 

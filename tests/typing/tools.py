@@ -17,6 +17,12 @@ from pilotage.agent.tools import (
     discover_agent_tools,
     original_function,
 )
+from pilotage.errors import ToolError
+from pilotage.runtime import step
+
+
+class NoPageError(ToolError):
+    pass
 
 
 class CanPay(ToolPermission):
@@ -46,6 +52,8 @@ class Docs:
         permissions=[CanPay(), DocsRead(), ToolPermission("docs")],
         timeout=TimeoutPolicy(10),
         evidence=EvidenceCapture.structured(),
+        errors=[NoPageError],
+        formerly=["page"],
     )
     async def declared(self, page: int) -> str:
         return str(page)
@@ -73,6 +81,18 @@ async def calls() -> None:
     await docs.declared("a")  # pyright: ignore[reportArgumentType]
 
 
+async def counted() -> int:
+    return 1
+
+
+async def steps() -> None:
+    """The type of a step is that of `returns`, else that of its function."""
+    assert_type(await step("count", counted), int)
+    assert_type(await step("count", lambda: 1, errors=[NoPageError]), int)
+    assert_type(await step("words", lambda: {"a": 1}, returns=list[str]), list[str])
+    assert_type(await step("word", lambda: None, returns=str | None), object)
+
+
 catalog = discover_agent_tools(Docs)
 assert_type(catalog, AgentToolCatalog)
 assert_type(catalog.descriptors, tuple[AgentToolDescriptor, ...])
@@ -87,6 +107,8 @@ def wrong_uses() -> None:
     docs.bare("a", max=2)  # pyright: ignore[reportCallIssue]
     agent_tool(timeout=10)  # pyright: ignore[reportArgumentType]
     agent_tool(permissions=["docs.read"])  # pyright: ignore[reportArgumentType]
+    agent_tool(errors=[ValueError])  # pyright: ignore[reportArgumentType]
+    agent_tool(formerly=[3])  # pyright: ignore[reportArgumentType]
     agent_tool(retries=3)  # pyright: ignore[reportCallIssue]
     agent_tool(5)  # pyright: ignore[reportArgumentType]
     agent_tool("pay")  # pyright: ignore[reportArgumentType]

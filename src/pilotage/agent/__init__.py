@@ -44,8 +44,8 @@ from pilotage.agent.execution import ExecuteContract, ExecuteShape
 from pilotage.agent.facts import (
     AgentActionCompleted, AgentActionOutcome, AgentApprovalRequested, AgentFact, AgentQuestionKind,
     AgentRunCancelled, AgentRunCancelling, AgentRunCompleted, AgentRunDelegated, AgentRunFailed,
-    AgentRunPaused, AgentRunResumed, AgentRunStarted, IAgentEventPublisher, UnreadableFactError, read_fact,
-    write_fact,
+    AgentRunPaused, AgentRunResumed, AgentRunStarted, AgentSignalTooLate, IAgentEventPublisher,
+    UnreadableFactError, read_fact, write_fact,
 )
 from pilotage.agent.messages import (
     ContentPart, MediaPart, ModelMessage, ModelMessageRole, ModelToolCall, TextPart,
@@ -74,10 +74,19 @@ from pilotage.agent.ports.handlers import (
     IAgentHooks, IAgentOutputGuard, IAgentRecoveryHandler, IAgentToolHandler, Proceed, Veto,
 )
 from pilotage.agent.ports.journal import (
-    CommitOutcome, CommitRefusal, CommitRefused, Committed, ErasedRecord, HeadMoved, IAgentJournal,
-    JournalCommit, JournalHead, JournalRow, JournalStage, LeaseRequest, OutboxEvent, RunKey, SealedRecord,
+    ClosedSignal, CommitOutcome, CommitRefusal, CommitRefused, Committed, ErasedRecord, HeadMoved,
+    IAgentJournal, JournalCommit, JournalHead, JournalRow, JournalStage, LeaseRequest, OutboxEvent, RunKey,
+    SealedRecord, SignalsUnread,
 )
-from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps, IWakeUpSubscription, Lease
+from pilotage.agent.ports.leases import (
+    BacklogEntry,
+    ClaimRecord,
+    IAgentBacklog,
+    IAgentLeases,
+    IAgentWakeUps,
+    IWakeUpSubscription,
+    Lease,
+)
 from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope, MemoryUse
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
@@ -99,14 +108,15 @@ from pilotage.agent.recovery import (
     AgentResumeBoundary, AgentResumePlan, plan_agent_resume,
 )
 from pilotage.agent.recovery_request import (
-    AgentRecoveryRequest, RecoveryAnswer, RecoveryCancelled, RecoveryDecision, RecoveryDone, RecoveryFailed,
-    RecoveryRetried, check_agent_recovery_decision, materialize_agent_recovery_decision_state,
+    AgentRecoveryRequest, OpenAction, RecoveryAnswer, RecoveryCancelled, RecoveryDecision, RecoveryDone,
+    RecoveryFailed, RecoveryRetried, UnknownAttempt, check_agent_recovery_decision,
+    materialize_agent_recovery_decision_state,
     parse_agent_recovery_decision_signal,
 )
 from pilotage.agent.run_values import AgentContext, RunAgentInput, RunResult
 from pilotage.agent.signal_handlers import on_signal
 from pilotage.agent.signals import (
-    AgentSignal, AgentSignalConsumptionBatch, AgentSignalKind, AgentSignalLane, AgentSignalPollPoint,
+    AgentSignal, AgentSignalConsumptionBatch, AgentSignalEnd, AgentSignalKind, AgentSignalLane, AgentSignalPollPoint,
     ApprovalDecision, accepts_signal, select_signals,
 )
 from pilotage.agent.spec import (
@@ -163,7 +173,7 @@ __all__ = [
     "AgentStructuredOutputError", "AgentToolBindingError", "AgentToolDispatchError", "JsonObject",
     "JsonPrimitive", "JsonValue", "PilotageError",
     # Contract 3-5: state and signals
-    "AgentSignal", "AgentSignalConsumptionBatch", "AgentSignalKind", "AgentSignalLane",
+    "AgentSignal", "AgentSignalConsumptionBatch", "AgentSignalEnd", "AgentSignalKind", "AgentSignalLane",
     "AgentSignalPollPoint", "AgentSituation", "AgentState", "AgentStateReason", "AgentStateTransition",
     "AgentStatus", "ApprovalDecision", "accepts_signal", "can_move", "on_signal", "select_signals",
     # Contract 6, 25: stream and events
@@ -224,9 +234,10 @@ __all__ = [
     "run_agent_cancellation_cleanup",
     # Contract 20: recovery
     "AgentActionBoundaryCheckpoint", "AgentActionBoundaryStage", "AgentActionKind", "AgentRecoveryRequest",
-    "AgentResumeAction", "AgentResumeBoundary", "AgentResumePlan", "RecoveryAnswer", "RecoveryCancelled",
-    "RecoveryDecision", "RecoveryDone", "RecoveryFailed", "RecoveryRetried", "check_agent_recovery_decision",
-    "materialize_agent_recovery_decision_state", "parse_agent_recovery_decision_signal", "plan_agent_resume",
+    "AgentResumeAction", "AgentResumeBoundary", "AgentResumePlan", "OpenAction", "RecoveryAnswer", "RecoveryCancelled",
+    "RecoveryDecision", "RecoveryDone", "RecoveryFailed", "RecoveryRetried", "UnknownAttempt",
+    "check_agent_recovery_decision", "materialize_agent_recovery_decision_state",
+    "parse_agent_recovery_decision_signal", "plan_agent_resume",
     # Contract 21: delegation
     "AgentDelegateTarget", "AgentTeammate", "DelegationBudget", "DelegationContextSlice",
     "DelegationExpectedOutput", "DelegationPacket", "DelegationResult", "DelegationReturnPolicy",
@@ -235,18 +246,20 @@ __all__ = [
     "AgentRef", "AgentSession", "Architecture", "BranchFailure", "Dependencies", "FailurePolicy",
     "IScopedModel", "IScopedRuntime", "IScopedTools", "ToolCallOutcome",
     # Contract 16: stores
-    "CommitOutcome", "CommitRefusal", "CommitRefused", "Committed", "ConversationTurn", "ConversationTurns",
-    "ErasedRecord", "EvidencePage", "HeadMoved", "IAgentBacklog", "IAgentEvidenceRepository",
+    "BacklogEntry", "ClaimRecord", "ClosedSignal", "CommitOutcome", "CommitRefusal", "CommitRefused", "Committed",
+    "ConversationTurn", "ConversationTurns", "ErasedRecord", "EvidencePage", "HeadMoved",
+    "IAgentBacklog", "IAgentEvidenceRepository",
     "IAgentJournal", "IAgentLateOutcomes", "IAgentLeases", "IAgentRetention", "IAgentSignalRepository",
     "IAgentStateRepository", "IAgentWakeUps", "IRecordSealer", "ITaskStore", "IWakeUpSubscription",
     "JournalCommit", "JournalHead", "JournalRow", "JournalStage", "LateOutcome", "Lease", "LeaseRequest",
     "OutboxEvent", "RecordSealError", "RunKey", "RunPage", "SealContext", "SealedRecord",
+    "SignalsUnread",
     "consume_pending_agent_signals",
     # Facts and their delivery
     "AgentActionCompleted", "AgentActionOutcome", "AgentApprovalRequested", "AgentFact", "AgentQuestionKind",
     "AgentRunCancelled", "AgentRunCancelling", "AgentRunCompleted", "AgentRunDelegated", "AgentRunFailed",
-    "AgentRunPaused", "AgentRunResumed", "AgentRunStarted", "IAgentEventPublisher", "IAgentOutbox",
-    "OutboxEntry", "OutboxPage", "OutboxStatus", "UnreadableFactError", "on_event", "read_fact",
+    "AgentRunPaused", "AgentRunResumed", "AgentRunStarted", "AgentSignalTooLate", "IAgentEventPublisher",
+    "IAgentOutbox", "OutboxEntry", "OutboxPage", "OutboxStatus", "UnreadableFactError", "on_event", "read_fact",
     "write_fact",
     # Other ports
     "AllowAll", "ApprovalSubject", "AuditEntry", "BudgetAmount", "BudgetExhausted", "BudgetGranted",

@@ -84,6 +84,12 @@ def fixed_tokens(request: ModelRequest, estimator: TokenEstimator = BYTE_ESTIMAT
     return sum(estimator.tokens_of(text) for text in texts)
 
 
+def request_tokens(request: ModelRequest, estimator: TokenEstimator = BYTE_ESTIMATOR) -> int:
+    """What a whole request takes: its messages with the context packs, and what is beside them."""
+    messages = sum(message_tokens(message, estimator) for message in request.assemble_messages())
+    return messages + fixed_tokens(request, estimator)
+
+
 @value
 class Unit:
     """Messages that stay or go together. A turn is what a model said, with the results of its calls."""

@@ -39,11 +39,13 @@ class ControlTools(IScopedTools):
             return await self._tools.call(call)
         return (await self._answer([call]))[0]
 
-    async def call_all(self, calls: Sequence[ModelToolCall]) -> Sequence[ToolCallOutcome]:
+    async def call_all(
+        self, calls: Sequence[ModelToolCall], *, limit: int | None = None
+    ) -> Sequence[ToolCallOutcome]:
         """The plain calls first: what ends the loop must not leave them undone."""
         plain = [call for call in calls if call.name not in self._names]
         controls = [call for call in calls if call.name in self._names]
-        done = iter(await self._tools.call_all(plain) if plain else ())
+        done = iter(await self._tools.call_all(plain, limit=limit) if plain else ())
         answered = iter(await self._answer(controls) if controls else ())
         return [next(answered) if call.name in self._names else next(done) for call in calls]
 
@@ -63,7 +65,9 @@ class NoTools(IScopedTools):
             call, error=f"there is no tool {call.name!r}: none is on offer. Answer in words."
         )
 
-    async def call_all(self, calls: Sequence[ModelToolCall]) -> Sequence[ToolCallOutcome]:
+    async def call_all(
+        self, calls: Sequence[ModelToolCall], *, limit: int | None = None
+    ) -> Sequence[ToolCallOutcome]:
         return [await self.call(call) for call in calls]
 
 

@@ -20,6 +20,7 @@ from pilotage.agent.context import (
 )
 from pilotage.agent.tools.metadata import EvidenceCapture
 from pilotage.checks import reject_blank, reject_naive
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import (
     JsonObject,
     JsonValue,
@@ -207,6 +208,9 @@ class CapturedResult:
     digest: str | None = None
 
 
+_captured = unchecked(CapturedResult)
+
+
 def capture_result(
     result: object,
     capture: EvidenceCapture,
@@ -244,7 +248,7 @@ def _kept(
         value = to_json_value(result)
         guarded = guard_json_value(value, descriptors, policy)
         if guarded is value and capture is not EvidenceCapture.REFERENCE_ONLY and _is_short_text(value):
-            return CapturedResult(capture, {"result": value})
+            return _captured(capture, {"result": value})
         text = canonical_json(guarded)
     except (TypeError, ValueError, RecursionError):
         return _redacted(result)

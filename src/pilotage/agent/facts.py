@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 from pilotage.agent.ports.journal import OutboxEvent
 from pilotage.agent.ports.outbox import OutboxEntry
 from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import PilotageError
 from pilotage.filling import unchecked
@@ -131,6 +132,14 @@ class AgentRunCancelled(AgentFact):
     """A run that was cancelled has ended."""
 
 
+@value
+class AgentSignalTooLate(AgentFact):
+    """A run ended before it could take a signal in that it had accepted."""
+
+    signal_id: str
+    signal_kind: AgentSignalKind
+
+
 FACTS: Mapping[tuple[str, int], type[AgentFact]] = {
     (fact.__name__, fact.version): fact
     for fact in (
@@ -144,6 +153,7 @@ FACTS: Mapping[tuple[str, int], type[AgentFact]] = {
         AgentRunCompleted,
         AgentRunFailed,
         AgentRunCancelled,
+        AgentSignalTooLate,
     )
 }
 """The class of every type and version that can be read."""
@@ -154,6 +164,7 @@ _CODES: Mapping[str, type[StrEnum]] = {
     "kind": AgentActionKind,
     "question": AgentQuestionKind,
     "outcome": AgentActionOutcome,
+    "signal_kind": AgentSignalKind,
 }
 
 
@@ -259,6 +270,11 @@ def action_completed(
 def run_delegated(state: AgentState, child: str, child_agent: str) -> OutboxEvent:
     """A run gave work to another one."""
     return _told(AgentRunDelegated, state, child=child, child_agent=child_agent)
+
+
+def signal_too_late(state: AgentState, signal: AgentSignal) -> OutboxEvent:
+    """A run ended before it could take a signal in."""
+    return _told(AgentSignalTooLate, state, signal_id=signal.id, signal_kind=signal.kind.value)
 
 
 def _told(fact: type[AgentFact], state: AgentState, **details: str) -> OutboxEvent:

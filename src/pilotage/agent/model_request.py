@@ -196,7 +196,8 @@ class ToolCallingSpec:
         bound = bind_agent_tool_invocation(function, call.arguments)
         calls = active_tool_calls.get()
         if calls is not None:
-            return await calls.invoke(function, bound.arguments, call.call_id)
+            given = {name: bound.arguments[name] for name in bound.asked}
+            return await calls.invoke(function, given, call.call_id)
         _require_fillable(call.name, bound)
         result = function(**bound.arguments)
         return await result if isawaitable(result) else result

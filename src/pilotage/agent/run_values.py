@@ -94,3 +94,9 @@ class RunResult:
     def status(self) -> str:
         """The status of the run."""
         return self.state.status
+
+    @property
+    def late_signals(self) -> tuple[str, ...]:
+        """The ids of the signals that came too late: the run ended before it could take them in."""
+        late = self.state.metadata.get("late_signals")
+        return tuple(map(str, late)) if isinstance(late, list) else ()

@@ -61,15 +61,31 @@ class ApprovalDecision(StrEnum):
     CANCEL = "cancel"
 
 
+class AgentSignalEnd(StrEnum):
+    """What became of a signal; every accepted signal has one of these ends.
+
+    TAKEN: the run took it in. SUPERSEDED: another signal took its effect away, as a resume does with a pause. TOO_LATE:
+    the run ended before it could be taken in.
+    """
+
+    TAKEN = "taken"
+    SUPERSEDED = "superseded"
+    TOO_LATE = "too_late"
+
+
 @value
 class AgentSignal:
-    """One stimulus for one run. The id is a dedupe key: the same id is taken in once."""
+    """One stimulus for one run. The id is a dedupe key: the same id is taken in once.
+
+    `end` is set by the store: None for a signal that is pending. A signal that is sent again has the end of the first.
+    """
 
     id: str
     agent_state_id: str
     kind: AgentSignalKind
     payload: JsonObject = field(default_factory=empty_object)
     created_at: datetime | None = None
+    end: AgentSignalEnd | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         reject_blank(self, id=self.id, agent_state_id=self.agent_state_id)
@@ -104,6 +120,16 @@ class AgentSignalConsumptionBatch:
 def accepts_signal(kind: AgentSignalKind, accepted: Sequence[AgentSignalKind]) -> bool:
     """Whether an agent that declares `accepted` takes a signal of this kind; control is always taken."""
     return kind.lane is AgentSignalLane.CONTROL or kind in accepted
+
+
+def end_of_unread(kind: AgentSignalKind, *, is_cancelled: bool) -> AgentSignalEnd:
+    """Return the end of a signal that an ending run has not taken in.
+
+    Nothing that a run could do answers it any more: it is too late. A control signal of a run that is cancelled is
+    superseded by the cancellation, and a resume by the end of the run that went on anyway.
+    """
+    is_superseded = kind.lane is AgentSignalLane.CONTROL and (is_cancelled or kind is AgentSignalKind.RESUME)
+    return AgentSignalEnd.SUPERSEDED if is_superseded else AgentSignalEnd.TOO_LATE
 
 
 def select_signals(

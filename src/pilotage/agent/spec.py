@@ -39,8 +39,8 @@ class LimitCode(StrEnum):
 class AgentExecutionLimits:
     """Upper bounds of one run, its children included. None means no bound.
 
-    Steps are model calls. Steps and tool calls never exceed their bounds. What a model call takes is known
-    afterwards: a call may start while tokens and cost are below their bounds, and the one that crosses is the last.
+    Steps are model calls. Steps and tool calls never exceed their bounds. Of tokens and cost the worst case of a model
+    call is held before it begins: only a model that takes more than it was allowed to exceeds the bound.
     """
 
     timeout_seconds: float | None = None

@@ -65,6 +65,9 @@ class AgentStateReason(StrEnum):
     RECOVERY_REQUIRES_HITL = "recovery_requires_hitl"
     AUTH_REQUIRED = "auth_required"
     INPUT_WITHDRAWN = "input_withdrawn"
+    POISONED = "poisoned"
+    MODEL_UNAVAILABLE = "model_unavailable"
+    DIVERGED = "diverged"
 
 
 _S, _T, _R = AgentStatus, AgentStateTransition, AgentStateReason
@@ -97,6 +100,9 @@ class AgentSituation(Enum):
     FAILED = (_S.FAILED, _T.FAILED, _R.EXECUTION_FAILED)
     RECOVERY_REQUIRED = (_S.INTERRUPTED, _T.INTERRUPTED, _R.RECOVERY_REQUIRES_HITL)
     USER_INTERRUPTED = (_S.INTERRUPTED, _T.INTERRUPTED, _R.USER_INTERRUPTED)
+    POISONED = (_S.INTERRUPTED, _T.INTERRUPTED, _R.POISONED)
+    MODEL_UNAVAILABLE = (_S.INTERRUPTED, _T.INTERRUPTED, _R.MODEL_UNAVAILABLE)
+    DIVERGED = (_S.INTERRUPTED, _T.INTERRUPTED, _R.DIVERGED)
     COMPLETED = (_S.COMPLETED, _T.COMPLETED, None)
 
     def __init__(
@@ -116,6 +122,10 @@ class AgentSituation(Enum):
         """The situation that a triple stands for, or None where it stands for none."""
         triple = (status, transition, reason)
         return next((each for each in cls if (each.status, each.transition, each.reason) == triple), None)
+
+
+_OF_INTERRUPTIONS = frozenset({"divergence", "damage", "poison", "seal_missing"})
+"""The keys in the metadata of a run for the facts of the interruption that it is in."""
 
 
 def can_move(current: AgentStatus, target: AgentStatus) -> bool:
@@ -168,7 +178,8 @@ class AgentState:
     ) -> AgentState:
         """This state in another situation, with `metadata` added to what it has.
 
-        `wake_at` belongs to the new situation: what an earlier one waited for is over, and so is what it awaited.
+        `wake_at` belongs to the new situation: what an earlier one waited for is over, and so is what it awaited. A run
+        that goes on has no facts of an interruption any more, and one that has ended no activity.
 
         Raises:
             AgentDefinitionError: the table of transitions does not allow the step.
@@ -178,19 +189,22 @@ class AgentState:
             raise AgentDefinitionError(
                 f"run {self.id!r} is {self.status} and cannot become {situation.status}. Allowed: {allowed}."
             )
+        activity, known = self.current_activity if activity is None else activity, self.metadata
+        if situation is AgentSituation.RUNNING and not _OF_INTERRUPTIONS.isdisjoint(known):
+            known = {name: each for name, each in known.items() if name not in _OF_INTERRUPTIONS}
         return _moved()(
             id=self.id,
             agent_type=self.agent_type,
             status=situation.status,
             transition=situation.transition,
             reason=situation.reason,
-            current_activity=self.current_activity if activity is None else activity,
+            current_activity=None if situation.status in _TERMINAL else activity,
             input_ref=self.input_ref,
             output_ref=self.output_ref,
             pending_signal_count=self.pending_signal_count,
             last_event_cursor=self.last_event_cursor,
             recovery_marker=self.recovery_marker,
-            metadata={**self.metadata, **metadata} if metadata else self.metadata,
+            metadata={**known, **metadata} if metadata else known,
             created_at=self.created_at,
             updated_at=self.updated_at,
             tenant_id=self.tenant_id,

@@ -64,19 +64,21 @@ class Blackboard:
     coordinator: who picks the contributors of a round.
     decider: who closes with the answer; without one the agent itself, without tools.
     max_rounds: how many rounds there are at most.
+    max_parallel: how many contributors of a round work at once; None for all of them.
     """
 
     agents: Mapping[str, WorkerRef]
     coordinator: Coordination = Coordination.MODEL
     decider: WorkerRef | None = None
     max_rounds: int = 4
+    max_parallel: int | None = None
 
     name = "blackboard"
     version = 1
 
     def __post_init__(self) -> None:
         check_workers(self, "agents", self.agents, decider=self.decider)
-        reject_not_positive(self, max_rounds=self.max_rounds)
+        reject_not_positive(self, max_rounds=self.max_rounds, max_parallel=self.max_parallel)
 
     async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Fill the board round by round, then close it.
@@ -131,7 +133,9 @@ class Blackboard:
         """What the contributors write; who fails leaves a note, so that the coordinator knows."""
         task = _contributing(briefing(session, prompt), board)
         branches = [partial(self._contributed, name, task, session, deps) for name in contributors]
-        ended = await deps.runtime.gather("contribute", branches, policy=FailurePolicy.COLLECT)
+        ended = await deps.runtime.gather(
+            "contribute", branches, limit=self.max_parallel, policy=FailurePolicy.COLLECT
+        )
         return [Post(name, round_, _words(end)) for name, end in zip(contributors, ended, strict=True)]
 
     async def _contributed(

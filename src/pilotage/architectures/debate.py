@@ -50,18 +50,20 @@ class Debate:
     debaters: who answers: agents with `output_type=Position`, or specs; of another output, all of it is the answer.
     judge: an agent with `output_type=Ruling`, or a spec; without one, equal answers agree and most votes win.
     rounds: how often everybody answers at most.
+    max_parallel: how many debaters answer at once; None for all of them.
     """
 
     debaters: Mapping[str, WorkerRef]
     judge: WorkerRef | None = None
     rounds: int = 2
+    max_parallel: int | None = None
 
     name = "debate"
     version = 1
 
     def __post_init__(self) -> None:
         check_workers(self, "debaters", self.debaters, judge=self.judge)
-        reject_not_positive(self, rounds=self.rounds)
+        reject_not_positive(self, rounds=self.rounds, max_parallel=self.max_parallel)
 
     async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Debate until there is agreement or the rounds are over.
@@ -102,7 +104,9 @@ class Debate:
         branches = [
             partial(self._argue, name, question, before, session=session, deps=deps) for name in self.debaters
         ]
-        ended = await deps.runtime.gather("debater", branches, policy=FailurePolicy.COLLECT)
+        ended = await deps.runtime.gather(
+            "debater", branches, limit=self.max_parallel, policy=FailurePolicy.COLLECT
+        )
         failures = [end for end in ended if isinstance(end, BranchFailure)]
         if len(failures) == len(self.debaters):
             raise ToolError(f"all debaters failed: {failures[0].error}")

@@ -12,6 +12,7 @@ from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
 from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.ports.architecture import AgentSession, ToolCallOutcome
 from pilotage.errors import AgentStructuredOutputError
+from pilotage.filling import unchecked
 from pilotage.values import value
 
 GO_ON = "Your reply was cut off by the length limit. Go on exactly where it stops and repeat nothing."
@@ -66,6 +67,9 @@ class CallTools:
     calls: Sequence[ModelToolCall]
 
 
+_call_tools = unchecked(CallTools)
+
+
 @value
 class RefuseTools:
     """The model asks for tools, but not all it asked for has arrived; it may ask again."""
@@ -108,7 +112,7 @@ def next_move(reply: ModelResponse, output: StructuredOutputSpec | None, patienc
         return Stop(_STOPPED_BY[reply.finish_reason])
     is_cut = reply.finish_reason is ModelFinishReason.LENGTH
     if reply.tool_calls:
-        return _after_cut_calls(reply.tool_calls, patience) if is_cut else CallTools(reply.tool_calls)
+        return _after_cut_calls(reply.tool_calls, patience) if is_cut else _call_tools(reply.tool_calls)
     if output is not None:
         return _typed_answer(reply, output, patience, is_cut)
     if is_cut:

@@ -29,6 +29,7 @@ class React:
 
     max_turns: how often the model is asked; None leaves it to the agent's limits.
     parallel_tools: the read-only calls of one reply run side by side; else all of them one by one.
+    max_parallel: how many of them run at once; None for all.
     max_tool_errors: so many turns in which every call failed end the loop.
     max_repairs: how often the model may correct an answer that is not of the type asked for.
     max_continuations: how often a reply that was cut off by the length limit may go on.
@@ -39,13 +40,16 @@ class React:
     max_tool_errors: int = 3
     max_repairs: int = 1
     max_continuations: int = 1
+    max_parallel: int | None = None
 
     name = "react"
     version = 1
     takes_exits = True
+    cancels_calls = False
 
     def __post_init__(self) -> None:
         reject_not_positive(self, max_turns=self.max_turns, max_tool_errors=self.max_tool_errors)
+        reject_not_positive(self, max_parallel=self.max_parallel)
         reject_negative(self, max_repairs=self.max_repairs, max_continuations=self.max_continuations)
 
     async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
@@ -98,7 +102,9 @@ class React:
     def _called(
         self, calls: Sequence[ModelToolCall], tools: IScopedTools
     ) -> Awaitable[Sequence[ToolCallOutcome]]:
-        return tools.call_all(calls) if self.parallel_tools else _one_by_one(calls, tools)
+        if self.parallel_tools:
+            return tools.call_all(calls, limit=self.max_parallel)
+        return _one_by_one(calls, tools)
 
 
 async def _one_by_one(calls: Sequence[ModelToolCall], tools: IScopedTools) -> Sequence[ToolCallOutcome]:

@@ -111,15 +111,17 @@ class Rewoo:
     """Reason without observation.
 
     max_steps: how many calls a plan may have.
+    max_parallel: how many calls that only read run at once; None for all that can.
     """
 
     max_steps: int = 10
+    max_parallel: int | None = None
 
     name = "rewoo"
     version = 1
 
     def __post_init__(self) -> None:
-        reject_not_positive(self, max_steps=self.max_steps)
+        reject_not_positive(self, max_steps=self.max_steps, max_parallel=self.max_parallel)
 
     async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Plan all calls, make them level by level, and let the model answer from their results.
@@ -189,7 +191,8 @@ class Rewoo:
                 ready.append((each.id, ModelToolCall(each.tool, arguments, call_id)))
         for _, call in ready:
             await _tell_call(call, deps, message_id)
-        done = await deps.tools.call_all([call for _, call in ready]) if ready else ()
+        made = [call for _, call in ready]
+        done = await deps.tools.call_all(made, limit=self.max_parallel) if ready else ()
         outcomes |= {each_id: outcome for (each_id, _), outcome in zip(ready, done, strict=True)}
         return outcomes
 

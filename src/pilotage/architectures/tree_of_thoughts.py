@@ -56,6 +56,7 @@ class TreeOfThoughts:
     beam_width: how many lines are kept at each depth.
     solved_threshold: from 0 to 1, the score with which a line has solved it, and the search ends.
     min_score: from 0 to 1, what a line needs to be kept at all.
+    max_parallel: how many lines are thought about at once; None for all of them.
     """
 
     base: Architecture = field(default_factory=shared(React))
@@ -64,6 +65,7 @@ class TreeOfThoughts:
     beam_width: int = 2
     solved_threshold: float = 0.9
     min_score: float = 0.1
+    max_parallel: int | None = None
 
     name = "tree_of_thoughts"
     version = 1
@@ -72,6 +74,7 @@ class TreeOfThoughts:
         reject_not_positive(
             self, branch_factor=self.branch_factor, max_depth=self.max_depth, beam_width=self.beam_width
         )
+        reject_not_positive(self, max_parallel=self.max_parallel)
         reject_outside_unit(self, solved_threshold=self.solved_threshold, min_score=self.min_score)
 
     async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
@@ -111,7 +114,7 @@ class TreeOfThoughts:
     async def _grown(self, beam: Sequence[Line], session: AgentSession, deps: Dependencies) -> list[Line]:
         """The next lines with their scores: proposed side by side, each of them once, then scored side by side."""
         proposing = [partial(self._proposed, line, session, deps) for line in beam]
-        proposed = await deps.runtime.gather("propose", proposing)
+        proposed = await deps.runtime.gather("propose", proposing, limit=self.max_parallel)
         grown = [
             (*line.thoughts, thought)
             for line, found in zip(beam, proposed, strict=True)
@@ -119,7 +122,7 @@ class TreeOfThoughts:
         ]
         new = list(dict.fromkeys(grown))
         scoring = [partial(self._score, thoughts, session, deps) for thoughts in new]
-        ratings = await deps.runtime.gather("score", scoring)
+        ratings = await deps.runtime.gather("score", scoring, limit=self.max_parallel)
         return [Line(thoughts, rating.score) for thoughts, rating in zip(new, ratings, strict=True)]
 
     async def _proposed(self, line: Line, session: AgentSession, deps: Dependencies) -> Thoughts:

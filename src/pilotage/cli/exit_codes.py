@@ -32,6 +32,8 @@ class ExitCode(IntEnum):
     """Another process has the run; nothing was done here."""
     CANCELLED = 6
     """The run was cancelled, by somebody else than this command."""
+    STALLED = 75
+    """`worker` and `serve`: the watchdog ended the process, because its event loop stood still."""
     INTERRUPTED = 130
     """Ctrl-C: once, and the run was cancelled; twice, and it was left as it is."""
 

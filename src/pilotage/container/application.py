@@ -74,6 +74,8 @@ class Application(IContainer):
         self._registry.add(self)
         self._state = _State.OPEN
         self._container: Container | None = None
+        self._running: Container | None = None
+        """The container from the start to the stop: the fast path of `get`."""
         self._singletons: dict[object, object] = {}
         self._loop: BlockingLoop | None = None
 
@@ -138,13 +140,14 @@ class Application(IContainer):
                 raise start_error(self.name, problems)
         self.report.pods = len(self._registry) - 1  # the application itself is not counted
         self._state, self._container = _State.STARTING, Container(graph)
+        self._running = self._container
         try:
             with self.report.phase("build"):
                 await self._container.assembly.build()
             with self.report.phase("start"):
                 await self._container.assembly.start()
         except BaseException as error:
-            self._state = _State.STOPPED
+            self._state, self._running = _State.STOPPED, None
             attach(error, await self._container.assembly.teardown.aclose())
             raise
         self._state, self._singletons = _State.STARTED, self._container.singletons
@@ -158,7 +161,7 @@ class Application(IContainer):
         """
         if self._state is not _State.STARTED or self._container is None:
             return
-        self._state, self._singletons = _State.STOPPED, {}
+        self._state, self._singletons, self._running = _State.STOPPED, {}, None
         failures = await self._container.assembly.teardown.aclose()
         raise_failures(f"application {self.name!r} failed to stop cleanly", failures)
 
@@ -171,10 +174,10 @@ class Application(IContainer):
             pod = self._singletons.get(type_, _ABSENT)
             if pod is not _ABSENT:
                 return cast("T", pod)
-        return self._started("get").get(type_, name)
+        return (self._running or self._started("get")).get(type_, name)
 
     def get_or_none(self, type_: Callable[..., T], name: str | None = None) -> T | None:
-        return self._started("get_or_none").get_or_none(type_, name)
+        return (self._running or self._started("get_or_none")).get_or_none(type_, name)
 
     def get_all(self, type_: Callable[..., T]) -> list[T]:
         return self._started("get_all").get_all(type_)

@@ -196,6 +196,7 @@ class Graph:
     `unreadable`   the pods with a type hint that cannot be resolved, and why
     `bindings`     the pod chosen for a type by the application
     `instances`    the ready instances of one application, by their definitions
+    `choose`       gives the one node that `get(type_, name)` means
     """
 
     def __init__(self, pods: Iterable[Pod], bindings: Mapping[object, Pod]) -> None:
@@ -205,6 +206,7 @@ class Graph:
         self.bindings = bindings
         self.instances: Mapping[Pod, object] = {}
         self._providers = Providers(self.nodes, bindings)
+        self.choose = self._providers.choose
         self._edges = {node: self._resolve(node) for node in self.nodes}
         self._derived: dict[object, object] = {}
 
@@ -247,10 +249,6 @@ class Graph:
     def contains(self, type_: object) -> bool:
         """Whether anything provides the type."""
         return bool(self.providers(type_))
-
-    def choose(self, type_: object, name: str | None = None) -> One | Missing | Ambiguous:
-        """The one node that `get(type_, name)` means."""
-        return self._providers.choose(type_, name)
 
     def reachable(self, *start: Node) -> tuple[Node, ...]:
         """Everything the given nodes need, directly or not."""

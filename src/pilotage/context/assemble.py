@@ -49,6 +49,9 @@ class Assembled:
     is_plain: bool = False
 
 
+_new_assembled = unchecked(Assembled)
+
+
 @value
 class _Described:
     entry: ContextManifestEntry
@@ -99,7 +102,7 @@ def _without_packs(
         manifest = ContextManifest(manifest_id, entries, created_at=created_at)
     placed = _placed(request, tuple(request.messages), (), manifest)
     is_plain = created_at is None and request.context_digest is None
-    return Assembled(placed, manifest, shown.tokens, is_plain)
+    return _new_assembled(placed, manifest, shown.tokens, is_plain)
 
 
 def _figures(shown: Transcript) -> JsonObject:

@@ -39,6 +39,7 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.checks import reject_negative, reject_not_positive
 from pilotage.context.transcript import Transcript, TranscriptDigest
 from pilotage.errors import AgentDefinitionError
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject
 from pilotage.values import value
 
@@ -144,7 +145,7 @@ class ContextWindow:
         """The window on these messages. Where they are another conversation, nothing of it is condensed."""
         heard = tuple(messages)
         if self.digest is None or not self.goes_on_to(heard):
-            return ContextWindow(heard, self.shown.grown_to(heard))
+            return _new_window(heard, self.shown.grown_to(heard))
         return ContextWindow(heard, self.shown.followed_by(heard[len(self.heard) :]), self.digest)
 
     def condensed(self, compaction: Compaction) -> ContextWindow:
@@ -157,6 +158,8 @@ class ContextWindow:
             return request
         return replace(request, messages=self.shown.messages, context_digest=self.digest)
 
+
+_new_window = unchecked(ContextWindow)
 
 _SHORTEST_TRIM = 100
 """The note about what is missing must fit."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from pilotage.agent.compaction import BYTE_ESTIMATOR, TokenEstimator, message_tokens
 from pilotage.agent.messages import MediaPart, ModelMessage
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
 from pilotage.values import value
 
@@ -32,7 +33,7 @@ class TranscriptDigest:
         for message in messages:
             digest = text_digest(f"{salt}\n{digest}\n{canonical_json(_visible(message))}")
             count += 1
-        return TranscriptDigest(salt, count, digest)
+        return _new_digest(salt, count, digest)
 
     def of_text(self, text: str) -> str:
         """The digest of a text with the same salt."""
@@ -86,4 +87,7 @@ class Transcript:
         tokens, estimator = self.tokens, self.estimator
         for message in new:
             tokens += message_tokens(message, estimator)
-        return Transcript(everything, self.digest.extended(new), tokens, estimator)
+        return _new_transcript(everything, self.digest.extended(new), tokens, estimator)
+
+
+_new_digest, _new_transcript = unchecked(TranscriptDigest), unchecked(Transcript)

@@ -7,15 +7,24 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TypeAlias
 
-from pilotage.agent.compaction import fixed_tokens, message_tokens
-from pilotage.agent.model_reply import ModelFinishReason, ModelResponse, ModelStreamEvent
+from pilotage.agent.compaction import request_tokens
+from pilotage.agent.model_reply import (
+    ModelFinishReason,
+    ModelResponse,
+    ModelStreamEvent,
+    ModelStreamEventKind,
+    ModelUsage,
+)
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.checks import reject_empty
 from pilotage.errors import AgentDefinitionError, ModelCallError
-from pilotage.jsonvalue import JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
+from pilotage.runtime.budget.usage import believable
 from pilotage.runtime.door.model import plain_model
 from pilotage.runtime.events.feed import close
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.records import encode_usage
 from pilotage.values import value
 
 
@@ -36,6 +45,7 @@ class FallbackCondition(StrEnum):
 
 Condition: TypeAlias = FallbackCondition | type[ModelCallError]
 
+_PROGRESS = ModelStreamEventKind.PROGRESS
 DEFAULT_CONDITIONS = (FallbackCondition.RETRYABLE, FallbackCondition.UNSUPPORTED)
 _DECLINED: Mapping[ModelFinishReason | None, FallbackCondition] = {
     ModelFinishReason.REFUSAL: FallbackCondition.REFUSED,
@@ -45,12 +55,22 @@ _DECLINED: Mapping[ModelFinishReason | None, FallbackCondition] = {
 
 @value
 class PassedOver:
-    """A model that did not answer, and why."""
+    """A model that did not answer, and why.
+
+    One that declined has a reply that is paid, with its `usage`; `paid` are those of models it asked before.
+    """
 
     model: str
     reason: str
     message: str
     is_retryable: bool = False
+    usage: ModelUsage | None = None
+    paid: tuple[JsonObject, ...] = ()
+
+    def to_payload(self) -> JsonObject:
+        """Return the entry of the reply's metadata."""
+        entry: JsonObject = {words.MODEL: self.model, words.REASON: self.reason}
+        return entry if self.usage is None else {**entry, words.USAGE: encode_usage(self.usage)}
 
 
 class FallbackModel(IAgentModel):
@@ -78,7 +98,13 @@ class FallbackModel(IAgentModel):
     @property
     def capability(self) -> ModelCapability:
         of_any = FallbackCondition.UNSUPPORTED in self._conditions
-        return joint_capability([model.capability for model in self._models], of_any=of_any)
+        each = [model.capability for model in self._models]
+        return replace(
+            joint_capability(each, of_any=of_any),
+            stands_for=tuple(name for one in each for name in one.stands_for or (one.model,)),
+            pays_each=any(one.pays_each for one in each)
+            or not self._conditions.isdisjoint(_DECLINED.values()),
+        )
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         passed: list[PassedOver] = []
@@ -99,25 +125,42 @@ class FallbackModel(IAgentModel):
         for model in self._models:
             if self._skips(model, request, passed):
                 continue
-            events = model.stream(request)
+            events, progress = model.stream(request), list[ModelStreamEvent]()
             try:
-                first = await self._first(events, model, passed)
+                first = await self._first(events, progress, model, passed)
+                while progress:
+                    yield progress.pop(0)
                 if first is None:
+                    if passed[-1].usage is not None:
+                        # Whatever becomes of the next model's reply, this one is paid.
+                        yield _paid_event(passed[-1])
                     continue
                 yield _signed_event(first, model, passed)
                 async for event in events:
                     yield _signed_event(event, model, passed)
+            except ModelCallError:
+                for event in progress:  # it may say what was paid
+                    yield event
+                raise
             finally:
                 await close(events)
             return
         raise _nobody_answered(passed)
 
     async def _first(
-        self, events: AsyncIterator[ModelStreamEvent], model: IAgentModel, passed: list[PassedOver]
+        self,
+        events: AsyncIterator[ModelStreamEvent],
+        progress: list[ModelStreamEvent],
+        model: IAgentModel,
+        passed: list[PassedOver],
     ) -> ModelStreamEvent | None:
-        """The first event of a stream, with which its model has the word; None where the next one is asked."""
+        """The first event of a stream, with which its model has the word; None where the next one is asked.
+
+        Events of progress before it are added to `progress`.
+        """
         try:
-            event = await anext(events)
+            while (event := await anext(events)).kind is _PROGRESS:
+                progress.append(event)
         except StopAsyncIteration:
             broken = ModelCallError("the model's stream ended without a reply", retryable=True)
             passed.append(self._passed_by(broken, model))
@@ -154,7 +197,16 @@ class FallbackModel(IAgentModel):
         is_last = len(passed) == len(self._models) - 1
         if condition is None or condition not in self._conditions or is_last:
             return False
-        passed.append(PassedOver(model.capability.model, condition.value, "it declined to answer"))
+        name = response.answered_by or model.capability.model
+        passed.append(
+            PassedOver(
+                name,
+                condition.value,
+                "it declined to answer",
+                usage=believable(response.usage),
+                paid=_passed_before(response),
+            )
+        )
         return True
 
 
@@ -163,6 +215,7 @@ def joint_capability(capabilities: Sequence[ModelCapability], *, of_any: bool) -
     some, least = (any, max) if of_any else (all, min)
     lengths = [each.context_tokens for each in capabilities if each.context_tokens is not None]
     is_bounded = lengths and (len(lengths) == len(capabilities) or not of_any)
+    replies = [each.max_output_tokens for each in capabilities if each.max_output_tokens is not None]
     media = {kind for each in capabilities for kind in each.media_types}
     return ModelCapability(
         model=capabilities[0].model,
@@ -171,6 +224,7 @@ def joint_capability(capabilities: Sequence[ModelCapability], *, of_any: bool) -
         parallel_tool_calls=some(each.parallel_tool_calls for each in capabilities),
         structured_output=some(each.structured_output for each in capabilities),
         reasoning=any(each.reasoning for each in capabilities),
+        max_output_tokens=max(replies) if len(replies) == len(capabilities) else None,
         media_types=frozenset(
             kind for kind in media if some(kind in each.media_types for each in capabilities)
         ),
@@ -186,15 +240,26 @@ def unsupported_by(model: IAgentModel, request: ModelRequest) -> str | None:
     most = model.capability.context_tokens
     if most is None:
         return None
-    asked = sum(map(message_tokens, request.assemble_messages())) + fixed_tokens(request)
+    asked = request_tokens(request)
     return f"the request takes about {asked} tokens, and it takes {most}" if asked > most else None
 
 
 def _signed(response: ModelResponse, model: IAgentModel, passed: Sequence[PassedOver]) -> ModelResponse:
-    facts: dict[str, JsonValue] = {"answered_by": model.capability.model, **response.metadata}
+    facts: dict[str, JsonValue] = {words.ANSWERED_BY: model.capability.model, **response.metadata}
     if passed:
-        facts["passed_over"] = [{"model": each.model, "reason": each.reason} for each in passed]
+        before = [entry for each in passed for entry in (*each.paid, each.to_payload())]
+        facts[words.PASSED_OVER] = [*before, *_passed_before(response)]
     return replace(response, metadata=facts)
+
+
+def _paid_event(passed: PassedOver) -> ModelStreamEvent:
+    return ModelStreamEvent(_PROGRESS, metadata={words.PASSED_OVER: [passed.to_payload()]})
+
+
+def _passed_before(response: ModelResponse) -> tuple[JsonObject, ...]:
+    """The models that a reply's model asked before, where it stands for several itself."""
+    entries = response.metadata.get(words.PASSED_OVER)
+    return tuple(map(object_or_empty, entries)) if isinstance(entries, list | tuple) else ()
 
 
 def _signed_event(

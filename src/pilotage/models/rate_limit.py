@@ -8,13 +8,14 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from pilotage.agent.compaction import fixed_tokens, message_tokens
+from pilotage.agent.compaction import request_tokens
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
 from pilotage.checks import reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.ids import IClock, SystemClock
+from pilotage.runtime.budget.usage import believable
 from pilotage.runtime.door.model import plain_model
 from pilotage.runtime.events.feed import close
 from pilotage.values import value
@@ -205,7 +206,7 @@ class _Visit:
 
     @property
     def took(self) -> int | None:
-        usage = self.usage
+        usage = believable(self.usage)
         if usage.total_tokens is not None:
             return usage.total_tokens
         if usage.input_tokens is None and usage.output_tokens is None:
@@ -214,5 +215,4 @@ class _Visit:
 
 
 def _expected(request: ModelRequest) -> int:
-    asked = sum(map(message_tokens, request.assemble_messages())) + fixed_tokens(request)
-    return asked + (request.sampling.max_tokens or 0)
+    return request_tokens(request) + (request.sampling.max_tokens or 0)

@@ -5,11 +5,14 @@ from pilotage.runtime.architecture.memory import MemoryTools, Recalled
 from pilotage.runtime.architecture.registry import find_architecture
 from pilotage.runtime.budget.tenants import TenantBudget
 from pilotage.runtime.delivery.relay import RelaySettings
+from pilotage.runtime.delivery.watchdog import WatchdogSettings
 from pilotage.runtime.delivery.worker import WorkerSettings
 from pilotage.runtime.door.hooks import GateSettings
 from pilotage.runtime.door.model import RunAwareModel
+from pilotage.runtime.door.model_retry import ModelRetrySettings
 from pilotage.runtime.door.signals import next_signal
-from pilotage.runtime.door.step import now, random, step, uid
+from pilotage.runtime.door.step import changed, now, random, step, uid
+from pilotage.runtime.door.timers import sleep, timeout
 from pilotage.runtime.events.feed import EventCursor, Transcript
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.journal.interruptions import (
@@ -20,17 +23,21 @@ from pilotage.runtime.journal.interruptions import (
     StoreUnavailable,
 )
 from pilotage.runtime.journal.lease import LeaseSettings
+from pilotage.runtime.journal.resolution import ActionDone, ForkBefore, RunResolution, SkipAction
 from pilotage.runtime.run.supervise import RunHandle
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
 
 __all__ = [
+    "ActionDone",
     "AgentRunner",
     "AgentRuns",
     "EventCursor",
+    "ForkBefore",
     "GateSettings",
     "LeaseSettings",
     "MemoryTools",
+    "ModelRetrySettings",
     "Paused",
     "Recalled",
     "RelaySettings",
@@ -39,16 +46,22 @@ __all__ = [
     "RunHandle",
     "RunInterruption",
     "RunOwnershipLost",
+    "RunResolution",
     "RunResult",
+    "SkipAction",
     "StoreUnavailable",
     "Subscription",
     "TenantBudget",
     "Transcript",
+    "WatchdogSettings",
     "WorkerSettings",
+    "changed",
     "find_architecture",
     "next_signal",
     "now",
     "random",
+    "sleep",
     "step",
+    "timeout",
     "uid",
 ]

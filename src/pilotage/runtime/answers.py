@@ -2,38 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from pilotage.agent.decisions import (
     DecisionMalformed,
     DecisionMisdirected,
     DecisionNotAllowed,
+    DecisionRefusal,
     check_agent_approval_decision,
 )
-from pilotage.agent.ports.journal import JournalStage, RunKey
+from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import (
     AgentRecoveryRequest,
+    OpenAction,
+    RecoveryAnswer,
     RecoveryDecision,
     RecoveryDone,
+    RecoveryRetried,
     check_agent_recovery_decision,
 )
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision
 from pilotage.agent.state import AgentState
-from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
-from pilotage.errors import AgentStructuredOutputError, CallerError
+from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.children.tasks import child_id
 from pilotage.runtime.door.outcome import late_outcomes_of
-from pilotage.runtime.effect import decoder_of
+from pilotage.runtime.door.tool_binding import tool_giving
 from pilotage.runtime.history import RunReader
 from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.divergence import is_stuck
 from pilotage.runtime.journal.question_record import Question, decode_question
 from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row
+from pilotage.runtime.journal.recovery import attempt_in
+from pilotage.runtime.journal.seals import SEALED
 from pilotage.runtime.services import Services
+from pilotage.values import value
 
-__all__ = ["OpenQuestions", "Question", "run_of"]
+__all__ = ["OpenQuestions", "Question", "StoredAnswer", "run_of"]
+
+
+@value
+class StoredAnswer:
+    """An answer that is stored, and that its run has not taken yet."""
+
+    question: Question
+    decision: str
+    decided_by: str | None
+    at: datetime | None
 
 
 class OpenQuestions:
@@ -44,8 +63,53 @@ class OpenQuestions:
         self._records = records
 
     async def questions(self, state: AgentState) -> tuple[Question, ...]:
-        """Return the open questions of a run and its child runs, in the order they were asked."""
-        if state.is_terminal:
+        """Return the open questions of a run and its child runs, in the order they were asked.
+
+        A question is not open any more once its answer is stored, and none is while no answer lets the run go on.
+        """
+        return tuple([each for each, answer in await self._asked(state) if answer is None])
+
+    async def answered(self, state: AgentState) -> tuple[StoredAnswer, ...]:
+        """Return the stored answers that a run and its child runs have not taken yet."""
+        return tuple([answer for _, answer in await self._asked(state) if answer is not None])
+
+    async def _asked(self, state: AgentState) -> list[tuple[Question, StoredAnswer | None]]:
+        """Return the questions without an answer in the record, each with the stored answer that waits to be taken."""
+        pending: dict[str, Sequence[AgentSignal]] = {}
+        found: list[tuple[Question, StoredAnswer | None]] = []
+        for question in await self._recorded(state):
+            run_id = question.agent_state_id
+            if run_id not in pending:
+                pending[run_id] = await self._pending(RunKey(state.tenant_id, run_id))
+            found.append((question, self._answer_in(pending[run_id], question)))
+        return found
+
+    async def _pending(self, run: RunKey) -> Sequence[AgentSignal]:
+        """Return the pending signals of a run; without their sealed parts where the application has no key for them."""
+        try:
+            return await self._services.pending_signals(run)
+        except RecordSealError:
+            return await self._services.signals.list_pending(run.run_id)
+
+    def _answer_in(self, pending: Sequence[AgentSignal], question: Question) -> StoredAnswer | None:
+        """Return the first pending answer to a question that its run will accept; a deferral is none."""
+        for signal in pending:
+            payload, decision = signal.payload, signal.payload.get(words.DECISION)
+            is_answer = (
+                signal.kind is AgentSignalKind.APPROVAL_DECISION
+                and payload.get(words.REQUEST_ID) == question.id
+            )
+            if not is_answer or decision == ApprovalDecision.DEFER.value:
+                continue
+            if SEALED in payload or self._refused(question, payload) is None:
+                by = payload.get(words.DECIDED_BY)
+                return StoredAnswer(
+                    question, str(decision), None if by is None else str(by), signal.created_at
+                )
+        return None
+
+    async def _recorded(self, state: AgentState) -> tuple[Question, ...]:
+        if state.is_terminal or is_stuck(state):
             return ()
         rows = await self._records.rows(RunKey(state.tenant_id, state.id))
         closed = {row.action_id for row in rows if row.stage is JournalStage.AFTER}
@@ -61,39 +125,50 @@ class OpenQuestions:
                     question = decode_row(row, decode_question)
                 except DamagedRecordError:
                     continue  # the run is interrupted when it is resumed, and asks again once its record is mended
-                found.append(await self._with_late_outcomes(state, question))
+                if _is_about_unknown(question) and _is_inside(row.action_id, closed):
+                    continue  # the call around it has its outcome
+                found.append(await self._with_attempt(state, rows, question))
             elif row.kind is AgentActionKind.DELEGATION:
                 child = await self._records.find(child_id(state.id, row.action_id), state.tenant_id)
-                found += await self.questions(child) if child is not None else ()
+                found += await self._recorded(child) if child is not None else ()
         return tuple(found)
 
     async def are_all_answered(self, state: AgentState) -> bool:
         """Return whether every open question of a run and its child runs has an answer that waits to be taken."""
-        answered: dict[str, set[str]] = {}
-        for question in await self.questions(state):
-            run_id = question.agent_state_id
-            if run_id not in answered:
-                answered[run_id] = await self._answered_in(run_id)
-            if question.id not in answered[run_id]:
-                return False
-        return True
+        return not await self.questions(state)
 
-    async def _answered_in(self, run_id: str) -> set[str]:
-        """Return the requests of a run whose answers are stored; a deferral is none."""
-        pending = await self._services.signals.list_pending(run_id)
-        return {
-            str(signal.payload.get(words.REQUEST_ID))
-            for signal in pending
-            if signal.kind is AgentSignalKind.APPROVAL_DECISION
-            and signal.payload.get(words.DECISION) != ApprovalDecision.DEFER.value
-        }
-
-    async def _with_late_outcomes(self, state: AgentState, question: Question) -> Question:
-        """Return the question with the late outcomes that were stored since it was asked."""
-        port = self._services.late_outcomes
-        if port is None or not isinstance(question, AgentRecoveryRequest):
+    async def _with_attempt(
+        self, state: AgentState, rows: Sequence[JournalRow], question: Question
+    ) -> Question:
+        """Return a question about an unknown outcome with what is known of the attempt by now."""
+        if not isinstance(question, AgentRecoveryRequest):
             return question
         run = RunKey(state.tenant_id, state.id)
+        attempt = attempt_in(rows, run, question.action_id, question.attempt)
+        if attempt is not None:
+            tool = next(self._services.tools_named(question.action_name), None)
+            attempt = replace(
+                attempt,
+                may_be_alive=await self._may_be_alive(run, attempt.process),
+                result_schema=None if tool is None else tool.schema.output_schema,
+            )
+        return await self._with_late_outcomes(run, replace(question, begun=attempt))
+
+    async def _may_be_alive(self, run: RunKey, process: str | None) -> bool | None:
+        """Return whether a process may still act for a run: it is this one, or its lease is valid."""
+        leases = self._services.leases
+        if process is None or leases is None:
+            return None
+        if process == self._services.owner:
+            return True
+        holder = await leases.holder(run)
+        return holder is not None and holder.owner == process
+
+    async def _with_late_outcomes(self, run: RunKey, question: AgentRecoveryRequest) -> Question:
+        """Return the question with the late outcomes that were stored since it was asked."""
+        port = self._services.late_outcomes
+        if port is None:
+            return question
         late = await late_outcomes_of(port, run, question.action_id, question.attempt)
         return replace(question, late_outcomes=late or question.late_outcomes)
 
@@ -109,8 +184,13 @@ class OpenQuestions:
         Raises:
             CallerError: no such question is open, or the answer does not fit it; the question stays open.
         """
-        open_requests = {request.id: request for request in await self.questions(state)}
-        request = open_requests.get(request_id)
+        asked = {request.id: (request, answer) for request, answer in await self._asked(state)}
+        request, answer = asked.get(request_id, (None, None))
+        if answer is not None and answer.decision != decision.value:
+            raise CallerError(
+                f"request {request_id!r} of run {state.id!r} has an answer already: {answer.decision!r}. "
+                "The run takes it when it is resumed."
+            )
         if request is None:
             raise CallerError(f"run {state.id!r} waits for no answer to request {request_id!r}.")
         payload: JsonObject = {words.REQUEST_ID: request_id, words.DECISION: decision.value, **details}
@@ -123,31 +203,43 @@ class OpenQuestions:
         signal = AgentSignal("answer", request.agent_state_id, AgentSignalKind.APPROVAL_DECISION, payload)
         if isinstance(request, AgentRecoveryRequest):
             answer = check_agent_recovery_decision(request, signal)
-            return self._unfit(request, answer) if isinstance(answer, RecoveryDone) else _refusal(answer)
+            return self._unfit(request, answer) or _refusal(answer)
         tool = self._services.tool(str(request.metadata.get("tool_identity")))
         now = self._services.clock.now()
         return _refusal(check_agent_approval_decision(request, signal, now, descriptor=tool))
 
-    def _unfit(self, request: AgentRecoveryRequest, done: RecoveryDone) -> str | None:
-        """Return why a result given by a person is not of the tool's result type; None where it is."""
-        if request.action_kind is not AgentActionKind.TOOL_CALL or request.deferred_call is not None:
-            return None
-        unfit: str | None = None
-        for tool in self._tools_named(request.action_name):
-            try:
-                decoder_of(tool.callable)(done.result)
-            except AgentStructuredOutputError as error:
-                unfit = f"{tool.name!r} does not give such a result: {' '.join(error.problems)}"
-            else:
-                return None
-        return unfit
+    def _unfit(self, request: AgentRecoveryRequest, answer: RecoveryAnswer | DecisionRefusal) -> str | None:
+        """Return why a result given by a person is not of the result type of its tool; None where it is."""
+        if isinstance(answer, RecoveryDone) and request.deferred_call is None:
+            return self._unfit_of(request, answer)
+        inside = answer.inside if isinstance(answer, RecoveryRetried) else ()
+        about = {each.action_id: each for each in request.inside}
+        unfit = (
+            self._unfit_of(about[each.action_id], each) for each in inside if isinstance(each, RecoveryDone)
+        )
+        return next((reason for reason in unfit if reason is not None), None)
 
-    def _tools_named(self, name: str | None) -> Iterator[AgentToolDescriptor]:
-        owners = {node.pod.type_ for node in self._services.app.graph.nodes}
-        for owner in owners:
-            tools = discover_agent_tools(owner).descriptors if isinstance(owner, type) else ()
-            yield from (tool for tool in tools if tool.schema.name == name)
-        yield from self._services.catalogs.named(name)
+    def _unfit_of(self, action: AgentRecoveryRequest | OpenAction, done: RecoveryDone) -> str | None:
+        if action.action_kind is not AgentActionKind.TOOL_CALL:
+            return None
+        try:
+            tool_giving(self._services.tools_named(action.action_name), done.result)
+        except CallerError as unfit:
+            return str(unfit)
+        return None
+
+
+def _is_inside(question_id: str, others: Collection[str]) -> bool:
+    """Return whether the action that a question is about is inside of one of the others."""
+    above = question_id.rpartition("/")[0].rpartition("/")[0]
+    while above and above not in others:
+        above = above.rpartition("/")[0]
+    return bool(above)
+
+
+def _is_about_unknown(question: Question) -> bool:
+    """Return whether a question is about an unknown outcome."""
+    return isinstance(question, AgentRecoveryRequest) and question.deferred_call is None
 
 
 def _refusal(checked: object) -> str | None:

@@ -19,6 +19,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.history import RunReader
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import object_or_empty
+from pilotage.runtime.journal.resolution import resolution_in
 from pilotage.runtime.journal.start_record import claimed_by, decode_start
 
 _NAMES: Mapping[AgentActionKind, str] = {
@@ -92,6 +93,8 @@ def _claim(row: JournalRow, run: RunKey, by: Principal) -> _Found | None:
     owner = claimed_by(row)
     if owner is None:
         return None
+    if (decided := resolution_in(row)) is not None:
+        return Principal(owner, run.tenant_id), "run.resolved", str(decided.get(words.DECISION)), decided
     return Principal(owner, run.tenant_id), "run.resumed", "resumed", {"epoch": row.epoch}
 
 

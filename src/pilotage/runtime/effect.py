@@ -8,27 +8,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from asyncio import Task
 from collections.abc import Awaitable, Callable
-from functools import lru_cache
-from inspect import unwrap
-from typing import Any
+from dataclasses import replace
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
-from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
 from pilotage.agent.ports.journal import OutboxEvent
 from pilotage.agent.tools.catalog import AgentToolDescriptor
-from pilotage.annotations import UnresolvedAnnotationError, resolve_annotation
-from pilotage.errors import AgentDefinitionError, ToolError
+from pilotage.agent.tools.declared_errors import NO_ERRORS, DeclaredErrors
+from pilotage.errors import AgentStructuredOutputError, ToolError
 from pilotage.filling import unchecked
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.record_fields import optional_text, value_field
+from pilotage.runtime.journal.divergence import Sides, asked_side, asking_line
+from pilotage.runtime.journal.error_record import decode_error
+from pilotage.runtime.journal.interruptions import RunDiverged
+from pilotage.runtime.journal.positions import Call
+from pilotage.runtime.journal.record_fields import optional_text
+from pilotage.runtime.journal.result_codec import AS_JSON, ResultCodec
 from pilotage.runtime.journal.scope import StepScope
 from pilotage.values import value
-
-Decode = Callable[[JsonValue], object]
-
 
 NOTHING = BudgetAmount()
 ONE_STEP = BudgetAmount(steps=1)
@@ -74,6 +73,8 @@ CONTEXT_CHANGE = EffectKind("context_change")
 PUBLICATION = EffectKind("publication", is_tracked=False)
 QUESTION = EffectKind("question", is_tracked=False)
 SIGNAL = EffectKind("signal")
+DISCARDED_TRY = EffectKind("discarded_try", is_tracked=False)
+HOLD = EffectKind("hold", is_tracked=False)
 
 
 @value
@@ -107,13 +108,15 @@ class Effect(ABC):
     """One thing a run asks of the world: the action it is recorded as, and how it is carried out.
 
     The defaults are those of an effect without tool, approval or recovery of its own. The stages of the admission set
-    `ask`, `arguments`, `held` and `reservation`.
+    `ask`, `arguments` and `reservation`.
     """
 
     kind: EffectKind
     boundary: AgentApprovalBoundaryKind = AgentApprovalBoundaryKind.EXTERNAL_SIDE_EFFECT
     """The approval boundary that a question about it names."""
     descriptor: AgentToolDescriptor | None = None
+    agent: str | None = None
+    """The id of the agent that a delegation goes to."""
     call_id: str | None = None
     """The id that a model gave the call, where a model asked for it."""
     is_counted: bool = False
@@ -129,9 +132,13 @@ class Effect(ABC):
     ask: Ask | None = None
     """The question to put to a person first, because the effect or a stage of the admission demands it."""
     arguments: JsonObject | None = None
-    """Arguments that replace the requested ones, because a person changed them."""
-    held: BudgetAmount = NOTHING
-    """Tokens and money reserved against the limits of the run until the call has ended."""
+    """Arguments instead of the requested ones: a person changed them, or an earlier attempt was executed with them."""
+    codec: ResultCodec = AS_JSON
+    """How its results are recorded and read back."""
+    errors: DeclaredErrors = NO_ERRORS
+    """The errors that keep their class."""
+    doubt: str | None = None
+    """Why its outcome is unknown, for the person who is asked about it."""
     reservation: BudgetReservation | None = None
     """What is set aside in the application's budget until it is settled."""
     settle_with: Callable[[BudgetReservation, BudgetAmount], Awaitable[None]] | None = None
@@ -140,6 +147,18 @@ class Effect(ABC):
 
     task: Task[object] | None = None
     """The task that performs it; None for one that is not tracked."""
+    call: Call | None = None
+    """Its position among the calls of a durable run; None for one that is no call of the program."""
+    number: int = 0
+    """The number of the call that it is or belongs to, which its rows have."""
+    has_acted: bool = False
+    """Whether it may have taken effect in this attempt."""
+    is_asked_ahead: bool = False
+    """Whether the question about it was asked before it could begin."""
+    is_replayed_early: bool = False
+    """Whether a part of its outcome is given before its turn: the text of a stream."""
+    when_parked: Callable[[], None] | None = None
+    """Called when it begins to wait for something outside of the run."""
 
     def __init__(self, scope: StepScope, action: Action) -> None:
         self.scope = scope
@@ -160,31 +179,48 @@ class Effect(ABC):
     def act(self) -> Awaitable[object]:
         """Perform the effect; the result may be an `Outcome` with its own record."""
 
-    def decode(self, record: JsonValue) -> object:
-        """Return a recorded result as the program got it."""
-        return record
-
-    def view_of(self, result: object) -> JsonObject:
-        """Return the view of the result."""
-        return {words.RESULT: to_json_value(result)}
+    def view_of(self, result: JsonValue) -> JsonObject:
+        """Return the view of the result, which is given as JSON."""
+        return {words.RESULT: result}
 
     def reuse(self, record: JsonObject) -> object:
         """Return the recorded outcome as the program got it.
 
         Raises:
-            ToolError: the effect failed.
+            RunError: the effect failed: a declared error, one of the library's own, or a plain `ToolError`.
+            RunDiverged: the result is not of the declared type (any more).
         """
-        error = optional_text(record, words.ERROR)
-        if error is not None:
-            raise ToolError(error)
-        return self.decode(value_field(record, words.RESULT))
+        if optional_text(record, words.ERROR) is not None:
+            raise decode_error(record, self.errors)
+        try:
+            return self.codec.read(record)
+        except AgentStructuredOutputError as error:
+            difference = (
+                f"the recorded result of {self.action.name!r} does not fit its declared type: {error}"
+            )
+            raise RunDiverged(self.action.id, difference, self.sides()) from error
+
+    def sides(self) -> Sides:
+        """Return the sides of a divergence of the effect from its own record: the call is the recorded one."""
+        call = asked_side(self.action, self.number)
+        return Sides(replace(call, fingerprint=""), call, asking_line())
+
+    def repeat_with(self, arguments: JsonObject | None) -> None:
+        """Use the arguments of an earlier attempt; None for the requested ones.
+
+        Raises:
+            RunDiverged: the effect does not take them any more.
+        """
+        self.arguments = arguments
 
     def asked(self) -> tuple[JsonObject, JsonObject]:
         """Return record and view of the row that is written before the effect begins."""
         record: dict[str, JsonValue] = {words.ASKED: self.action.asked}
         view: dict[str, JsonValue] = {words.ASKED: self.action.view}
-        if self.arguments is not None:
+        if self.arguments is not None and self.arguments != self.action.asked:
             record[words.EXECUTED], view[words.EXECUTED] = self.arguments, self.shown(self.arguments)
+        if self.reconcile is not None:
+            record[words.RECONCILES] = view[words.RECONCILES] = True
         return record, view
 
     def shown(self, arguments: JsonObject) -> JsonValue:
@@ -194,6 +230,14 @@ class Effect(ABC):
     def refused(self, reason: str) -> Exception:
         """Return the error that the program gets when the effect must not begin."""
         return ToolError(f"{self.action.name!r} is not allowed: {reason}")
+
+    def cut_record(self) -> JsonObject:
+        """Return the record of an outcome that the program cut short."""
+        return {words.CUT_SHORT: True}
+
+    async def abandon(self) -> None:
+        """Stop what goes on outside of the run for a call that its program cut short; for most calls nothing does."""
+        return
 
     def rejected(self, rejection: ToolError) -> BaseException:
         """Return the error for an effect that a person rejects in a run that continues."""
@@ -214,38 +258,13 @@ class PlainEffect(Effect):
         scope: StepScope,
         action: Action,
         act: Callable[[], Awaitable[object]],
-        decode: Decode | None = None,
+        codec: ResultCodec = AS_JSON,
     ) -> None:
         self.scope = scope
         self.action = action
         self.kind = kind
+        self.codec = codec
         self._act = act
-        self._decode = decode
 
     def act(self) -> Awaitable[object]:
         return self._act()
-
-    def decode(self, record: JsonValue) -> object:
-        return record if self._decode is None else self._decode(record)
-
-
-@lru_cache(maxsize=1024)
-def decoder_of(function: Callable[..., object]) -> Decode:
-    """Return how a recorded result of a function is read: by its return type, or as JSON where it has none."""
-    plain: Any = unwrap(getattr(function, "__func__", function))
-    annotation: object = getattr(plain, "__annotations__", {}).get("return", _MISSING)
-    if annotation is _MISSING:
-        return _unchanged
-    names: dict[str, object] = getattr(plain, "__globals__", {})
-    try:
-        resolved = resolve_annotation(annotation, names)
-        return StructuredOutputSpec.from_type(type(None) if resolved is None else resolved).decode
-    except (UnresolvedAnnotationError, AgentDefinitionError):
-        return _unchanged
-
-
-_MISSING = object()
-
-
-def _unchanged(value: JsonValue) -> JsonValue:
-    return value

@@ -35,6 +35,7 @@ from pilotage.runtime.journal.chain import NO_HEAD, Damage, damage_in, first_bro
 from pilotage.runtime.journal.record_fields import DamagedRecordError, object_or_empty, record_of
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.records import decode_result, taken_ids
+from pilotage.runtime.journal.resolution import resolution_mismatch
 from pilotage.runtime.journal.seals import unopened
 from pilotage.runtime.journal.start_record import decode_start
 from pilotage.runtime.services import Services
@@ -116,7 +117,9 @@ def state_mismatch(state: AgentState, rows: Sequence[JournalRow]) -> str | None:
         return _end_mismatch(state, rows, object_or_empty(result.view))
     if state.is_terminal and cancellation_error(state) is None:
         return f"its state is {state.status}, and there is no result in its journal"
-    return _open_action_mismatch(state, rows) if state.is_terminal else _question_mismatch(state, rows)
+    if not state.is_terminal:
+        return _question_mismatch(state, rows)
+    return None if _is_quarantined(rows) else _open_action_mismatch(state, rows)
 
 
 def signal_mismatch(rows: Iterable[JournalRow], pending: Sequence[AgentSignal]) -> str | None:
@@ -134,6 +137,12 @@ def _end_mismatch(state: AgentState, rows: Sequence[JournalRow], result: JsonObj
         outcome = "an error" if has_failed else "an answer"
         return f"it came to {outcome} by its journal, and its state is {state.status}"
     return _open_action_mismatch(state, rows)
+
+
+def _is_quarantined(rows: Sequence[JournalRow]) -> bool:
+    """Return whether the last owner did not read the rows of the run: its open actions have no outcome."""
+    claim = next((row for row in reversed(rows) if row.stage is JournalStage.CLAIMED), None)
+    return claim is not None and words.POISON in object_or_empty(claim.view)
 
 
 def _open_action_mismatch(state: AgentState, rows: Sequence[JournalRow]) -> str | None:
@@ -283,8 +292,10 @@ class RunReader:
             raise CallerError(f"run {run_id!r}: {place} does not follow from the one before.")
         if any(is_erased(row) for row in rows):
             return len(rows)
-        found = state_mismatch(state, rows) or signal_mismatch(
-            rows, await self._services.signals.list_pending(run_id)
+        found = (
+            state_mismatch(state, rows)
+            or resolution_mismatch(rows)
+            or signal_mismatch(rows, await self._services.signals.list_pending(run_id))
         )
         # A run that is driven meanwhile may have changed between the two reads.
         if found is not None and await self.state(run_id, principal) == state:

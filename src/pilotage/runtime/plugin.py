@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.tools.outside import guard_tools
 from pilotage.container.application import Application
 from pilotage.container.lifecycle import ILifecycle
 from pilotage.container.pod import Pod
@@ -14,7 +15,7 @@ from pilotage.runtime.children.delegation import LocalDelegate
 from pilotage.runtime.delivery.relay import LAST, AgentEventRelay, EventSubscriptions
 from pilotage.runtime.delivery.worker import AgentWorker, WorkerPorts
 from pilotage.runtime.door.model import RunAwareModel
-from pilotage.runtime.run.blueprint import check_models
+from pilotage.runtime.run.blueprint import check_budget, check_models
 from pilotage.runtime.runner import (
     AgentRunner,
     RunnerFactory,
@@ -36,7 +37,7 @@ class RunAwareModels(IPostProcessor):
 
 
 class RunningAgents(IPostProcessor):
-    """Attaches a runner to every agent, so that calling an agent opens a run."""
+    """Attaches a runner to every agent, so that calling an agent opens a run, and guards the tools of all pods."""
 
     def __init__(self, runs: AgentRuns) -> None:
         self.runs = runs
@@ -51,6 +52,7 @@ class RunningAgents(IPostProcessor):
             runner = AgentRunner(definition, pod, self.runs.opened)
             attach_agent_runner(pod, runner)
             open_runs_by_calling(pod, runner)
+        guard_tools(pod)
         return pod
 
 
@@ -67,6 +69,7 @@ class RunLifecycle(ILifecycle):
 
     async def start(self) -> None:
         check_models(self.runs.services)
+        check_budget(self.runs.services)
 
     async def stop(self) -> None:
         await self.runs.stop()

@@ -38,8 +38,9 @@ async def run_once(
         runner = AgentRunner.for_agent_instance(app.get(agent, definition.name)).for_principal(principal)
         run = await runner.open(given)
         try:
-            async for _ in run.events():
-                pass
+            events = run.events()
+            async for _ in events:
+                events.ready()
             return await run.result()
         finally:
             await run.leave()

@@ -11,6 +11,7 @@ from datetime import datetime
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.leases import LETS_POISONED_GO_ON, NO_CLAIMS, ClaimRecord
 from pilotage.agent.ports.repositories import RunPage
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.recovery_request import RecoveryDecision
@@ -20,13 +21,15 @@ from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.answers import OpenQuestions, Question, run_of
+from pilotage.runtime.answers import OpenQuestions, Question, StoredAnswer, run_of
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.journal.fork import fork_rows
+from pilotage.runtime.journal.resolution import RunResolution
 from pilotage.runtime.journal.seals import SEALED
 from pilotage.runtime.people.requests import DECIDED_BY
 from pilotage.runtime.run.opened import CallerRuns
+from pilotage.runtime.run.resolving import RunResolver
 from pilotage.runtime.run.resume import RunResumer, acting
 from pilotage.runtime.run.start import RunStarts
 from pilotage.runtime.run.supervise import RunHandle, RunSupervisor
@@ -49,6 +52,7 @@ class AgentRuns:
         self._answers = OpenQuestions(self.services, self._records)
         self._watch = SignalWatch(self.services, self.launcher)
         self._resumer = RunResumer(self.services, self.launcher, self._watch)
+        self._resolver = RunResolver(self.services, self.launcher, self._starts)
         self.opened = CallerRuns(self.services, self.launcher, self._starts, self._watch.begin)
 
     async def start(
@@ -88,7 +92,17 @@ class AgentRuns:
             RunConflictError: another process drives the run, or claimed it at the same time.
             CallerError: the run is a child run, or its record is so damaged that it cannot be interrupted either.
         """
-        return await self._resumer.resume(run_id, principal)
+        return await self._resumer.resume(run_id, principal, by_person=True)
+
+    async def take_up(self, run_id: str, *, principal: Principal | None = None) -> RunHandle:
+        """Resume a run without a person's word: its claims stay counted. Raises what `resume` raises."""
+        return await self._resumer.resume(run_id, principal, by_person=False)
+
+    async def claims(self, run_id: str, *, principal: Principal | None = None) -> ClaimRecord:
+        """Return the claims of a run that ended without progress, with the last error and the time of the next one."""
+        state = await self.get(run_id, principal=principal)
+        backlog = self.services.backlog
+        return NO_CLAIMS if backlog is None else await backlog.claims_of(RunKey(state.tenant_id, state.id))
 
     async def signal(
         self,
@@ -101,12 +115,17 @@ class AgentRuns:
     ) -> AgentSignal:
         """Send a signal to a run. The id is a deduplication key: a signal with the same id is processed once.
 
+        The signal that is returned has the `end` of the first one with its id, once there is one: taken, superseded, or
+        too late, because the run ended before it could take the signal in.
+
         Raises:
             CallerError: the run has ended, or its agent does not accept signals of this kind or with this payload.
         """
         state = await self.get(run_id, principal=principal)
-        if state.is_terminal:
+        if state.is_terminal and id is None:
             raise CallerError(f"run {run_id!r} is {state.status} and takes no signals any more.")
+        if state.is_terminal:
+            return await self._send(state, AgentSignal(str(id), run_id, kind, payload or {}))
         spec = self.services.definition_of(state.agent_type).spec
         if not accepts_signal(kind, spec.accepted_signals):
             names = ", ".join(spec.accepted_signals) or "none but control signals"
@@ -119,6 +138,8 @@ class AgentRuns:
             )
         if kind is AgentSignalKind.APPROVAL_DECISION:
             return await self._send_answer(state, payload or {}, principal, id)
+        if kind in LETS_POISONED_GO_ON:
+            await self._resumer.forget_claims(run_id, principal)
         signal = AgentSignal(id or self.services.ids.uid(), run_id, kind, payload or {})
         stored = await self._send(state, signal, is_redacted=spec.redaction is not None)
         if kind is AgentSignalKind.RESUME:
@@ -144,7 +165,13 @@ class AgentRuns:
             return False
         by = acting(principal, state)
         payload: JsonObject = {"requested_by": by.id, **({"reason": reason} if reason else {})}
-        signal = await self.signal(run_id, AgentSignalKind.CANCEL, payload, principal=principal)
+        try:
+            signal = await self.signal(run_id, AgentSignalKind.CANCEL, payload, principal=principal)
+        except CallerError:
+            state = await self.get(run_id, principal=principal)
+            if not state.is_terminal:
+                raise
+            return state.status is AgentStatus.CANCELLED
         if await self.launcher.cancel(signal):
             return True
         state = await self.get(run_id, principal=principal)
@@ -233,6 +260,16 @@ class AgentRuns:
         """Return the questions that a run and its children wait for, in the order they were asked."""
         return await self._answers.questions(await self.get(run_id, principal=principal))
 
+    def is_driven(self, run_id: str) -> bool:
+        """Return whether this process drives a run, or is about to because it was answered or resolved here."""
+        return self.launcher.live(run_id) is not None or self._resumer.background_task(run_id) is not None
+
+    async def waiting_answers(
+        self, run_id: str, *, principal: Principal | None = None
+    ) -> tuple[StoredAnswer, ...]:
+        """Return the stored answers that a run and its children have not taken yet: they wait for an owner."""
+        return await self._answers.answered(await self.get(run_id, principal=principal))
+
     async def answer(
         self,
         run_id: str,
@@ -244,6 +281,9 @@ class AgentRuns:
         **details: JsonValue,
     ) -> None:
         """Answer a question: `modified_payload=` for modify, `result=` for done, `comment=` for all.
+
+        To retry an action with open actions inside (`question.to_decide`), answer each of them as well:
+        `actions={action_id: {"decision": "done", "result": ...}}`.
 
         The answer is stored when this returns. With the answer to its last open question the run goes on: driven by
         this process in the background if it has the agent, else by a worker. `resume=False` only stores the answer,
@@ -345,6 +385,32 @@ class AgentRuns:
         rows = fork_rows(run_id, record.rows, at)
         return await self._starts.fork(run_id, rows, acting(principal, record.state))
 
+    async def resolve(
+        self,
+        run_id: str,
+        resolution: RunResolution,
+        *,
+        reason: str,
+        resume: bool = True,
+        principal: Principal | None = None,
+    ) -> AgentState:
+        """Decide about a run that diverged from its record: skip a recorded call, give a call its result, or fork.
+
+        The decision is a row with the principal and the reason. With `resume` this process then drives the run in the
+        background, if it has the agent; a worker does anyway. Returns the state of the run, or that of its fork, which
+        waits to be resumed.
+
+        Raises:
+            RunNotFoundError: there is no such run in the principal's tenant.
+            RunConflictError: another process drives the run, or claimed it at the same time.
+            CallerError: the run has not diverged or has ended, there is no such call or row, or the result is none that
+                the tool gives.
+        """
+        decided = await self._resolver.resolve(run_id, resolution, reason, principal)
+        if resume and decided.id == run_id:
+            await self._resumer.resume_tree_soon(decided, principal)
+        return decided
+
     async def hand_over(self, seconds: float) -> None:
         """Stop driving runs, each after its current action; another process can continue them from there.
 
@@ -395,16 +461,15 @@ class AgentRuns:
         seals = self.services.signal_seals(RunKey(state.tenant_id, state.id))
         closed = seals.closed(signal, is_redacted=is_redacted)
         stored = seals.opened(await self.services.signals.append(closed))
-        await self._watch.deliver(stored)
+        if stored.end is None:
+            await self._watch.deliver(stored)
         return stored
 
     async def _go_on(self, asking: AgentState, principal: Principal | None) -> None:
         """Drive the tree of an answered run in the background, once its last open question is answered."""
-        root = asking
-        while (parent := root.metadata.get("parent")) is not None:
-            root = await self.get(str(parent), principal=principal)
-        if root.agent_type in self.services.agent_ids and await self._answers.are_all_answered(root):
-            self._resumer.resume_soon(root.id, principal)
+        root = await self._resumer.root_of(asking, principal)
+        if await self._answers.are_all_answered(root):
+            await self._resumer.resume_tree_soon(root, principal)
 
 
 def _warn_of_old_name(old: str, new: str) -> None:

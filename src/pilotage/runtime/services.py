@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from os import getpid
+from socket import gethostname
 from typing import TypeVar
 
 from pilotage.agent.definition import AgentDefinition
@@ -40,9 +42,11 @@ from pilotage.runtime.catalogs import Catalogs
 from pilotage.runtime.door.admission import NO_PORTS, GatePorts, admission_of, open_admission
 from pilotage.runtime.door.hooks import Hooks, PortCaller
 from pilotage.runtime.door.model import models_held_by
+from pilotage.runtime.door.model_retry import MODEL_RETRY_DEFAULTS, ModelRetrySettings
 from pilotage.runtime.door.run import Admission, RunPorts
-from pilotage.runtime.journal.commits import JournalWriter, NotifyingJournal, OutboxNotifier
+from pilotage.runtime.journal.commits import JournalWriter
 from pilotage.runtime.journal.lease import HeldLease, LeaseSettings, Leasing
+from pilotage.runtime.journal.notifying import NotifyingJournal, OutboxNotifier
 from pilotage.runtime.journal.seals import Seals, SignalSeals
 from pilotage.values import value
 
@@ -86,6 +90,7 @@ class Services:
         self.driven: set[str] = set()
         """The ids of agents that were checked to have a model."""
         self._leasing: Leasing | None = None
+        self._on_leasing: Callable[[Leasing], None] | None = None
         self._admissions: dict[tuple[str, bool], Admission] = {}
 
     @cached_property
@@ -128,13 +133,15 @@ class Services:
 
     @cached_property
     def owner(self) -> str:
-        """Return the name of this process as an owner of leases."""
-        return self.ids.uid()
+        """Return the name of this process as an owner of leases: host, process id and a unique part."""
+        return f"{gethostname()}:{getpid()}:{self.ids.uid()}"
 
     def new_lease(self, run: RunKey) -> HeldLease | None:
         """Return a lease on a run that is not acquired yet; None if the application has no leases."""
         if self._leasing is None and self.leases is not None:
             self._leasing = Leasing(self.leases, self.owner, self.clock, self.lease_settings)
+            if self._on_leasing is not None:
+                self._on_leasing(self._leasing)
         return None if self._leasing is None else HeldLease(self._leasing, run)
 
     async def acquire_lease(self, run: RunKey) -> HeldLease | None:
@@ -147,6 +154,12 @@ class Services:
         if lease is not None:
             await lease.acquire()
         return lease
+
+    def watch_leasing(self, watch: Callable[[Leasing], None]) -> None:
+        """Call `watch` when this process takes its first lease, or now if it has taken one."""
+        self._on_leasing = watch
+        if self._leasing is not None:
+            watch(self._leasing)
 
     async def stop_idle_renewer(self) -> None:
         """Stop renewing leases, unless this process still has one."""
@@ -189,6 +202,7 @@ class Services:
             secrets=self.secrets,
             tool_handler=self.tool_handler,
             recovery_handler=gate.recovery,
+            model_retries=self.app.get_or_none(ModelRetrySettings) or MODEL_RETRY_DEFAULTS,
         )
 
     @cached_property
@@ -265,6 +279,11 @@ class Services:
     def tool(self, identity: str) -> AgentToolDescriptor | None:
         """Return the tool of this identity among the pods of the application."""
         return self._tools.get(identity) or self.catalogs.tool(identity)
+
+    def tools_named(self, name: str | None) -> Iterator[AgentToolDescriptor]:
+        """Return the tools of a name among the pods and catalogs of the application."""
+        yield from (tool for tool in self._tools.values() if tool.schema.name == name)
+        yield from self.catalogs.named(name)
 
     @cached_property
     def catalogs(self) -> Catalogs:

@@ -86,6 +86,13 @@ def reject_hidden_parameter(annotation: object, parameter: str) -> Rejection:
     )
 
 
+def reject_masked() -> Rejection:
+    return Rejection(
+        "holds a value that pydantic masks when it is written, such as SecretStr, so it cannot be read back",
+        "Write str, and mark it: Annotated[str, SecretField()].",
+    )
+
+
 def reject_for(annotation: object) -> Rejection:
     """The reason to refuse a type that has no shape."""
     for question, rejection in _REASONS:

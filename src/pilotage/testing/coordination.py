@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import (
+    BacklogEntry,
+    ClaimRecord,
     IAgentBacklog,
     IAgentLeases,
     IAgentWakeUps,
     IWakeUpSubscription,
     Lease,
+    checked_delay,
     has_something_to_do,
 )
 from pilotage.agent.state import AgentState, AgentStatus
@@ -65,14 +69,42 @@ class MemoryBacklog(OverTables, IAgentBacklog):
         *,
         agents: Collection[str],
         leaving: Collection[RunKey] = (),
-    ) -> Sequence[Lease]:
+        suspects: bool = False,
+    ) -> Sequence[BacklogEntry]:
         reject_blank("MemoryBacklog.claim", owner=owner)
         reject_not_positive("MemoryBacklog.claim", seconds=seconds, limit=limit)
+        tables = self._tables
         found = [_key(state) for state in self._free() if state.agent_type in agents]
-        free = [run for run in found if run not in leaving][:limit]
-        leases = [self._tables.new_lease(run, owner, seconds) for run in free]
-        self._tables.leases.update({lease.run: lease for lease in leases})
-        return leases
+        free = [run for run in found if run not in leaving]
+        given = [run for run in free if not tables.claims_of(run).is_suspect][:limit]
+        given += [run for run in free if suspects and tables.claims_of(run).is_suspect][:1]
+        leases = [tables.new_lease(run, owner, seconds) for run in given]
+        tables.leases.update({lease.run: lease for lease in leases})
+        return [BacklogEntry(lease, tables.claims_of(lease.run)) for lease in leases]
+
+    async def begin(self, run: RunKey, delay_seconds: float) -> None:
+        delay, now = checked_delay("MemoryBacklog.begin", delay_seconds), self._tables.clock.now()
+        known = self._tables.claims_of(run)
+        self._tables.claims[run] = replace(
+            known, count=known.count + 1, last_claim=now, next_claim=now + delay
+        )
+
+    async def settle(
+        self, run: RunKey, *, counts: bool, delay_seconds: float = 0.0, problem: str | None = None
+    ) -> None:
+        delay, known = checked_delay("MemoryBacklog.settle", delay_seconds), self._tables.claims_of(run)
+        self._tables.claims[run] = replace(
+            known,
+            count=known.count if counts else max(known.count - 1, 0),
+            problem=problem or known.problem,
+            next_claim=self._tables.clock.now() + delay if delay else None,
+        )
+
+    async def forget(self, run: RunKey) -> None:
+        self._tables.claims.pop(run, None)
+
+    async def claims_of(self, run: RunKey) -> ClaimRecord:
+        return self._tables.claims_of(run)
 
     async def agents(self) -> frozenset[str]:
         return frozenset(state.agent_type for state in self._free())
@@ -85,6 +117,8 @@ class MemoryBacklog(OverTables, IAgentBacklog):
     def _is_left(self, kept: KeptState) -> bool:
         run, now = _key(kept.bare), self._tables.clock.now()
         if not self._tables.is_journaled(run) or self._tables.lease_of(run) is not None:
+            return False
+        if not self._tables.claims_of(run).is_due(now):
             return False
         pending = {signal.bare.kind for signal in self._tables.queues.get(run, {}).values()}
         state = kept.read()

@@ -21,7 +21,7 @@ from pilotage.agent.ports.repositories import (
     IAgentStateRepository,
 )
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
+from pilotage.agent.recovery_request import AgentRecoveryRequest, OpenAction, RecoveryDecision
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentState, AgentStatus
@@ -267,15 +267,28 @@ class _Story:
                 await runs.answer(run_id, request.id, self.people.approve(request), resume=False)
 
     async def _tell_the_truth(self, runs: AgentRuns, run_id: str, request: AgentRecoveryRequest) -> None:
-        asked = (request.agent_state_id, request.action_id, request.attempt)
+        truth = self._truth_about(request.agent_state_id, request)
+        decision = RecoveryDecision(str(truth.pop("decision")))
+        if decision is RecoveryDecision.RETRY and request.to_decide:
+            inside = {
+                each.action_id: self._truth_about(request.agent_state_id, each) for each in request.to_decide
+            }
+            done = [each for each, answer in inside.items() if answer["decision"] == RecoveryDecision.DONE]
+            truth["actions"] = {
+                each: answer
+                for each, answer in inside.items()
+                if not any(each.startswith(f"{outer}/") for outer in done)
+            }
+        await runs.answer(run_id, request.id, decision, resume=False, principal=None, **truth)
+
+    def _truth_about(self, run_id: str, action: AgentRecoveryRequest | OpenAction) -> dict[str, JsonValue]:
+        """The answer about an attempt: done, with the result that was lost, or to be tried again."""
+        asked = (run_id, action.action_id, action.attempt)
         for run, row in self._lost:
-            if (run.run_id, row.action_id, row.attempt) != asked or not _has_result(row):
-                continue
-            if isinstance(row.record, Mapping):
-                result = row.record["result"]
-                await runs.answer(run_id, request.id, RecoveryDecision.DONE, result=result, resume=False)
-                return
-        await runs.answer(run_id, request.id, RecoveryDecision.RETRY, resume=False)
+            is_asked = (run.run_id, row.action_id, row.attempt) == asked and _has_result(row)
+            if is_asked and isinstance(row.record, Mapping):
+                return {"decision": RecoveryDecision.DONE.value, "result": row.record["result"]}
+        return {"decision": RecoveryDecision.RETRY.value}
 
 
 def _has_result(row: JournalRow) -> bool:

@@ -21,7 +21,7 @@ from pilotage.agent.ports.journal import (
     UnreadableRecord,
     stored_row,
 )
-from pilotage.agent.signals import AgentSignal
+from pilotage.agent.signals import AgentSignal, AgentSignalEnd
 from pilotage.agent.state import AgentState
 from pilotage.filling import changing
 from pilotage.jsonvalue import JsonObject, JsonValue, as_list, as_object, canonical_json, parsed
@@ -45,6 +45,8 @@ class KeptRow:
     """
 
     columns: tuple[object, ...]
+    number: int
+    turn: int | None
     kept_record: str | SealedRecord | ErasedRecord
     kept_view: str
     digest: str
@@ -66,6 +68,8 @@ class KeptRow:
         columns = (*name, row.attempt, row.epoch, row.fingerprint, row.idempotency)
         return cls(
             columns=columns,
+            number=row.number,
+            turn=row.turn,
             kept_record=sealed or record,
             kept_view=view,
             digest=row.digest,
@@ -105,7 +109,7 @@ class KeptRow:
 
     def read(self) -> JournalRow:
         """The row as a reader gets it."""
-        read = stored_row(*self.columns, source=self)
+        read = stored_row(*self.columns, number=self.number, turn=self.turn, source=self)
         if read.stage is not JournalStage.BEFORE:
             # A record that cannot be decoded is found before the run is claimed.
             _ = read.record
@@ -141,7 +145,12 @@ class KeptSignal:
 
     @classmethod
     def of(cls, signal: AgentSignal) -> KeptSignal:
-        return cls(replace(signal, payload={}), _text(f"the payload of signal {signal.id!r}", signal.payload))
+        bare = replace(signal, payload={}, end=None)
+        return cls(bare, _text(f"the payload of signal {signal.id!r}", signal.payload))
+
+    def ended(self, end: AgentSignalEnd) -> KeptSignal:
+        """The signal with its end."""
+        return replace(self, bare=replace(self.bare, end=end))
 
     def read(self) -> AgentSignal:
         return replace(self.bare, payload=_object(self.payload))

@@ -13,6 +13,7 @@ from datetime import datetime
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
 from pilotage.agent.ports.budget import ITenantSpending
+from pilotage.agent.ports.commit_rules import refuse_after_end
 from pilotage.agent.ports.conversations import ConversationTurn, ITaskStore
 from pilotage.agent.ports.journal import (
     CommitOutcome,
@@ -38,7 +39,7 @@ from pilotage.agent.ports.repositories import (
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff
 from pilotage.agent.principal import Principal
-from pilotage.agent.signals import AgentSignal
+from pilotage.agent.signals import AgentSignal, AgentSignalEnd
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.checks import reject_blank, reject_naive, reject_negative, reject_not_positive
 from pilotage.errors import (
@@ -225,12 +226,12 @@ class MemorySignalRepository(IAgentSignalRepository):
         present = self._tables.signals.find(run.tenant_id, signal.id)
         if present is not None:
             return present.read()
+        refuse_after_end(run, self._tables.status_of(run))
         try:
             kept = KeptSignal.of(self._tables.stamped_signal(signal))
         except UnkeepableError as error:
             raise AgentDefinitionError(f"MemorySignalRepository.append: {error}.") from error
-        self._tables.signals.put(run.tenant_id, signal.id, kept)
-        self._tables.queues.setdefault(run, {})[signal.id] = kept
+        self._tables.queue_signal(run, kept)
         return kept.read()
 
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
@@ -244,7 +245,7 @@ class MemorySignalRepository(IAgentSignalRepository):
             raise SignalNotFoundError(f"there is no pending signal {signal_id!r}.")
         run = RunKey(tenant, signal.bare.agent_state_id)
         _refuse_if_journaled(self._tables, run, "MemorySignalRepository.mark_consumed")
-        if self._tables.queues[run].pop(signal_id, None) is None:
+        if not self._tables.end_signal(run, signal_id, AgentSignalEnd.TAKEN):
             raise SignalNotFoundError(f"there is no pending signal {signal_id!r}.")
         return signal.read()
 

@@ -37,12 +37,12 @@ class MemoryRetention(OverTables, IAgentRetention):
         if not self._is_over(kept):
             raise CallerError(f"run {run.run_id!r}, or its parent, has not ended. Cancel it first.")
         self._erase_state(run, kept)
+        self._tables.claims.pop(run, None)
         journal = self._tables.journals.find(run.tenant_id, run.run_id)
         if journal is not None:
             journal.rows = [KeptRow.of(erased(row.read())) for row in journal.rows]
             journal.receipts.clear()
-        queue = self._tables.queues.get(run, {})
-        queue.update({signal_id: replace(signal, payload="{}") for signal_id, signal in queue.items()})
+        self._erase_signals(run)
         self._tables.evidence.remove(run.tenant_id, lambda each: each.bare.agent_state_id == run.run_id)
         self._forget_late_outcomes(run)
         self._tables.conversations.put_in_place(run, lambda turn: ConversationTurn(turn.role, _ERASED_TURN))
@@ -58,6 +58,14 @@ class MemoryRetention(OverTables, IAgentRetention):
         bare = replace(kept.bare, current_activity=None)
         self._tables.states.put(run.tenant_id, run.run_id, KeptState(bare, canonical_json(left)))
 
+    def _erase_signals(self, run: RunKey) -> None:
+        tables = self._tables
+        for signal in list(tables.signals.entries(run.tenant_id)):
+            if signal.bare.agent_state_id == run.run_id:
+                tables.signals.put(run.tenant_id, signal.bare.id, replace(signal, payload="{}"))
+        queue = tables.queues.get(run, {})
+        queue.update({signal_id: replace(signal, payload="{}") for signal_id, signal in queue.items()})
+
     def _remove(self, run: RunKey) -> None:
         tables, tenant = self._tables, run.tenant_id
         tables.states.remove(tenant, lambda each: each.bare.id == run.run_id)
@@ -65,8 +73,10 @@ class MemoryRetention(OverTables, IAgentRetention):
         tables.evidence.remove(tenant, lambda each: each.bare.agent_state_id == run.run_id)
         tables.signals.remove(tenant, lambda each: each.bare.agent_state_id == run.run_id)
         tables.queues.pop(run, None)
+        tables.last_signals.pop(run, None)
         tables.parents.pop(run, None)
         tables.outbox.remove(run)
+        tables.claims.pop(run, None)
         self._forget_late_outcomes(run)
         tables.conversations.let_go(run)
 

@@ -12,7 +12,14 @@ from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 from pilotage.agent.evidence import AgentEvidence
-from pilotage.agent.ports.commit_rules import RunSnapshot, decide, parent_of, wanted_conversation
+from pilotage.agent.ports.commit_rules import (
+    RunSnapshot,
+    decide,
+    makes_progress,
+    parent_of,
+    signal_ends,
+    wanted_conversation,
+)
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import (
     CommitOutcome,
@@ -22,11 +29,11 @@ from pilotage.agent.ports.journal import (
     JournalHead,
     RunKey,
 )
-from pilotage.agent.ports.leases import Lease
+from pilotage.agent.ports.leases import NO_CLAIMS, ClaimRecord, Lease
 from pilotage.agent.ports.outbox import OutboxEntry, OutboxStatus
 from pilotage.agent.ports.switches import Switch, SwitchedOff
 from pilotage.agent.principal import DEFAULT_TENANT
-from pilotage.agent.signals import AgentSignal
+from pilotage.agent.signals import AgentSignal, AgentSignalEnd
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError
 from pilotage.ids import IClock
@@ -267,10 +274,12 @@ class MemoryTables:
         self.states = TenantTable[KeptState]()
         self.signals = TenantTable[KeptSignal]()
         self.queues: dict[RunKey, dict[str, KeptSignal]] = {}
+        self.last_signals: dict[RunKey, int] = {}
         self.evidence = TenantTable[KeptEvidence]()
         self.conversations = ConversationTable()
         self.parents: dict[RunKey, RunKey] = {}
         self.leases: dict[RunKey, Lease] = {}
+        self.claims: dict[RunKey, ClaimRecord] = {}
         self.outbox = OutboxTable()
         self.late_outcomes: dict[tuple[RunKey, str, int, int], tuple[str, datetime]] = {}
         self.switches: dict[Switch, SwitchedOff] = {}
@@ -279,6 +288,7 @@ class MemoryTables:
     def commit(self, commit: JournalCommit) -> CommitOutcome:
         """Write all of a commit, or nothing of it."""
         journal = self.journals.find(commit.run.tenant_id, commit.run.run_id) or RunJournal()
+        journal.last_signal = self.last_signals.get(commit.run, 0)
         decided = decide(commit, journal, self)
         if decided is not None:
             return decided
@@ -323,6 +333,19 @@ class MemoryTables:
         """The signal with the store's time, where it came without one."""
         return replace(signal, created_at=signal.created_at or self.clock.now())
 
+    def queue_signal(self, run: RunKey, signal: KeptSignal) -> None:
+        """Put a signal at the end of the queue of its run, with the next number."""
+        self.signals.put(run.tenant_id, signal.bare.id, signal)
+        self.queues.setdefault(run, {})[signal.bare.id] = signal
+        self.last_signals[run] = self.last_signals.get(run, 0) + 1
+
+    def end_signal(self, run: RunKey, signal_id: str, end: AgentSignalEnd) -> bool:
+        """Take a signal out of the queue and keep its end; False where it is not pending."""
+        signal = self.queues.get(run, {}).pop(signal_id, None)
+        if signal is not None:
+            self.signals.put(run.tenant_id, signal_id, signal.ended(end))
+        return signal is not None
+
     def stamped_evidence(self, evidence: AgentEvidence) -> AgentEvidence:
         """The evidence with the store's time, where it came without one."""
         return replace(evidence, created_at=evidence.created_at or self.clock.now())
@@ -346,8 +369,8 @@ class MemoryTables:
         self.journals.put(tenant, run.run_id, journal)
         if writes.state is not None:
             self.states.put(tenant, run.run_id, writes.state)
-        for signal_id in commit.consumed_signals:
-            del self.queues[run][signal_id]
+        for signal_id, end in signal_ends(commit):
+            self.end_signal(run, signal_id, end)
         for each in writes.evidence:
             self.evidence.put(tenant, each.bare.id, each)
         if (parent := parent_of(commit)) is not None:
@@ -360,7 +383,13 @@ class MemoryTables:
         for settlement in commit.settled:
             self.spending.settle(commit.run.tenant_id, settlement, self.clock.now())
         self._pass_lease(commit)
-        return Committed(journal.head)
+        if run in self.claims and makes_progress(commit):
+            self.claims[run] = replace(self.claims[run], count=0)
+        return Committed(journal.head, journal.last_signal)
+
+    def claims_of(self, run: RunKey) -> ClaimRecord:
+        """Return the claims of a run that ended without a word."""
+        return self.claims.get(run, NO_CLAIMS)
 
     def new_lease(self, run: RunKey, owner: str, seconds: float) -> Lease:
         """Return a lease from now on, by a clock that the time of day does not move."""

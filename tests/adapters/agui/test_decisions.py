@@ -17,7 +17,15 @@ from pilotage.adapters.agui import (
     decisions_in,
     ingest_decision,
 )
-from pilotage.agent import AgentSignalKind, ApprovalDecision, RecoveryDecision
+from pilotage.adapters.agui.questions import interrupt_of
+from pilotage.agent import (
+    AgentEventAttribution,
+    AgentSignalKind,
+    AgentStateReason,
+    ApprovalDecision,
+    RecoveryDecision,
+    RunPausedEvent,
+)
 from pilotage.testing import MemoryStore
 
 APPROVED = {"request_id": "run-1:a", "decision": "approve"}
@@ -63,6 +71,33 @@ def test_a_result_belongs_to_what_is_done_even_if_it_is_nothing() -> None:
     (read,) = decisions_in(resume({"decision": "done", "result": None}))
     assert isinstance(read, AgUiDecision)
     assert read.details == {"result": None}
+
+
+def test_answers_to_actions_inside_travel_with_a_retry() -> None:
+    actions = {"run/tool:buy#1/tool:pay#1": {"decision": "done", "result": 5}}
+    (read,) = decisions_in(resume({"decision": "retry", "actions": actions}))
+    assert isinstance(read, AgUiDecision)
+    assert read.details == {"actions": actions}
+
+
+def test_a_question_about_nested_tools_has_a_schema_for_each_answer_inside() -> None:
+    inside = [
+        {"action_id": "run/a", "allowed_decisions": ["retry", "done"]},
+        {"action_id": "run/b", "allowed_decisions": []},
+    ]
+    paused = RunPausedEvent(
+        AgentEventAttribution("clerk", "run-1", "run-1"),
+        AgentStateReason.RECOVERY_REQUIRES_HITL,
+        "Did it happen?",
+        "run-1",
+        approval_id="run-1:a",
+        allowed_decisions=("retry", "done"),
+        metadata={"inside": inside},
+    )
+    schema = interrupt_of(paused).response_schema
+    assert schema is not None
+    ((action_id, answer),) = schema["properties"]["actions"]["properties"].items()
+    assert (action_id, answer["properties"]["decision"]["enum"]) == ("run/a", ["retry", "done"])
 
 
 def test_several_answers_are_several_decisions() -> None:
@@ -115,6 +150,7 @@ def test_an_input_without_a_decision_carries_none(given: RunAgentInput) -> None:
         (resume({"decision": True}), "no decision that we know"),
         (resume({"decision": ["approve"]}), "no decision that we know"),
         (resume({"decision": "approve"}, interrupt_id=" "), "names no request"),
+        (resume({"decision": "retry", "actions": ["pay"]}), "actions that are no object of answers"),
         (resume({"decision": "modify", "modified_payload": [1]}), "modified_payload that is no object"),
         (resume({"decision": "approve", "comment": 7}), "comment that is no text"),
         (answered({"decision": "approve"}), "decides about another request"),

@@ -60,6 +60,13 @@ STATE = AgentState(
         ({"decision": "done", "result": None}, {"result": None}),
         ({"decision": "cancel"}, {}),
         ({"decision": "approve", "resume": False}, {}),
+        (
+            {
+                "decision": "retry",
+                "actions": {"a": {"decision": "done", "result": None}, "b": {"decision": "retry"}},
+            },
+            {"actions": {"a": {"decision": "done", "result": None}, "b": {"decision": "retry"}}},
+        ),
     ],
 )
 def test_only_what_was_sent_goes_with_an_answer(sent: dict[str, Any], details: dict[str, Any]) -> None:
@@ -111,7 +118,7 @@ def test_a_run_is_shown_without_its_tenant() -> None:
     assert json_text(RunView.of(STATE)).decode() == (
         '{"id":"run-1","agent_type":"clerk","status":"active","transition":null,"reason":null,'
         '"current_activity":null,"awaits":null,"metadata":{"order":1},'
-        '"created_at":"2030-01-01T12:00:00+00:00","updated_at":null,"wake_at":null}'
+        '"created_at":"2030-01-01T12:00:00+00:00","updated_at":null,"wake_at":null,"divergence":null}'
     )
 
 
@@ -161,7 +168,9 @@ def test_a_question_about_an_unknown_outcome_shows_what_came_late(name: str | No
 
 def test_a_signal_is_confirmed_without_its_payload() -> None:
     signal = AgentSignal("s-1", "run-1", AgentSignalKind.USER_MESSAGE, {"text": "hush"})
-    assert json_text(SignalView.of(signal)) == b'{"id":"s-1","run_id":"run-1","kind":"user_message"}'
+    assert json_text(SignalView.of(signal)) == (
+        b'{"id":"s-1","run_id":"run-1","kind":"user_message","end":null}'
+    )
 
 
 def test_an_event_is_a_frame_with_its_cursor_whatever_its_text_holds() -> None:

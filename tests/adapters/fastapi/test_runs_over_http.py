@@ -28,6 +28,7 @@ ACTS: list[tuple[str, dict[str, Any]]] = [
     ("/cancel", {}),
     ("/resume", {}),
     ("/fork", {}),
+    ("/resolutions", {"skip": "run/tool:pay#1", "reason": "why"}),
 ]
 
 
@@ -105,7 +106,8 @@ async def asked(office: Office) -> AsyncGenerator[tuple[httpx.AsyncClient, str, 
 async def test_a_question_is_answered_once_and_the_run_goes_on(route: str) -> None:
     office = Office()
     async with asked(office) as (client, run, answer):
-        assert (await client.post(f"{run}/{route}", json=answer)).status_code == 202
+        answered = await client.post(f"{run}/{route}", json=answer)
+        assert (answered.status_code, answered.json()["is_waiting"]) == (202, False)
         await let_run(300)
         assert (await client.get(run)).json()["status"] == "completed"
         assert office.world.done == ["refund 7"]
@@ -120,6 +122,8 @@ async def test_an_answer_may_be_stored_for_whoever_resumes_the_run(route: str) -
     async with asked(office) as (client, run, answer):
         stored = await client.post(f"{run}/{route}", json={**answer, "resume": False})
         assert (stored.status_code, stored.json()["status"]) == (202, "interrupted")
+        assert stored.json()["is_waiting"]
+        assert (await client.get(f"{run}/questions")).json()["questions"] == []
         await let_run(300)
         assert office.world.done == []
         assert (await client.post(f"{run}/resume")).status_code == 202
@@ -375,7 +379,7 @@ async def test_an_output_that_plain_utf_8_refuses_is_told_all_the_same() -> None
 async def test_the_description_names_bodies_answers_and_problems(server: Served) -> None:
     described = (await server.client.get("/openapi.json")).json()
     paths = described["paths"]
-    assert len([path for path in paths if path.startswith("/api/runs")]) == 13
+    assert len([path for path in paths if path.startswith("/api/runs")]) == 14
     start = paths["/api/runs"]["post"]
     assert start["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/StartBody")
     assert start["responses"]["201"]["content"]["application/json"]["schema"]["$ref"].endswith("/RunView")

@@ -23,6 +23,7 @@ from pilotage.adapters.openai import (
     OpenAICompatibleSettings,
 )
 from pilotage.adapters.openai.decoding import SseParser
+from pilotage.agent.tools.bind import unreadable_arguments
 from pilotage.errors import ModelCallError
 
 SMALL = [each for each in STREAMS if len(each.body) < 10_000 and not each.broke_off]
@@ -82,7 +83,7 @@ def test_duplicated_and_reordered_chunks_make_no_call_that_was_not_sent(
     reply = told_of([b"".join(sent)])
     check_typed(reply)
     if reply.error is None:
-        assert reply.calls == calls_in(sent)
+        assert readable(reply.calls) == calls_in(sent)
 
 
 @fuzzed
@@ -96,7 +97,13 @@ def test_two_neighbours_that_change_places_make_no_call_that_was_not_sent(
     reply = told_of([b"".join(sent)])
     check_typed(reply)
     if reply.error is None:
-        assert reply.calls == calls_in(sent)
+        assert readable(reply.calls) == calls_in(sent)
+
+
+def readable(calls: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """The calls that a tool may accept."""
+    (mark,) = unreadable_arguments("")
+    return [call for call in calls if mark not in call[1]]
 
 
 def calls_in(frames: Sequence[bytes]) -> list[tuple[str, Any]]:

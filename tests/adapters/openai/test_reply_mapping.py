@@ -16,6 +16,8 @@ from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse, ModelStreamEvent, ModelUsage
 from pilotage.agent.model_reply import ModelStreamEventKind as Kind
 from pilotage.agent.model_request import ModelRequest, StreamingOptions
+from pilotage.agent.tools.bind import reject_unreadable, unreadable_arguments
+from pilotage.errors import AgentToolBindingError
 
 Reason = ModelFinishReason
 
@@ -154,9 +156,6 @@ def test_a_tool_without_parameters_is_called_with_nothing() -> None:
 @pytest.mark.parametrize(
     "chunks",
     [
-        [calls(entry(0, "1", "look", '{"a": 1')), END],
-        [calls(entry(0, "1", "look", "[1]")), END],
-        [calls(entry(0, "1", "look", '{"a": NaN}')), END],
         [calls(entry(0, arguments="{}")), END],
         [calls(entry(0, "1", "look", "{")), calls(entry(0, None, "hear", "}")), END],
         [
@@ -173,6 +172,20 @@ def test_a_tool_without_parameters_is_called_with_nothing() -> None:
 )
 def test_a_call_that_cannot_be_read_is_an_error(chunks: list[Any]) -> None:
     assert failure_of(*chunks) is ModelFailure.BROKEN_CALL
+
+
+@pytest.mark.parametrize("arguments", ['{"a": 1', "[1]", '{"a": NaN}', "{" * 5000, "\ud800"])
+def test_a_call_whose_arguments_are_no_json_object_is_one_that_no_tool_accepts(arguments: str) -> None:
+    _, response = read(calls(entry(0, "1", "look", arguments)), END)
+    (call,) = response.tool_calls
+    assert (call.name, call.call_id, call.arguments) == ("look", "1", unreadable_arguments(arguments))
+    with pytest.raises(AgentToolBindingError, match="no JSON object"):
+        reject_unreadable(call.arguments, call.name)
+
+
+def test_raw_control_characters_in_arguments_are_read() -> None:
+    _, response = read(calls(entry(0, "1", "look", '{"a": "one\ttwo\nthree\x01"}')), END)
+    assert response.tool_calls[0].arguments == {"a": "one\ttwo\nthree\x01"}
 
 
 def test_a_call_without_arguments_that_was_cut_is_not_called_with_nothing() -> None:

@@ -63,7 +63,7 @@ async def test_a_run_of_a_dead_process_is_free_when_its_lease_is_over_by_the_mac
         assert await store.backlog.claim("bob", 30, 1, agents=[AGENT]) == []
         clock.ahead += timedelta(seconds=1)
         claimed = await store.backlog.claim("bob", 30, 1, agents=[AGENT])
-        assert [(lease.run, lease.owner) for lease in claimed] == [(RUN, "bob")]
+        assert [(each.run, each.lease.owner) for each in claimed] == [(RUN, "bob")]
 
 
 @pytest.mark.parametrize(("before", "waits"), [(30 * DAY, False), (95.0, True), (5.0, False)])

@@ -48,7 +48,8 @@ ORDERS: tuple[AdmissionRow, ...] = (
     AdmissionRow("summary", _OF_MODELS),
     AdmissionRow("context change", (_ALIVE, _APPROVAL)),
     # The answer of an attempt that is ending: a requested pause or a passed deadline does not hold it back.
-    AdmissionRow("publication", (_SWITCH, _APPROVAL)),
+    # A pause that came before the end is honoured instead of it.
+    AdmissionRow("publication", (_ALIVE, _SWITCH, _APPROVAL)),
     AdmissionRow("signal taken in", (_ALIVE, _DEADLINE)),
     # A question is part of the call that it is about, which was admitted.
     AdmissionRow("question about an unknown outcome", ()),

@@ -9,8 +9,12 @@ from tests.behaviour.bureau import Bureau
 from pilotage.agent.ports.journal import ErasedRecord, JournalRow, JournalStage, SealedRecord
 from pilotage.jsonvalue import JsonValue, canonical_json, to_json_value
 
-SENTENCES = frozenset({"prompt", "reason", "current_activity", "difference"})
+SENTENCES = frozenset({"prompt", "reason", "current_activity", "difference", "line"})
 """Keys whose values may be sentences for people: their words may change."""
+
+
+OF_MACHINES = frozenset({"owner"})
+"""Keys whose values are names of a process: another one in every test."""
 
 
 async def text_of(bureau: Bureau, run_id: str, *, with_events: bool) -> list[str]:
@@ -39,6 +43,7 @@ def _without_sentences(payload: JsonValue) -> JsonValue:
         return {
             key: "..." if key in SENTENCES and _is_sentence(each) else _without_sentences(each)
             for key, each in payload.items()
+            if key not in OF_MACHINES
         }
     if isinstance(payload, list | tuple):
         return [_without_sentences(each) for each in payload]

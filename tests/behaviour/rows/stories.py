@@ -92,7 +92,7 @@ async def model_calls(bureau: Bureau) -> str:
 
     script = [
         says("Well.", reasoning="Hm."),
-        fails("too busy", retryable=True),
+        fails("too busy"),
         says("Left alone."),
         says("Many"),
     ]

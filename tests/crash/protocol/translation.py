@@ -64,6 +64,10 @@ def status_of(known: Standing, journal: Sequence[Row]) -> AgentStatus:
     return AgentStatus.INTERRUPTED if known.question else AgentStatus.ACTIVE
 
 
+EVERY_SIGNAL = 2**31
+"""The number of a last signal that no run has."""
+
+
 def append(
     ledger: Ledger, setting: Setting, row: Row | Draft, *, is_first: bool, answer: str, cancel: str
 ) -> None:
@@ -75,6 +79,8 @@ def append(
         ledger.claim(row.says.value, row.says.value)
     match row.stage:
         case Stage.ASKED | Stage.ENDED:
+            # Signals have a rule of their own, which is no part of this protocol.
+            ledger.add_signals((), EVERY_SIGNAL)
             ledger.change_state(ledger.state.moved_to(SITUATIONS[row.says]))
         case Stage.ANSWERED:
             ledger.consume_signal(answer)

@@ -36,11 +36,11 @@ async def time_out_that_does_not_strike(shop: Shop, model: IAgentModel) -> str:
     return await shop.mark("end")
 
 
-@program()
+@program(depends_on_time=True, at_most=2)
 async def time_out_around_a_payment(shop: Shop, model: IAgentModel) -> str:
     try:
-        async with asyncio.timeout(0.004):
-            await shop.pay_slowly("apple", milliseconds=20)
+        async with asyncio.timeout(0.02):
+            await shop.pay_slowly("apple", milliseconds=40)
     except TimeoutError:
         return await shop.pay("pear")
     return await shop.mark("end")
@@ -76,12 +76,12 @@ async def wait_for_that_does_not_strike(shop: Shop, model: IAgentModel) -> str:
 async def time_outs_side_by_side(shop: Shop, model: IAgentModel) -> str:
     async def limited(item: str, milliseconds: int) -> str:
         try:
-            async with asyncio.timeout(0.01):
+            async with asyncio.timeout(0.05):
                 return await shop.slow(item, milliseconds)
         except TimeoutError:
             return await shop.look(f"other {item}")
 
-    found = await asyncio.gather(limited("a", 60), limited("b", 1), limited("c", 60))
+    found = await asyncio.gather(limited("a", 500), limited("b", 1), limited("c", 500))
     return await shop.pay("apple", note=",".join(found))
 
 

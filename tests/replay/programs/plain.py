@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import random as chance
 import time
+from decimal import Decimal
 from uuid import uuid4
 
 from pilotage import IAgentModel
 from pilotage.errors import ToolError
 from pilotage.runtime import now, random, step, uid
-from tests.replay.kit import OutOfStock, Shop, program
+from tests.replay.kit import OutOfStock, Shop, SoldOut, program
 
 
 @program()
@@ -124,6 +126,28 @@ async def catches_an_error_by_its_class(shop: Shop, model: IAgentModel) -> str:
     return await shop.ship("apple")
 
 
+@program()
+async def catches_a_declared_error(shop: Shop, model: IAgentModel) -> str:
+    try:
+        await shop.offer("pear")
+    except SoldOut as error:
+        await shop.pay("apple", note=str(error.instead * 2))
+    return await shop.ship("apple")
+
+
+def _sold_out() -> str:
+    raise SoldOut("plum", Decimal("1.50"))
+
+
+@program()
+async def catches_a_declared_error_of_a_step(shop: Shop, model: IAgentModel) -> str:
+    try:
+        await step("offer", _sold_out, errors=[SoldOut])
+    except SoldOut as error:
+        await shop.pay("apple", note=str(error.instead * 2))
+    return await shop.ship("apple")
+
+
 class _TooDearError(Exception):
     pass
 
@@ -205,3 +229,48 @@ async def effect_in_finally(shop: Shop, model: IAgentModel) -> str:
         return await shop.pay("apple")
     finally:
         await shop.mark("end")
+
+
+@program(may_diverge="at the first payment")
+async def two_payments_in_order_of_chance(shop: Shop, model: IAgentModel) -> str:
+    first, second = chance.sample(["apple", "pear"], 2)
+    await shop.pay(first)
+    await shop.pay(second)
+    return await shop.mark("end")
+
+
+@program(may_diverge="at the first shipping")
+async def shipping_of_a_shuffled_basket(shop: Shop, model: IAgentModel) -> str:
+    basket = ["apple", "pear", "plum"]
+    chance.shuffle(basket)
+    shipped = [await shop.ship(item) for item in basket]
+    return await shop.pay("all", note=str(len(shipped)))
+
+
+@program(may_diverge="at the payment", at_least=2)
+async def returns_early_if_it_sees_its_own_effect(shop: Shop, model: IAgentModel) -> str:
+    """Looks at the outside without a call: in replay its payment is already there."""
+    if shop.process.world.done["pay apple"]:
+        return "already paid"
+    await shop.pay("apple")
+    return await shop.ship("apple")
+
+
+@program(may_diverge="at the payment")
+async def refuses_if_it_sees_its_own_effect(shop: Shop, model: IAgentModel) -> str:
+    if shop.process.world.done["pay apple"]:
+        raise ValueError("somebody has paid")
+    await shop.pay("apple")
+    return await shop.ship("apple")
+
+
+@program(may_diverge="at the payment", at_least=2)
+async def task_that_returns_early_if_it_sees_its_own_effect(shop: Shop, model: IAgentModel) -> str:
+    async def buy() -> None:
+        if not shop.process.world.done["pay apple"]:
+            await shop.pay("apple")
+            await shop.ship("apple")
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(buy())
+    return "bought"

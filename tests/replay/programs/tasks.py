@@ -188,7 +188,7 @@ async def chain_of_events(shop: Shop, model: IAgentModel) -> str:
     return await shop.mark("end")
 
 
-@program()
+@program(may_diverge="run/tool:pay#1: a task that makes no calls gets other turns of the loop in replay")
 async def helper_without_calls(shop: Shop, model: IAgentModel) -> str:
     """A task that makes no call adds up what the only calling task hands it."""
     todo: asyncio.Queue[int] = asyncio.Queue()
@@ -281,7 +281,7 @@ async def failures_as_values(shop: Shop, model: IAgentModel) -> str:
     return await shop.mark(",".join(str(end) for end in ends))
 
 
-@program()
+@program(depends_on_time=True, at_most=4)
 async def aborted_group(shop: Shop, model: IAgentModel) -> str:
     async def bad() -> None:
         await shop.look("apple")
@@ -314,3 +314,13 @@ async def callback_of_a_task(shop: Shop, model: IAgentModel) -> str:
     await task
     await asyncio.sleep(0)
     return await shop.pay("apple", note=",".join(ended))
+
+
+@program(may_diverge="at a payment")
+async def tasks_that_begin_with_uuids(shop: Shop, model: IAgentModel) -> str:
+    """Tasks are named by their first call: in replay these are others."""
+
+    async def buy(item: str) -> str:
+        return await shop.pay(item, note=str(uuid4()))
+
+    return ",".join(await asyncio.gather(buy("apple"), buy("pear")))

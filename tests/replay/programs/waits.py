@@ -65,6 +65,27 @@ async def approval_inside_a_tool(shop: Shop, model: IAgentModel) -> str:
     return await shop.order_with_approval("apple")
 
 
+@program()
+async def approval_inside_a_tool_that_reads(shop: Shop, model: IAgentModel) -> str:
+    return f"{await shop.check('apple')}, {await shop.pay('pear')}"
+
+
+@program()
+async def approvals_inside_tools_inside_a_tool(shop: Shop, model: IAgentModel) -> str:
+    found = await shop.check_all(["apple", "pear"])
+    return f"{found}, {await shop.mark('end')}"
+
+
+@program()
+async def approval_inside_a_tool_of_a_task(shop: Shop, model: IAgentModel) -> str:
+    async def buy(item: str) -> str:
+        return await shop.check(item)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(buy(item)) for item in ("apple", "pear")]
+    return f"{[task.result() for task in tasks]}, {await shop.pay('plum')}"
+
+
 @program(depends_on_time=True, at_most=2)
 async def approval_with_too_little_time(shop: Shop, model: IAgentModel) -> str:
     """The time for the answer is up while a sibling pays."""

@@ -61,7 +61,7 @@ DECISIONS = [
     ("modify", {"modified_payload": {"amount": 1}}, AgentSituation.RUNNING, "approval modified"),
     ("defer", {}, AgentSituation.APPROVAL_DEFERRED, "approval deferred"),
     ("cancel", {}, AgentSituation.CANCELLING, "approval cancellation requested"),
-    ("reject", {"comment": "too much"}, AgentSituation.APPROVAL_REJECTED, "approval rejected"),
+    ("reject", {"comment": "too much"}, AgentSituation.APPROVAL_REJECTED, None),
 ]
 
 
@@ -71,7 +71,7 @@ def test_each_decision_is_read_and_moves_the_run(
     decision: str,
     payload: JsonObject,
     situation: AgentSituation,
-    activity: str,
+    activity: str | None,
     request_: AgentApprovalRequest | None,
 ) -> None:
     outcome = parse_agent_approval_decision_signal(answer(decision, **payload), request=request_)

@@ -16,6 +16,8 @@ from pilotage.agent import (
     AgentRunDelegated,
     AgentRunFailed,
     AgentRunPaused,
+    AgentSignalKind,
+    AgentSignalTooLate,
     AgentStateReason,
     OutboxEntry,
     OutboxEvent,
@@ -44,6 +46,7 @@ WITH_DETAILS = [
         *OF_RUN, "run/tool:pay#1", AgentActionKind.TOOL_CALL, "pay", AgentActionOutcome.DONE
     ),
     AgentRunFailed(*OF_RUN, AgentStateReason.TIMEOUT),
+    AgentSignalTooLate(*OF_RUN, "signal-1", AgentSignalKind.USER_MESSAGE),
 ]
 PLAIN = [fact(*OF_RUN) for fact in FACTS.values() if fact not in {type(each) for each in WITH_DETAILS}]
 

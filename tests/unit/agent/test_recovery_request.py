@@ -65,7 +65,7 @@ ANSWERS = [
         AgentSituation.RUNNING,
         "recovery done",
     ),
-    (answer("fail"), RecoveryFailed("q-1", "pay#1"), AgentSituation.FAILED, "recovery failed"),
+    (answer("fail"), RecoveryFailed("q-1", "pay#1"), AgentSituation.FAILED, None),
     (
         answer("cancel"),
         RecoveryCancelled("q-1", "pay#1"),
@@ -77,7 +77,7 @@ ANSWERS = [
 
 @pytest.mark.parametrize(("signal", "read", "situation", "activity"), ANSWERS)
 def test_each_answer_is_read_and_moves_the_run(
-    signal: AgentSignal, read: RecoveryAnswer, situation: AgentSituation, activity: str
+    signal: AgentSignal, read: RecoveryAnswer, situation: AgentSituation, activity: str | None
 ) -> None:
     assert parse_agent_recovery_decision_signal(signal, request=REQUEST) == read
     assert check_agent_recovery_decision(REQUEST, signal) == read
@@ -147,6 +147,8 @@ def test_a_request_shows_everything_as_json() -> None:
         "late_outcomes": [{"receipt": 7}],
         "allowed_decisions": ["retry", "done", "fail", "cancel"],
         "metadata": {},
+        "inside": [],
+        "begun": None,
     }
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from pilotage.agent.ports.repositories import IAgentSignalRepository, consume_pending_agent_signals
 from pilotage.agent.signals import (
     AgentSignal,
+    AgentSignalEnd,
     AgentSignalKind,
     AgentSignalLane,
     AgentSignalPollPoint,
     ApprovalDecision,
     accepts_signal,
+    end_of_unread,
     select_signals,
 )
 from pilotage.errors import AgentDefinitionError, SignalNotFoundError
@@ -110,3 +113,19 @@ async def test_a_wrong_poll_is_refused_before_the_repository_is_touched(
     with pytest.raises(AgentDefinitionError):
         await consume_pending_agent_signals(repository, state_id, max_signals=max_signals)
     assert repository.reads == 0
+
+
+@pytest.mark.parametrize("kind", AgentSignalKind)
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_signal_that_an_ending_run_has_not_taken_is_too_late_or_superseded(
+    kind: AgentSignalKind, *, is_cancelled: bool
+) -> None:
+    is_control = kind.lane is AgentSignalLane.CONTROL
+    is_superseded = kind is AgentSignalKind.RESUME or (is_cancelled and is_control)
+    expected = AgentSignalEnd.SUPERSEDED if is_superseded else AgentSignalEnd.TOO_LATE
+    assert end_of_unread(kind, is_cancelled=is_cancelled) is expected
+
+
+def test_a_signal_is_the_same_whatever_became_of_it() -> None:
+    (signal,) = queue(USER)
+    assert replace(signal, end=AgentSignalEnd.TAKEN) == signal

@@ -84,7 +84,9 @@ class PlainTools(IScopedTools):
         self.called.append([call.name])
         return await self._outcome(call)
 
-    async def call_all(self, calls: Sequence[ModelToolCall]) -> Sequence[ToolCallOutcome]:
+    async def call_all(
+        self, calls: Sequence[ModelToolCall], *, limit: int | None = None
+    ) -> Sequence[ToolCallOutcome]:
         self.called.append([call.name for call in calls])
         return await asyncio.gather(*map(self._outcome, calls))
 

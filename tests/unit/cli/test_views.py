@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from io import StringIO
 
 import pytest
 
@@ -25,12 +28,15 @@ from pilotage.agent.events import (
 )
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.budget import BudgetAmount
+from pilotage.agent.ports.leases import ClaimRecord
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.recovery_request import AgentRecoveryRequest
+from pilotage.agent.recovery_request import AgentRecoveryRequest, OpenAction, RecoveryDecision
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason
 from pilotage.agent.tools.metadata import ToolRisk
+from pilotage.cli.driving.asking import Asker, Lines
 from pilotage.cli.driving.telling import Narrator
+from pilotage.cli.screen import PlainPaper, Screen
 from pilotage.cli.views.json_forms import event_json
 from pilotage.cli.views.question import open_questions, question_json
 from pilotage.cli.views.run_page import (
@@ -42,8 +48,10 @@ from pilotage.cli.views.run_page import (
     timeline_lines,
 )
 from pilotage.cli.words import Hints, Line, TextSpan, ago, length, plain, short
+from pilotage.cli.work.acting_on_runs import answers_inside
 from pilotage.cli.work.doctor import code_of_findings, finding_lines, note, off, well
-from pilotage.jsonvalue import JsonValue
+from pilotage.errors import CallerError
+from pilotage.jsonvalue import JsonObject, JsonValue
 
 RUN, CHILD = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 NOW = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
@@ -141,6 +149,8 @@ def test_a_timeline_folds_what_belongs_together() -> None:
         (AgentSituation.WAITING_FOR_APPROVAL, {}, "waits for approval"),
         (AgentSituation.RECOVERY_REQUIRED, {}, "waits: outcome unknown"),
         (AgentSituation.USER_INTERRUPTED, {}, "paused"),
+        (AgentSituation.POISONED, {}, "quarantined"),
+        (AgentSituation.MODEL_UNAVAILABLE, {}, "waits for its model"),
         (AgentSituation.USER_INTERRUPTED, {"awaits": "user_message"}, "waits for user_message"),
         (AgentSituation.FAILED, {}, "failed"),
         (AgentSituation.TIMED_OUT, {}, "failed: timeout"),
@@ -189,6 +199,106 @@ def test_a_question_about_an_unknown_outcome_shows_what_came_late() -> None:
         "  pilotage runs fail 0123456789ab --app shop:app\n"
         "  pilotage runs cancel 0123456789ab --app shop:app\n"
     )
+
+
+INSIDE = replace(
+    RECOVERY,
+    late_outcomes=(),
+    attempt=1,
+    inside=(
+        OpenAction(
+            "run/tool:wire#1/tool:note#1", 1, AgentActionKind.TOOL_CALL, "note", {"view": {"what": "tea"}}
+        ),
+        OpenAction(
+            "run/tool:wire#1/tool:pay#1",
+            2,
+            AgentActionKind.TOOL_CALL,
+            "pay",
+            {"view": {"amount": 5}},
+            tuple(RecoveryDecision),
+        ),
+    ),
+)
+
+
+def test_a_question_about_nested_tools_shows_the_open_actions_inside() -> None:
+    assert plain(open_questions([INSIDE], HINTS)) == (
+        "? nobody knows whether 'wire' happened\n"
+        "  action    wire\n"
+        "    amount = 5\n"
+        "  inside    note (needs no answer)  run/tool:wire#1/tool:note#1\n"
+        '    view = {"what": "tea"}\n'
+        "  inside    pay, attempt 2  run/tool:wire#1/tool:pay#1\n"
+        '    view = {"amount": 5}\n'
+        "  pilotage runs retry 0123456789ab --action pay=retry --app shop:app\n"
+        "  pilotage runs done 0123456789ab --result '…' --app shop:app\n"
+        "  pilotage runs fail 0123456789ab --app shop:app\n"
+        "  pilotage runs cancel 0123456789ab --app shop:app\n"
+    )
+    assert question_json(INSIDE)["inside"] == [
+        {
+            "action_id": "run/tool:wire#1/tool:note#1",
+            "action": "note",
+            "arguments": {"view": {"what": "tea"}},
+            "allowed_decisions": [],
+            "attempt": 1,
+        },
+        {
+            "action_id": "run/tool:wire#1/tool:pay#1",
+            "action": "pay",
+            "arguments": {"view": {"amount": 5}},
+            "allowed_decisions": ["retry", "done", "fail", "cancel"],
+            "attempt": 2,
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        ("pay=retry", {"decision": "retry"}),
+        ("run/tool:wire#1/tool:pay#1=fail", {"decision": "fail"}),
+        ('pay=done:{"n": "a=b:c"}', {"decision": "done", "result": {"n": "a=b:c"}}),
+        ("pay=done:null", {"decision": "done", "result": None}),
+    ],
+)
+def test_an_answer_to_an_action_inside_is_read_from_an_option(given: str, answer: JsonObject) -> None:
+    assert answers_inside(INSIDE, [given]) == {"run/tool:wire#1/tool:pay#1": answer}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("pay", "is no answer. Write NAME=retry"),
+        ("pay=perhaps", "is no answer. Write NAME=retry"),
+        ("note=retry", "'note' is none of the actions that need an answer: pay."),
+        ("pay=done:{", "--action is no JSON"),
+    ],
+)
+def test_an_option_that_answers_nothing_is_refused(given: str, words: str) -> None:
+    with pytest.raises(CallerError, match=re.escape(words)):
+        answers_inside(INSIDE, [given])
+
+
+class _Typed(Lines):
+    """Lines that are typed beforehand."""
+
+    def __init__(self, *typed: str) -> None:
+        self.typed = list(typed)
+
+    async def next(self) -> str | None:
+        return self.typed.pop(0) if self.typed else None
+
+
+async def test_a_person_at_the_terminal_is_asked_about_each_open_action() -> None:
+    text = PlainPaper(StringIO())
+    asker = Asker(Screen(text, text), _Typed("retry", "what?", "done", '"paid"'))
+    answer = await asker.ask(INSIDE)
+    assert answer is not None
+    assert answer.decision is RecoveryDecision.RETRY
+    paid = {"decision": "done", "result": "paid"}
+    assert answer.details == {"actions": {"run/tool:wire#1/tool:pay#1": paid}}
+    assert await Asker(Screen(text, text), _Typed("retry")).ask(INSIDE) is None
 
 
 def test_arguments_cannot_pose_as_something_else() -> None:
@@ -241,6 +351,27 @@ def test_the_page_of_a_run_that_goes_nowhere_says_what_to_do() -> None:
     assert plain(run_page(RunFacts(awaiting, (), (), None), HINTS, NOW)).endswith(
         "\nanswer it: pilotage runs send 0123456789ab TEXT --app shop:app\n"
     )
+
+
+def test_the_page_of_a_run_without_progress_shows_its_claims_and_its_last_error() -> None:
+    claims = ClaimRecord(
+        3, NOW - timedelta(seconds=20), "ValueError: bad\n  in pay\x1b", NOW + timedelta(seconds=9)
+    )
+    facts = RunFacts(state(AgentSituation.RUNNING), (), (), None, claims=claims)
+    page = plain(run_page(facts, HINTS, NOW))
+    assert "claims   3 without progress, the last 20 s ago, the next from " in page
+    assert "\n\nlast error\nValueError: bad\n  in pay\\x1b\n" in page
+    quiet = RunFacts(state(AgentSituation.RUNNING), (), (), None, claims=replace(claims, count=0))
+    assert "claims" not in plain(run_page(quiet, HINTS, NOW))
+
+
+def test_the_page_of_a_quarantined_run_shows_its_last_error() -> None:
+    metadata = {"poison": {"claims": 5, "problem": "ValueError: bad\n  in pay"}}
+    poisoned = state(AgentSituation.POISONED, metadata=metadata)
+    page = plain(run_page(RunFacts(poisoned, (), (), None), HINTS, NOW))
+    assert "status   quarantined\n" in page
+    assert "\n\nlast error\nValueError: bad\n  in pay\n" in page
+    assert page.endswith("\nif nobody drives it: pilotage runs resume 0123456789ab --app shop:app\n")
 
 
 def test_how_a_run_came_out() -> None:

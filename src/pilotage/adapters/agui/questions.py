@@ -17,14 +17,14 @@ from ag_ui import core as agui
 from pilotage.adapters.agui.errors import AgUiApprovalDecodeError, AgUiPendingApprovalError
 from pilotage.agent.events import AgentEventAttribution, RunPausedEvent
 from pilotage.agent.ports.repositories import IAgentSignalRepository
-from pilotage.agent.recovery_request import DEFERRED_CALL, RecoveryDecision
+from pilotage.agent.recovery_request import ACTIONS, DEFERRED_CALL, RecoveryDecision
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision
 from pilotage.agent.state import AgentState
 from pilotage.agent.yields import Approval
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, object_or_empty, parsed
 from pilotage.values import value
 
-_DETAILS = ("modified_payload", "comment")
+_DETAILS = ("modified_payload", "comment", ACTIONS)
 _DECISIONS: Mapping[str, ApprovalDecision | RecoveryDecision] = {
     **{each.value: each for each in RecoveryDecision},
     **{each.value: each for each in ApprovalDecision},
@@ -110,7 +110,7 @@ def interrupt_of(event: RunPausedEvent, by: str | None = None) -> agui.Interrupt
         reason=event.reason.value,
         message=event.prompt,
         tool_call_id=event.tool_call_id,
-        response_schema=_answers(event.allowed_decisions) if event.approval_id else None,
+        response_schema=_answers(event) if event.approval_id else None,
         expires_at=expires_at if isinstance(expires_at, str) else None,
         metadata=dict(event.metadata) or None,
         subagent_run_id=by,
@@ -123,8 +123,9 @@ def is_for_the_client(event: RunPausedEvent) -> bool:
     return isinstance(metadata, Mapping) and DEFERRED_CALL in metadata
 
 
-def _answers(allowed: Sequence[str]) -> dict[str, JsonValue]:
+def _answers(event: RunPausedEvent) -> dict[str, JsonValue]:
     """The schema of an answer, for clients that build a form from it."""
+    allowed = event.allowed_decisions
     properties: dict[str, JsonValue] = {
         "decision": {"type": "string", "enum": list(allowed)},
         "comment": {"type": "string"},
@@ -136,7 +137,27 @@ def _answers(allowed: Sequence[str]) -> dict[str, JsonValue]:
         }
     if "done" in allowed:
         properties["result"] = {"description": "what came of it, where the decision is done"}
+    if inside := dict(_answers_inside(event)):
+        properties[ACTIONS] = {
+            "type": "object",
+            "description": "an answer to each open action inside, where the decision is retry",
+            "properties": inside,
+        }
     return {"type": "object", "properties": properties, "required": ["decision"]}
+
+
+def _answers_inside(event: RunPausedEvent) -> Iterator[tuple[str, JsonValue]]:
+    """The schemas of the answers to open actions inside of the one that is asked about, by their ids."""
+    inside = event.metadata.get("inside")
+    for action in inside if isinstance(inside, Sequence) else ():
+        about = object_or_empty(action)
+        if decisions := about.get("allowed_decisions"):
+            own: dict[str, JsonValue] = {
+                "decision": {"type": "string", "enum": decisions},
+                "result": {"description": "what came of it, where the decision is done"},
+                "comment": {"type": "string"},
+            }
+            yield str(about.get("action_id")), {"type": "object", "properties": own, "required": ["decision"]}
 
 
 @value
@@ -285,6 +306,8 @@ def _read(where: str, request_id: JsonValue, content: JsonObject) -> AgUiDecisio
     modified, comment = content.get("modified_payload"), content.get("comment")
     if modified is not None and not isinstance(modified, Mapping):
         raise AgUiApprovalDecodeError(f"{where} has a modified_payload that is no object of arguments.")
+    if content.get(ACTIONS) is not None and not isinstance(content[ACTIONS], Mapping):
+        raise AgUiApprovalDecodeError(f"{where} has {ACTIONS} that are no object of answers by action id.")
     if comment is not None and not isinstance(comment, str):
         raise AgUiApprovalDecodeError(f"{where} has a comment that is no text.")
     # Other fields are dropped: the principal that decided, for one, is not taken from the client.

@@ -161,8 +161,9 @@ class RunCommands:
         )
         post("/runs", self.start_run, status_code=201, responses=starts)
         post("/runs/{run_id}/signals", self.send_signal, status_code=202, response_model=schemas.SignalView)
-        post("/runs/{run_id}/answers", self.answer_question, status_code=202)
-        post("/runs/{run_id}/decisions", self.decide, status_code=202, deprecated=True)
+        answered = partial(post, status_code=202, response_model=schemas.AnsweredView)
+        answered("/runs/{run_id}/answers", self.answer_question)
+        answered("/runs/{run_id}/decisions", self.decide, deprecated=True)
         cancelled = problems | on_its_way
         post(
             "/runs/{run_id}/cancel",
@@ -172,6 +173,7 @@ class RunCommands:
         )
         post("/runs/{run_id}/resume", self.resume_run, status_code=202)
         post("/runs/{run_id}/fork", self.fork_run, status_code=201)
+        post("/runs/{run_id}/resolutions", self.resolve_run, status_code=202)
 
     async def start_run(self, request: Request, caller: Caller, body: schemas.StartBody) -> Response:
         """Start a run, or attach to the one that the client started with the same `id`. It is durable by now."""
@@ -208,7 +210,12 @@ class RunCommands:
         await runs.answer(
             run_id, body.request_id, body.decision, resume=body.resume, principal=caller, **details
         )
-        return json_response(schemas.RunView.of(await runs.get(run_id, principal=caller)), 202)
+        waiting = await runs.waiting_answers(run_id, principal=caller)
+        is_waiting = not runs.is_driven(run_id) and any(
+            each.question.id == body.request_id for each in waiting
+        )
+        state = await runs.get(run_id, principal=caller)
+        return json_response(schemas.AnsweredView.with_answer(state, is_waiting=is_waiting), 202)
 
     async def decide(self, caller: Caller, run_id: schemas.RunId, body: schemas.AnswerBody) -> Response:
         """Second name of `/runs/{run_id}/answers` until 0.2."""
@@ -240,6 +247,18 @@ class RunCommands:
         at = body.at if body is not None else None
         runs_path = request.url.path.rsplit("/", 2)[0]
         return _created(runs_path, await self._runs().fork(run_id, at=at, principal=caller))
+
+    async def resolve_run(
+        self, caller: Caller, run_id: schemas.RunId, body: schemas.ResolutionBody
+    ) -> Response:
+        """Decide about a run that diverged: skip a recorded call, give a call its result, or fork.
+
+        Answers with the run, or with its fork, which waits to be resumed. 409 says why the decision does not fit.
+        """
+        state = await self._runs().resolve(
+            run_id, body.resolution(), reason=body.reason, resume=body.resume, principal=caller
+        )
+        return json_response(schemas.RunView.of(state), 202)
 
 
 def _created(runs_path: str, state: AgentState) -> Response:

@@ -12,19 +12,20 @@ from math import isfinite
 from typing import Annotated, Any
 
 from fastapi import Path
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from pilotage.adapters.asgi.problems import RequestRefusedError
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.repositories import RunPage
-from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
+from pilotage.agent.recovery_request import AgentRecoveryRequest, OpenAction, RecoveryDecision, UnknownAttempt
 from pilotage.agent.run_values import RunResult
-from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision
+from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind, ApprovalDecision
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonValue, to_json_value
 from pilotage.runtime.events.feed import EventCursor
+from pilotage.runtime.journal.resolution import ActionDone, ForkBefore, RunResolution, SkipAction
 
 _OWN_ROUTES = {AgentSignalKind.APPROVAL_DECISION: "answers", AgentSignalKind.CANCEL: "cancel"}
 _ALIAS = "alias"
@@ -93,9 +94,18 @@ class SignalBody(_Body):
         return self.kind
 
 
+class InnerAnswerBody(_Body):
+    """The answer to an open action inside of the one that a question is about: `result` goes with done."""
+
+    decision: RecoveryDecision
+    comment: Words | None = None
+    result: Json = None
+
+
 class AnswerBody(_Body):
     """The answer to a question: `modified_payload` goes with modify, `result` with done, `comment` with all.
 
+    With retry, `actions` has an answer to each open action inside that needs one, by its id.
     With `resume` the run goes on once its last open question is answered; without it the answer is only stored.
     """
 
@@ -104,18 +114,55 @@ class AnswerBody(_Body):
     comment: Words | None = None
     modified_payload: JsonDict | None = None
     result: Json = None
+    actions: dict[str, InnerAnswerBody] | None = None
     resume: bool = True
 
     def details(self) -> dict[str, JsonValue]:
         """Return the details of the answer: only those that the client sent, since a result may be null."""
-        sent = self.model_fields_set - {"request_id", "decision", "resume"}
-        return {name: getattr(self, name) for name in sorted(sent)}
+        sent = self.model_fields_set - {"request_id", "decision", "resume", "actions"}
+        details: dict[str, JsonValue] = {name: getattr(self, name) for name in sorted(sent)}
+        if self.actions:
+            inside = {
+                each: answer.model_dump(mode="json", exclude_unset=True)
+                for each, answer in self.actions.items()
+            }
+            details["actions"] = inside
+        return details
 
 
 class CancelBody(_Body):
     """Why a run is to end."""
 
     reason: Words | None = None
+
+
+class ResolutionBody(_Body):
+    """The decision about a diverged run: one of `skip`, `done` with `result`, and `fork_at`; `reason` is recorded.
+
+    With `resume` the run goes on at once; without it, when a worker or somebody resumes it.
+    """
+
+    reason: Annotated[str, Field(min_length=1, max_length=10_000)]
+    skip: Annotated[str, Field(min_length=1, max_length=2_000)] | None = None
+    done: Annotated[str, Field(min_length=1, max_length=2_000)] | None = None
+    result: Json = None
+    fork_at: Annotated[int, Field(ge=1)] | None = None
+    resume: bool = True
+
+    @model_validator(mode="after")
+    def _one_decision(self) -> ResolutionBody:
+        """Refuse a body that decides nothing, or several things."""
+        if len([each for each in (self.skip, self.done, self.fork_at) if each is not None]) != 1:
+            raise ValueError("give one of skip, done and fork_at")
+        if (self.done is not None) is not ("result" in self.model_fields_set):
+            raise ValueError("done and result go together; a result may be null")
+        return self
+
+    def resolution(self) -> RunResolution:
+        """Return the decision."""
+        if self.skip is not None:
+            return SkipAction(self.skip)
+        return ActionDone(self.done, self.result) if self.done is not None else ForkBefore(self.fork_at or 1)
 
 
 class ForkBody(_Body):
@@ -139,8 +186,36 @@ def cursor_of(last_event_id: str | None, after: str | None) -> str | None:
     return cursor
 
 
+class CallSideView(BaseModel):
+    """One side of a divergence. Arguments are as readers of the run may see them; `row` is that of a recorded call."""
+
+    action: str
+    kind: str
+    label: str
+    number: int | None = None
+    arguments: Any = None
+    row: int | None = None
+    is_open: bool | None = None
+
+
+class DivergenceView(BaseModel):
+    """Where the program of a run differs from its record; `line` is that of the program's asking call."""
+
+    action: str
+    difference: str
+    recorded: CallSideView | None = None
+    asked: CallSideView | None = None
+    line: str | None = None
+
+    @classmethod
+    def of(cls, state: AgentState) -> DivergenceView | None:
+        """Return the divergence of a run that has diverged."""
+        found = state.metadata.get("divergence")
+        return cls.model_validate(found) if found and state.reason is AgentStateReason.DIVERGED else None
+
+
 class RunView(BaseModel):
-    """How a run stands."""
+    """How a run stands; `divergence` is there if it has diverged from its record."""
 
     id: str
     agent_type: str
@@ -153,6 +228,7 @@ class RunView(BaseModel):
     created_at: datetime | None
     updated_at: datetime | None
     wake_at: datetime | None
+    divergence: DivergenceView | None = None
 
     @classmethod
     def of(cls, state: AgentState) -> RunView:
@@ -169,7 +245,19 @@ class RunView(BaseModel):
             created_at=state.created_at,
             updated_at=state.updated_at,
             wake_at=state.wake_at,
+            divergence=DivergenceView.of(state),
         )
+
+
+class AnsweredView(RunView):
+    """A run with a new answer; `is_waiting` says that nobody drives the run yet: a worker takes it up, or a resume."""
+
+    is_waiting: bool = False
+
+    @classmethod
+    def with_answer(cls, state: AgentState, *, is_waiting: bool) -> AnsweredView:
+        """Return the run with whether its answer waits."""
+        return cls(**RunView.of(state).model_dump(), is_waiting=is_waiting)
 
 
 class RunPageView(BaseModel):
@@ -218,8 +306,48 @@ class QuestionKind(StrEnum):
     RECOVERY = "recovery"
 
 
+class OpenActionView(BaseModel):
+    """An open action inside of the one that a question is about; without decisions it needs no answer."""
+
+    action_id: str
+    action: str
+    arguments: dict[str, Any]
+    allowed_decisions: list[str]
+    attempt: int
+
+    @classmethod
+    def of(cls, action: OpenAction) -> OpenActionView:
+        """Return an open action with its guarded arguments."""
+        return cls(
+            action_id=action.action_id,
+            action=action.name,
+            arguments=_object(action.arguments),
+            allowed_decisions=[each.value for each in action.allowed_decisions],
+            attempt=action.attempt,
+        )
+
+
+class UnknownAttemptView(BaseModel):
+    """An attempt with an unknown outcome: its key, when and by which process it was begun, and the schema of a result.
+
+    `may_be_alive` says whether that process may still be at work on it; null where that is not known.
+    """
+
+    idempotency_key: str
+    epoch: int
+    began_at: datetime | None
+    process: str | None
+    may_be_alive: bool | None
+    result_schema: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, begun: UnknownAttempt | None) -> UnknownAttemptView | None:
+        """Return an attempt."""
+        return None if begun is None else cls.model_validate(_object(begun))
+
+
 class QuestionView(BaseModel):
-    """A question that a run, or a child of it, waits for."""
+    """A question that a run, or a child of it, waits for; `begun` is there if the outcome of an action is unknown."""
 
     id: str
     run_id: str
@@ -231,6 +359,8 @@ class QuestionView(BaseModel):
     attempt: int
     expires_at: datetime | None = None
     late_outcomes: list[Any] = Field(default_factory=list[Any])
+    inside: list[OpenActionView] = Field(default_factory=list[OpenActionView])
+    begun: UnknownAttemptView | None = None
 
     @classmethod
     def of(cls, question: AgentApprovalRequest | AgentRecoveryRequest) -> QuestionView:
@@ -247,6 +377,8 @@ class QuestionView(BaseModel):
                 action = question.action_name or question.action_id
                 late = [to_json_value(each) for each in question.late_outcomes]
                 own = {"kind": QuestionKind.RECOVERY, "action": action, "late_outcomes": late}
+                own["inside"] = [OpenActionView.of(each) for each in question.inside]
+                own["begun"] = UnknownAttemptView.of(question.begun)
         return cls(
             id=question.id,
             run_id=question.agent_state_id,
@@ -306,16 +438,17 @@ class EvidencesView(BaseModel):
 
 
 class SignalView(BaseModel):
-    """A signal that is on its way to its run."""
+    """A signal that is on its way to its run; sent again, it has the `end` of the first one with its id."""
 
     id: str
     run_id: str
     kind: AgentSignalKind
+    end: AgentSignalEnd | None = None
 
     @classmethod
     def of(cls, signal: AgentSignal) -> SignalView:
         """Return a signal without its payload, which the sender knows."""
-        return cls(id=signal.id, run_id=signal.agent_state_id, kind=signal.kind)
+        return cls(id=signal.id, run_id=signal.agent_state_id, kind=signal.kind, end=signal.end)
 
 
 class CancelledView(BaseModel):

@@ -1,16 +1,18 @@
 """Tool calls put together from the pieces of a stream. Pure.
 
 Its law: a call that comes out has the name it was announced with, and arguments that are one complete JSON object,
-made of all its pieces in their order. Everything else is an error, or a call that is reported as cut.
+made of all its pieces in their order. Arguments that are none come out as a call that no tool accepts, so that the
+model gets an error for it; a call that the end of the reply cut is reported as cut. Everything else is an error.
 """
 
 from __future__ import annotations
 
-from pilotage.adapters.openai.decoding import json_decoder
+from pilotage.adapters.openai.decoding import read_json
 from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, failed
 from pilotage.adapters.openai.request_mapping import WireNames
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelStreamEvent, ModelStreamEventKind
+from pilotage.agent.tools.bind import unreadable_arguments
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, object_or_empty
 from pilotage.values import value
 
@@ -70,11 +72,7 @@ class CallAssembly:
         return [ModelStreamEvent(_END, tool_call=last.begun)]
 
     def assembled(self, *, is_cut: bool) -> AssembledCalls:
-        """All calls of a reply that is over.
-
-        Raises:
-            ModelServerError: arguments are no JSON object although the reply was not cut.
-        """
+        """All calls of a reply that is over."""
         whole: list[ModelToolCall] = []
         cut: list[str] = []
         for call in self._calls:
@@ -84,7 +82,8 @@ class CallAssembly:
             elif is_cut:
                 cut.append(call.begun.name)
             else:
-                raise _broken(f"the arguments of {call.begun.name!r} are no JSON object")
+                unreadable = unreadable_arguments("".join(call.pieces))
+                whole.append(ModelToolCall(call.begun.name, unreadable, call.begun.call_id))
         return AssembledCalls(tuple(whole), tuple(cut))
 
     def _take_entry(
@@ -148,7 +147,7 @@ def _object(text: str, *, may_be_empty: bool) -> JsonObject | None:
     if not text.strip():
         return {} if may_be_empty else None
     try:
-        parsed = json_decoder()(text, allow_inf_nan=False)
+        parsed = read_json(text)
     except ValueError:
         return None
     return parsed if isinstance(parsed, dict) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import cache
 
@@ -22,6 +23,30 @@ def json_decoder() -> Callable[..., JsonValue]:
     return from_json
 
 
+def read_json(text: str | bytes, *, allow_inf_nan: bool = False) -> JsonValue:
+    """Return the JSON in a text; raw control characters within its strings are read as they are.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    try:
+        return json_decoder()(text, allow_inf_nan=allow_inf_nan)
+    except (ValueError, TypeError):
+        # Half of a surrogate pair is a TypeError. The decoder of the standard library reads all of it, and is slower.
+        decoded = text.decode() if isinstance(text, bytes) else text
+    try:
+        parsed: JsonValue = json.loads(
+            decoded, strict=False, parse_constant=None if allow_inf_nan else _refuse_constant
+        )
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    return parsed
+
+
+def _refuse_constant(name: str) -> JsonValue:
+    raise ValueError(f"{name} is no JSON")
+
+
 def parsed_object(data: bytes) -> dict[str, JsonValue]:
     """Return the JSON object in some bytes.
 
@@ -29,7 +54,7 @@ def parsed_object(data: bytes) -> dict[str, JsonValue]:
         ModelServerError: they are none.
     """
     try:
-        parsed = json_decoder()(data)
+        parsed = read_json(data, allow_inf_nan=True)
     except ValueError as error:
         raise failed(ModelFailure.UNREADABLE, f"{data[:200]!r} is no JSON ({error})") from error
     if not isinstance(parsed, dict):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from pilotage.adapters.openai.call_assembly import AssembledCalls, CallAssembly
-from pilotage.adapters.openai.decoding import json_decoder, parsed_object
+from pilotage.adapters.openai.decoding import parsed_object, read_json
 from pilotage.adapters.openai.error_mapping import error_in_stream
 from pilotage.adapters.openai.errors import ModelFailure, failed
 from pilotage.adapters.openai.request_mapping import WireNames
@@ -244,7 +244,7 @@ def _text(part: object) -> str:
 
 def _answer(text: str) -> JsonObject:
     try:
-        return cast(JsonObject, json_decoder()(text, allow_inf_nan=False))
+        return cast(JsonObject, read_json(text))
     except ValueError as error:
         problem = f"the answer is no JSON: {text!r}."
         raise AgentStructuredOutputError(problem, problems=[problem]) from error

@@ -20,7 +20,15 @@ from pilotage.adapters.sqlalchemy.mapping import (
 )
 from pilotage.adapters.sqlalchemy.rows import row_values, take_out_blobs
 from pilotage.agent.ports.budget import BudgetSettlement
-from pilotage.agent.ports.commit_rules import RunSnapshot, decide, parent_of
+from pilotage.agent.ports.commit_rules import (
+    RunSnapshot,
+    decide,
+    ends_run,
+    makes_progress,
+    parent_of,
+    signal_ends,
+    takes_signals,
+)
 from pilotage.agent.ports.conversations import ConversationTurns
 from pilotage.agent.ports.journal import CommitOutcome, CommitRefused, Committed, JournalCommit, RunKey
 from pilotage.agent.state import AgentStatus
@@ -39,7 +47,10 @@ class StoredRun(RunSnapshot):
     digest: str = ""
     parent: str | None = None
     facts: int = 0
+    progress: bool = False
     is_stored: bool = False
+    known_signal: int | None = None
+    """The last signal that the commit knows which ends the run."""
     state: Mapping[str, Any] = field(default_factory=lambda: NO_STATE)
 
 
@@ -80,7 +91,7 @@ class RecentRuns:
         """Take out what is needed to decide these commits; None where it must be looked up."""
         known = KnownRuns()
         for commit in commits:
-            if commit.parent is not None or commit.conversation is not None or commit.consumed_signals:
+            if commit.parent is not None or commit.conversation is not None or takes_signals(commit):
                 return None  # its outcome depends on more than its own run
             stored = self._runs.pop(commit.run, None)
             if commit.expected_head == 0 and stored is None:
@@ -96,7 +107,7 @@ class RecentRuns:
             if run.has_ended:
                 continue
             run.stored_head, run.is_stored = run.head, True
-            run.state = NO_STATE
+            run.state, run.progress = NO_STATE, False
             run.receipts.clear()
             run.actions.clear()
             self._runs[key] = run
@@ -143,7 +154,12 @@ class Batch:
         self.evidence += evidence
         self.outbox += outbox
         self._gather_effects(commit, run)
-        return Committed(run.head)
+        return Committed(run.head, run.last_signal)
+
+    def learn(self, last_signals: Mapping[RunKey, int]) -> None:
+        """Take in the numbers of the last signals that the database gave back."""
+        for key, number in last_signals.items():
+            self.runs[key].last_signal = number
 
     def columns_of_runs(self) -> list[Values]:
         """Return the runs as columns, in the order in which they are to be locked."""
@@ -157,6 +173,8 @@ class Batch:
                 "epoch": run.epoch,
                 "digest": run.digest,
                 "ended": run.has_ended,
+                "known_signal": run.known_signal,
+                "progress": run.progress,
                 "parent_id": run.parent,
                 "facts": run.facts,
                 "conversation_id": run.conversation,
@@ -177,9 +195,9 @@ class Batch:
             elif known.holders.get(place) == key.run_id:
                 del known.holders[place]
         named = {"tenant_id": key.tenant_id, "run_id": key.run_id}
-        for signal_id in commit.consumed_signals:
+        for signal_id, end in signal_ends(commit):
             known.pending.discard((key, signal_id))
-            self.consumed.append({**named, "signal_id": signal_id})
+            self.consumed.append({**named, "signal_id": signal_id, "end": end.value})
         if commit.turns is not None:
             self.turns.append((key, commit.turns))
         self.settled += [(key.tenant_id, settlement) for settlement in commit.settled]
@@ -194,10 +212,13 @@ class Batch:
 
 def _advance(run: StoredRun, commit: JournalCommit, state: Values | None) -> None:
     """Apply an accepted commit to its run."""
+    if ends_run(commit, run):
+        run.known_signal = commit.last_signal
     run.advance(commit)
     run.digest = commit.rows[-1].digest
     run.parent = run.parent or parent_of(commit)
     run.facts += len(commit.outbox)
+    run.progress = run.progress or makes_progress(commit)
     if state is not None:
         state["given_at"] = run.state["given_at"] or state["given_at"]
         run.state = state

@@ -8,6 +8,7 @@ moves it. Rows are read a page at a time: between two pages no connection is ope
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -22,11 +23,12 @@ from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.rows import COLUMNS, Page, StoredRow, echoed_rows, row_of
 from pilotage.adapters.sqlalchemy.statements import Prepared, in_keys, of_run, place_of
 from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, evidence, journal, runs, signals
-from pilotage.adapters.sqlalchemy.writing import write, write_in_transaction
-from pilotage.agent.ports.commit_rules import wanted_conversation
+from pilotage.adapters.sqlalchemy.writing import LastSignals, write, write_in_transaction
+from pilotage.agent.ports.commit_rules import signal_ends, wanted_conversation
 from pilotage.agent.ports.journal import (
     CommitOutcome,
     CommitRefused,
+    Committed,
     IAgentJournal,
     JournalCommit,
     JournalHead,
@@ -52,7 +54,10 @@ NUMBER = select(runs.c.position).where(*of_run(runs)).scalar_subquery()
 
 _HEAD = select(runs.c.head, runs.c.epoch, runs.c.digest).where(*of_run(runs), runs.c.head > 0)
 
-_NAMES = ("tenant_id", "run_id", "head", "epoch", "digest", "status", "conversation_id", "parent_id", "facts")
+_NAMES = (
+    *("tenant_id", "run_id", "head", "epoch", "digest", "status"),
+    *("conversation_id", "parent_id", "facts", "last_signal"),
+)
 _LOCKED = select(*(runs.c[name] for name in _NAMES)).with_for_update(key_share=True)
 
 _LOCKED_ONE = _LOCKED.where(*of_run(runs))
@@ -191,16 +196,34 @@ def _carry_out(
     if known is not None:
         batch = Batch(known)
         outcomes = [batch.take(commit) for commit in commits]
-        write(engines, batch, begin)
-        return _Done(outcomes, batch.runs)
+        return _done(commits, outcomes, batch, write(engines, batch, begin))
     with begin() as connection:
         known = _look(connection, commits)
         if looks_closely:
             _look_closely(connection, commits, known)
         batch = Batch(known)
         outcomes = [batch.take(commit) for commit in commits]
-        write_in_transaction(engines, connection, batch)
-    return _Done(outcomes, batch.runs)
+        last_signals = write_in_transaction(engines, connection, batch)
+    return _done(commits, outcomes, batch, last_signals)
+
+
+def _done(
+    commits: Sequence[JournalCommit],
+    outcomes: Sequence[CommitOutcome],
+    batch: Batch,
+    last_signals: LastSignals,
+) -> _Done:
+    """Return the outcomes with the numbers of the last signals, which only the database knows."""
+    if not last_signals:
+        return _Done([*outcomes], batch.runs)
+    batch.learn(last_signals)
+    known = [
+        replace(outcome, last_signal=last_signals.get(commit.run, outcome.last_signal))
+        if isinstance(outcome, Committed)
+        else outcome
+        for commit, outcome in zip(commits, outcomes, strict=True)
+    ]
+    return _Done(known, batch.runs)
 
 
 def _look(connection: Connection, commits: Sequence[JournalCommit]) -> KnownRuns:
@@ -218,7 +241,7 @@ def _look(connection: Connection, commits: Sequence[JournalCommit]) -> KnownRuns
     if wanted:
         for tenant, conversation, run_id in connection.execute(_HOLDERS, {"keys": sorted(wanted)}):
             known.holders[tenant, conversation] = run_id
-    consumed = {(commit.run.tenant_id, each) for commit in commits for each in commit.consumed_signals}
+    consumed = {(commit.run.tenant_id, each) for commit in commits for each, _ in signal_ends(commit)}
     if consumed:
         for tenant, run_id, signal_id in connection.execute(_PENDING, {"keys": sorted(consumed)}):
             known.pending.add((RunKey(tenant, run_id), signal_id))
@@ -242,6 +265,7 @@ def _locked_runs(connection: Connection, commits: Sequence[JournalCommit]) -> di
             conversation=row.conversation_id,
             parent=row.parent_id,
             facts=row.facts,
+            last_signal=row.last_signal,
             is_stored=True,
         )
         for row in found

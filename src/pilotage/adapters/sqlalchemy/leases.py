@@ -1,4 +1,4 @@
-"""`SqlAlchemyLeases` and `SqlAlchemyBacklog`: leases by the clock of the database, and the runs without an owner.
+"""`SqlAlchemyLeases`: leases by the clock of the database.
 
 The clock is that of the server. For an SQLite file it is the time since the machine started, which all processes share
 and which the time of day does not move; `Lease.expires_at` counts it from 1970.
@@ -6,26 +6,24 @@ and which the time of day does not move; `Lease.expires_at` counts it from 1970.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, bindparam, delete, exists, or_, select, tuple_, update
+from sqlalchemy import Connection, bindparam, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from pilotage.adapters.sqlalchemy.columns import lease_now, lease_seconds_from_now, now
+from pilotage.adapters.sqlalchemy.columns import lease_now, lease_seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.statements import Prepared, of_run, place_of
-from pilotage.adapters.sqlalchemy.tables import leases, runs, signals
+from pilotage.adapters.sqlalchemy.tables import leases
 from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.ports.leases import LETS_GO_ON, IAgentBacklog, IAgentLeases, Lease
-from pilotage.agent.state import AgentStatus
+from pilotage.agent.ports.leases import IAgentLeases, Lease
 from pilotage.checks import reject_blank, reject_not_positive
 
 _IS_OWN = leases.c.owner == bindparam("who")
 
 # An end that is further away than twice the length was not granted by this clock: a server's clock was set back, or the
 # machine of a file was started again. The tolerance of one length lets a clock be corrected while a lease holds.
-_IS_OVER = or_(
+LEASE_IS_OVER = or_(
     leases.c.expires_at <= lease_now(),
     leases.c.expires_at > lease_seconds_from_now(2 * leases.c.granted_seconds),
 )
@@ -47,7 +45,7 @@ def _acquire(maker: Any) -> Prepared:
         asked.on_conflict_do_update(
             index_elements=["tenant_id", "run_id"],
             set_=granted,
-            where=or_(leases.c.owner == asked.excluded.owner, _IS_OVER),
+            where=or_(leases.c.owner == asked.excluded.owner, LEASE_IS_OVER),
         ).returning(leases.c.expires_at)
     )
 
@@ -56,7 +54,7 @@ _ACQUIRE = {"sqlite": _acquire(sqlite.insert), "postgresql": _acquire(postgresql
 
 _RENEW = Prepared(
     update(leases)
-    .where(*of_run(leases), _IS_OWN, ~_IS_OVER)
+    .where(*of_run(leases), _IS_OWN, ~LEASE_IS_OVER)
     .values(granted_seconds=_SECONDS, expires_at=_END)
     .returning(leases.c.expires_at)
 )
@@ -64,7 +62,7 @@ _RENEW = Prepared(
 _RELEASE = Prepared(delete(leases).where(*of_run(leases), _IS_OWN))
 
 _HOLDER = select(leases.c.owner, leases.c.expires_at, leases.c.granted_seconds).where(
-    *of_run(leases), ~_IS_OVER
+    *of_run(leases), ~LEASE_IS_OVER
 )
 
 
@@ -77,7 +75,7 @@ class SqlAlchemyLeases(IAgentLeases):
     async def acquire(self, run: RunKey, owner: str, seconds: float) -> Lease | None:
         _check(owner, seconds)
         return await self._database.hint(
-            lambda connection: _acquired(connection, run, owner, seconds), is_small=True
+            lambda connection: acquired_lease(connection, run, owner, seconds), is_small=True
         )
 
     async def renew(self, run: RunKey, owner: str, seconds: float) -> Lease | None:
@@ -103,7 +101,7 @@ def _check(owner: str, seconds: float) -> None:
     reject_not_positive("SqlAlchemyLeases", seconds=seconds)
 
 
-def _acquired(connection: Connection, run: RunKey, owner: str, seconds: float) -> Lease | None:
+def acquired_lease(connection: Connection, run: RunKey, owner: str, seconds: float) -> Lease | None:
     """Return the lease of a run; None where another owner was faster."""
     return _granted(_ACQUIRE[connection.dialect.name], connection, run, owner, seconds)
 
@@ -114,77 +112,3 @@ def _granted(
     place = {**place_of(run), "who": owner, "seconds": seconds}
     granted = statement.rows(connection, place)
     return Lease(run, owner, granted[0][0], seconds) if granted else None
-
-
-_UNDER_WAY = [AgentStatus.ACTIVE.value, AgentStatus.CANCELLING.value]
-
-_HAS_ANSWER = exists().where(
-    signals.c.tenant_id == runs.c.tenant_id,
-    signals.c.run_id == runs.c.run_id,
-    signals.c.consumed_at.is_(None),
-    or_(signals.c.kind.in_(sorted(kind.value for kind in LETS_GO_ON)), signals.c.kind == runs.c.awaits),
-)
-
-_IS_DRIVEN = exists().where(
-    leases.c.tenant_id == runs.c.tenant_id, leases.c.run_id == runs.c.run_id, ~_IS_OVER
-)
-
-_above = runs.alias("above")
-
-_IS_LEFT_BY_PARENT = exists().where(
-    _above.c.tenant_id == runs.c.tenant_id,
-    _above.c.run_id == runs.c.parent_id,
-    _above.c.status == AgentStatus.INTERRUPTED.value,
-)
-
-# The rule of `has_something_to_do`, as a condition of the database.
-_CAN_GO_ON = or_(
-    and_(runs.c.status.in_(_UNDER_WAY), or_(runs.c.parent_id.is_(None), _IS_LEFT_BY_PARENT)),
-    and_(
-        runs.c.status == AgentStatus.INTERRUPTED.value,
-        or_(and_(runs.c.wake_at.is_not(None), runs.c.wake_at <= now()), _HAS_ANSWER),
-    ),
-)
-
-_HAS_NO_OWNER = and_(~runs.c.ended, runs.c.head > 0, _CAN_GO_ON, ~_IS_DRIVEN)
-
-_AGENTS = select(runs.c.agent_type).where(_HAS_NO_OWNER).distinct()
-
-
-class SqlAlchemyBacklog(IAgentBacklog):
-    """The backlog of a database. Runs that another worker is looking at are passed over without waiting."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def claim(
-        self,
-        owner: str,
-        seconds: float,
-        limit: int,
-        *,
-        agents: Collection[str],
-        leaving: Collection[RunKey] = (),
-    ) -> Sequence[Lease]:
-        reject_blank("SqlAlchemyBacklog.claim", owner=owner)
-        reject_not_positive("SqlAlchemyBacklog.claim", seconds=seconds, limit=limit)
-        wanted = _without_owner(agents, leaving).limit(limit)
-
-        def work(connection: Connection) -> list[Lease]:
-            keys = [RunKey(row.tenant_id, row.run_id) for row in connection.execute(wanted)]
-            claimed = [_acquired(connection, run, owner, seconds) for run in keys]
-            return [lease for lease in claimed if lease is not None]
-
-        return await self._database.hint(work)
-
-    async def agents(self) -> frozenset[str]:
-        return await self._database.read(lambda connection: frozenset(connection.execute(_AGENTS).scalars()))
-
-
-def _without_owner(agents: Collection[str], leaving: Collection[RunKey]) -> Select[str, str]:
-    is_agent = runs.c.agent_type.in_(sorted(agents))
-    wanted = select(runs.c.tenant_id, runs.c.run_id).where(_HAS_NO_OWNER, is_agent)
-    if leaving:
-        keys = sorted((run.tenant_id, run.run_id) for run in leaving)
-        wanted = wanted.where(tuple_(runs.c.tenant_id, runs.c.run_id).not_in(keys))
-    return wanted.order_by(runs.c.updated_at, runs.c.position).with_for_update(of=runs, skip_locked=True)

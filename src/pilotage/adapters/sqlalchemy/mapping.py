@@ -12,8 +12,9 @@ from sqlalchemy import RowMapping
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import OutboxEvent, RunKey
+from pilotage.agent.ports.leases import WAITS_FOR_PERSON
 from pilotage.agent.ports.outbox import OutboxEntry, OutboxStatus
-from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
 from pilotage.errors import AgentDefinitionError, CallerError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
@@ -87,9 +88,10 @@ def document_of(text: str) -> dict[str, Any]:
     return document
 
 
-NO_STATE: Mapping[str, Any] = dict.fromkeys(
-    ("status", "agent_type", "state", "given_at", "wake_at", "awaits")
-)
+OF_WAITING = ("wake_at", "awaits", "quarantined")
+"""The columns of a state that say when a run which waits goes on; a commit without a state leaves them."""
+
+NO_STATE: Mapping[str, Any] = dict.fromkeys(("status", "agent_type", "state", "given_at", *OF_WAITING))
 """The columns of a run that has no state."""
 
 
@@ -112,6 +114,7 @@ def state_values(state: AgentState) -> Values:
         "given_at": state.created_at,
         "wake_at": state.wake_at,
         "awaits": state.awaits,
+        "quarantined": state.reason in WAITS_FOR_PERSON,
     }
 
 
@@ -143,7 +146,14 @@ def signal_of(values: Stored) -> AgentSignal:
         kind=AgentSignalKind(values["kind"]),
         payload=document_of(values["payload"]),
         created_at=values["created_at"],
+        end=_signal_end(values),
     )
+
+
+def _signal_end(values: Stored) -> AgentSignalEnd | None:
+    if values["consumed_at"] is None:
+        return None
+    return AgentSignalEnd(values["end"] or AgentSignalEnd.TAKEN)
 
 
 def evidence_values(tenant_id: str, evidence: AgentEvidence) -> Values:

@@ -110,7 +110,7 @@ _ERASURES = (
     update(turns).where(*of_run(turns)).values(content=ERASED_TURN),
 )
 
-_ERASE_STATE = update(runs).where(*of_run(runs)).values(state=bindparam("document"))
+_ERASE_STATE = update(runs).where(*of_run(runs)).values(state=bindparam("document"), claim_problem=sa.null())
 
 
 class SqlAlchemyRetention(IAgentRetention):

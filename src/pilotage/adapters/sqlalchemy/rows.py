@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -49,6 +50,10 @@ _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 """What decoding the columns of a damaged row raises."""
 
 
+_packed_salt = lru_cache(maxsize=256)(to_packed)
+"""All rows of an attempt have one salt."""
+
+
 def row_values(run: RunKey, rows: Sequence[JournalRow], token: str) -> list[Values]:
     """Return the rows of a commit as columns; large texts are still in their place (see `take_out_blobs`).
 
@@ -72,13 +77,15 @@ def row_values(run: RunKey, rows: Sequence[JournalRow], token: str) -> list[Valu
             "epoch": row.epoch,
             "fingerprint": to_packed(row.fingerprint),
             "idempotency": str(row.idempotency),
+            "number": row.number or None,
+            "turn": row.turn,
             "key_id": stored.key_id,
             "record": stored.record,
             "record_blob": None,
             "view": stored.view,
             "view_blob": None,
             "digest": to_packed(row.digest),
-            "salt": to_packed(row.salt),
+            "salt": _packed_salt(row.salt),
             "token": None,
         }
         for row, stored in zip(rows, payloads, strict=True)
@@ -284,6 +291,8 @@ class StoredRow(NamedTuple):
     epoch: int
     fingerprint: bytes
     idempotency: str
+    number: int | None
+    turn: int | None
     key: str | None
     record_stored: str | None
     record_blob: bytes | None
@@ -348,7 +357,8 @@ class StoredRow(NamedTuple):
 
 
 COLUMNS = (
-    *("action_id", "kind", "stage", "attempt", "epoch", "fingerprint", "idempotency", "key_id"),
+    *("action_id", "kind", "stage", "attempt", "epoch", "fingerprint", "idempotency"),
+    *("number", "turn", "key_id"),
     *("record", "record_blob", "view", "view_blob", "digest", "salt", "erased", "created_at"),
 )
 """The columns of a `StoredRow` after its number."""
@@ -408,6 +418,7 @@ def _row_of(stored: StoredRow) -> JournalRow:
     # reads, so that an unreadable row is found before the run is claimed.
     if stage is _TOLD:
         return shown_row(*place, stored.view, source=stored)
+    number, turn = stored.number or 0, stored.turn
     if stage is _BEFORE:
-        return stored_row(*place, source=stored)
-    return recorded_row(*place, stored.record, source=stored)
+        return stored_row(*place, number=number, source=stored)
+    return recorded_row(*place, stored.record, number=number, turn=turn, source=stored)

@@ -13,7 +13,7 @@ from pilotage.adapters.sqlalchemy.errors import DatabaseSchemaError, DatabaseUnr
 from pilotage.adapters.sqlalchemy.settings import URL, DatabaseSettings
 from pilotage.ids import IClock
 
-VERSION = "0003"
+VERSION = "0006"
 """The version this Pilotage works with; the last migration has its name."""
 
 VERSION_TABLE = "pilotage_schema"

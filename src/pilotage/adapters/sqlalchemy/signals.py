@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
@@ -12,13 +15,29 @@ from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import refusing_unstorable, signal_of, text_of
 from pilotage.adapters.sqlalchemy.statements import Prepared, bulk_insert, of_run, place_of
 from pilotage.adapters.sqlalchemy.states import find_one, refuse_if_journaled, run_of
-from pilotage.adapters.sqlalchemy.tables import signals
+from pilotage.adapters.sqlalchemy.tables import runs, signals
+from pilotage.agent.ports.commit_rules import refuse_after_end
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.repositories import IAgentSignalRepository
-from pilotage.agent.signals import AgentSignal
+from pilotage.agent.signals import AgentSignal, AgentSignalEnd
+from pilotage.agent.state import AgentStatus
 from pilotage.errors import SignalNotFoundError
 
-_LAST = select(func.coalesce(func.max(signals.c.number), 0)).where(*of_run(signals))
+
+def _next_number(maker: Any) -> Prepared:
+    """Return the statement that counts a signal in the row of its run, which it locks: a run ends before or after it.
+
+    A run may have signals before it begins.
+    """
+    counted = maker(runs).values(tenant_id=bindparam("tenant"), run_id=bindparam("run"), last_signal=1)
+    return Prepared(
+        counted.on_conflict_do_update(
+            index_elements=["tenant_id", "run_id"], set_={"last_signal": runs.c.last_signal + 1}
+        ).returning(runs.c.last_signal, runs.c.status)
+    )
+
+
+_NEXT_NUMBER = {"sqlite": _next_number(sqlite.insert), "postgresql": _next_number(postgresql.insert)}
 _PENDING = Prepared(
     select(signals).where(*of_run(signals), signals.c.consumed_at.is_(None)).order_by(signals.c.number)
 )
@@ -37,7 +56,7 @@ _CONSUME = (
         signals.c.signal_id == bindparam("signal"),
         signals.c.consumed_at.is_(None),
     )
-    .values(consumed_at=now())
+    .values(consumed_at=now(), end=AgentSignalEnd.TAKEN.value)
 )
 
 
@@ -53,8 +72,6 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
 
         def work(connection: Connection) -> AgentSignal:
             run = run_of(connection, self._tenant, signal.agent_state_id)
-            # Numbers are in the order of commits: other writers wait until this number is committed.
-            self._database.engines.take_turns(connection, "signals", run.tenant_id, run.run_id)
             present = find_one(connection, run.tenant_id, signal.id, signals.c.signal_id)
             if present is None:
                 _append(connection, run, signal, said)
@@ -65,7 +82,7 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
         try:
             return await self._database.write(work, may_be_repeated=True)
         except ConflictingWriteError:
-            # The id was queued for another run at the same time; now it is found.
+            # The id was queued at the same time; now it is found.
             return await self._database.write(work, may_be_repeated=True)
 
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
@@ -85,17 +102,19 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
             done = connection.execute(_CONSUME, {"tenant": run.tenant_id, "signal": signal_id})
             if done.rowcount == 0:
                 raise SignalNotFoundError(f"there is no pending signal {signal_id!r}.")
-            return signal_of(found)
+            return replace(signal_of(found), end=AgentSignalEnd.TAKEN)
 
         return await self._database.write(work)
 
 
 def _append(connection: Connection, run: RunKey, signal: AgentSignal, said: str) -> None:
-    last = connection.execute(_LAST, place_of(run)).scalar_one()
+    # Numbers are in the order of commits: other writers wait until this number is committed.
+    ((number, status),) = _NEXT_NUMBER[connection.dialect.name].rows(connection, place_of(run))
+    refuse_after_end(run, None if status is None else AgentStatus(status))
     row = {
         "tenant_id": run.tenant_id,
         "run_id": run.run_id,
-        "number": last + 1,
+        "number": number,
         "signal_id": signal.id,
         "kind": signal.kind.value,
         "payload": said,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from json import JSONEncoder
 from operator import itemgetter
 from typing import Any, Protocol, TypeAlias
@@ -123,6 +124,20 @@ class Sent(Protocol):
     @property
     def rowcount(self) -> int: ...
 
+    def fetchall(self) -> list[Row]:
+        """Return the rows of a statement that returns some."""
+        ...
+
+
+class _Returned:
+    """The number of rows that a statement changed, and columns of them that were read behind it."""
+
+    def __init__(self, rowcount: int, rows: list[Row]) -> None:
+        self.rowcount, self._rows = rowcount, rows
+
+    def fetchall(self) -> list[Row]:
+        return self._rows
+
 
 Send: TypeAlias = Callable[[DatabaseLine, Sequence[Values]], Sent]
 
@@ -130,8 +145,8 @@ Send: TypeAlias = Callable[[DatabaseLine, Sequence[Values]], Sent]
 class Bulk:
     """A statement that is executed for each of many rows."""
 
-    def __init__(self, given: Types, build: Build) -> None:
-        self.given, self.build = given, build
+    def __init__(self, given: Types, build: Build, read: Build | None = None) -> None:
+        self.given, self.build, self.read = given, build, read
         self.texts = [name for name, type_ in given.items() if isinstance(type_, ExactText)]
         self._compiled: dict[str, Send] = {}
 
@@ -215,14 +230,22 @@ def bulk_update(
     computed: Expressions,
     given: Types,
     condition: Callable[[Given], Condition],
+    returning: Sequence[str] = (),
 ) -> Bulk:
-    """Return an update of the rows with these keys for which the condition holds."""
+    """Return an update of the rows with these keys for which the condition holds; it may return columns of them."""
 
-    def build(values: Given, _: FromClause | None) -> ClauseElement:
+    returned = [table.c[name] for name in returning]
+
+    def build(values: Given, source: FromClause | None) -> ClauseElement:
         matches = [table.c[name] == values[name] for name in key]
-        return sa.update(table).where(*matches, condition(values)).values(dict(computed(values)))
+        changed = sa.update(table).where(*matches, condition(values)).values(dict(computed(values)))
+        return changed.returning(*returned) if returned and source is not None else changed
 
-    return Bulk({**{name: table.c[name].type for name in key}, **given}, build)
+    def read(values: Given, _: FromClause | None) -> ClauseElement:
+        return sa.select(*returned).where(*(table.c[name] == values[name] for name in key))
+
+    types = {**{name: table.c[name].type for name in key}, **given}
+    return Bulk(types, build, read if returned else None)
 
 
 def bulk_delete(table: Table, key: Sequence[str]) -> Bulk:
@@ -235,30 +258,54 @@ def bulk_delete(table: Table, key: Sequence[str]) -> Bulk:
 
 
 def _one_by_one(dialect: Dialect, bulk: Bulk) -> Send:
-    given, texts = bulk.given, bulk.texts
+    statement, sets_of = _parametrised(dialect, bulk, bulk.build)
+    if bulk.read is None:
+
+        def send(line: DatabaseLine, rows: Sequence[Values]) -> Sent:
+            cursor: Sent = line.carry_out(statement, sets_of(rows), many=True)
+            return cursor
+
+        return send
+    reading, keys_of = _parametrised(dialect, bulk, bulk.read)
+
+    def send_and_read(line: DatabaseLine, rows: Sequence[Values]) -> Sent:
+        # RETURNING of SQLite makes a table for its rows, which takes longer than reading them.
+        changed: int = line.carry_out(statement, sets_of(rows), many=True).rowcount
+        found = [row for key in keys_of(rows) for row in line.carry_out(reading, key).fetchall()]
+        return _Returned(changed, found)
+
+    return send_and_read
+
+
+def _parametrised(
+    dialect: Dialect, bulk: Bulk, build: Build
+) -> tuple[str, Callable[[Sequence[Values]], list[Sequence[Any]]]]:
+    """Return the text of a statement, and a function that makes its parameters of the given rows."""
+    given = bulk.given
     # SQLAlchemy reserves the names of columns.
     names = {f"p_{name}": name for name in given}
     binds = {name: bindparam(bind, type_=given[name]) for bind, name in names.items()}
-    statement, places = compiled_text(bulk.build(binds, None), dialect)
+    statement, places = compiled_text(build(binds, None), dialect)
     # A name may occur several times in a statement, each time as a parameter of its own.
     placed = [names[place] for place in places]
     in_order = itemgetter(*placed)  # gives a tuple, for every statement has several parameters
     converts = [
         (place, convert) for place, name in enumerate(placed) if (convert := _binder(dialect, given[name]))
     ]
-    strange = [(place, stored_or_none) for place, name in enumerate(placed) if name in texts]
+    texts = [place for place, name in enumerate(placed) if name in bulk.texts]
+    strange = [(place, stored_or_none) for place in texts]
+    texts_in = itemgetter(*texts) if len(texts) > 1 else None
 
-    def send(line: DatabaseLine, rows: Sequence[Values]) -> Sent:
-        sets: list[Sequence[Any]] = [in_order(row) for row in rows]
-        if converts:
-            sets = [_converted(values, converts) for values in sets]
+    def sets_of(rows: Sequence[Values]) -> list[Sequence[Any]]:
+        sets: list[Sequence[Any]] = [*map(in_order, rows)]
         # Hardly any text has to be escaped, so all of them are checked together.
-        if not is_stored_as_it_is("".join([row[name] or "" for row in rows for name in texts])):
+        if texts_in is None or not is_stored_as_it_is(
+            "".join(filter(None, chain.from_iterable(map(texts_in, sets))))
+        ):
             sets = [_converted(values, strange) for values in sets]
-        cursor: Sent = line.carry_out(statement, sets, many=True)
-        return cursor
+        return [_converted(values, converts) for values in sets] if converts else sets
 
-    return send
+    return statement, sets_of
 
 
 def _converted(values: Sequence[Any], converts: Sequence[tuple[int, Convert]]) -> Sequence[Any]:
@@ -297,8 +344,8 @@ def _to_driver(dialect: Dialect, type_: TypeEngine[Any]) -> Convert | None:
 
 
 def _binder(dialect: Dialect, type_: TypeEngine[Any]) -> Convert | None:
-    """Return the conversion to the driver's value, for types that are neither texts nor packed already."""
-    return None if isinstance(type_, ExactText | HexText) else _to_driver(dialect, type_)
+    """Return the conversion to the driver's value, for types that are neither texts, bits nor packed already."""
+    return None if isinstance(type_, ExactText | HexText | sa.Boolean) else _to_driver(dialect, type_)
 
 
 def _in_json(said: bytes | datetime) -> str:

@@ -12,6 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.mapping import (
+    OF_WAITING,
     Stored,
     page_of,
     position_of,
@@ -159,7 +160,7 @@ def _save(connection: Connection, values: dict[str, Any]) -> None:
     statement = maker(runs).values(**values, created_at=created_at, updated_at=now())
     changed = {
         name: statement.excluded[name]
-        for name in ("status", "agent_type", "state", "ended", "updated_at", "wake_at", "awaits")
+        for name in ("status", "agent_type", "state", "ended", "updated_at", *OF_WAITING)
     }
     connection.execute(
         statement.on_conflict_do_update(

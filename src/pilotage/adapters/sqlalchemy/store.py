@@ -7,12 +7,13 @@ from typing import Self
 
 from pilotage.adapters.sqlalchemy.agent_memory import SqlAlchemyAgentMemory
 from pilotage.adapters.sqlalchemy.audit_log import SqlAlchemyAuditLog
+from pilotage.adapters.sqlalchemy.backlog import SqlAlchemyBacklog
 from pilotage.adapters.sqlalchemy.conversations import SqlAlchemyTaskStore
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.evidence import SqlAlchemyEvidenceRepository
 from pilotage.adapters.sqlalchemy.journal import SqlAlchemyJournal
 from pilotage.adapters.sqlalchemy.late_outcomes import SqlAlchemyLateOutcomes
-from pilotage.adapters.sqlalchemy.leases import SqlAlchemyBacklog, SqlAlchemyLeases
+from pilotage.adapters.sqlalchemy.leases import SqlAlchemyLeases
 from pilotage.adapters.sqlalchemy.outbox import SqlAlchemyOutbox
 from pilotage.adapters.sqlalchemy.retention import SqlAlchemyRetention
 from pilotage.adapters.sqlalchemy.schema import open_database

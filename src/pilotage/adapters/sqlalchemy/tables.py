@@ -61,8 +61,16 @@ runs = sa.Table(
     sa.Column("updated_at", MomentColumn),
     sa.Column("wake_at", MomentColumn),
     sa.Column("awaits", sa.String(32)),
+    sa.Column("quarantined", sa.Boolean),
     # The number of its facts in the outbox.
     sa.Column("facts", sa.BigInteger, nullable=False, server_default="0"),
+    # The number of its last signal.
+    sa.Column("last_signal", sa.BigInteger, nullable=False, server_default="0"),
+    # The claims that ended without a word since the last row, the last one's time and problem, and the back-off.
+    sa.Column("claims", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("claimed_at", MomentColumn),
+    sa.Column("claim_problem", ExactText),
+    sa.Column("claim_after", MomentColumn),
     # Given by the first commit.
     sa.Column("parent_id", ExactText),
     sa.Column("conversation_id", ExactText),
@@ -104,6 +112,9 @@ journal = sa.Table(
     sa.Column("epoch", sa.BigInteger, nullable=False),
     sa.Column("fingerprint", HexText, nullable=False),
     sa.Column("idempotency", sa.String(32), nullable=False),
+    # The position of its call in its scope, and the place of its outcome among those that took a turn.
+    sa.Column("number", sa.Integer),
+    sa.Column("turn", sa.Integer),
     # A record is open text, or a ciphertext with the id of its key; a large one is a blob.
     sa.Column("key_id", ExactText),
     sa.Column("record", ExactText),
@@ -151,7 +162,9 @@ signals = sa.Table(
     sa.Column("kind", sa.String(32), nullable=False),
     sa.Column("payload", ExactText, nullable=False),
     sa.Column("created_at", MomentColumn, nullable=False),
+    # When it left the queue, and its end. Earlier versions stored no end: such a signal was taken.
     sa.Column("consumed_at", MomentColumn),
+    sa.Column("end", sa.String(16)),
     sa.PrimaryKeyConstraint("tenant_id", "run_id", "number"),
     sa.UniqueConstraint("signal_id", "tenant_id"),
     _index("ix_pilotage_signals_pending", "tenant_id", "run_id", "number", where="consumed_at IS NULL"),

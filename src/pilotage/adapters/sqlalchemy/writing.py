@@ -8,9 +8,9 @@ place, and that fails the statement.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Dialect
@@ -18,15 +18,16 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.sql.expression import ColumnElement
 
 from pilotage.adapters.sqlalchemy.batch import Batch
-from pilotage.adapters.sqlalchemy.columns import MomentColumn, lease_seconds_from_now, now
+from pilotage.adapters.sqlalchemy.columns import MomentColumn, from_stored, lease_seconds_from_now, now
 from pilotage.adapters.sqlalchemy.connections import DatabaseLine, Engines, raising_sqlalchemy_errors
 from pilotage.adapters.sqlalchemy.conversations import append_turns
 from pilotage.adapters.sqlalchemy.database import Begin
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.evidence import INSERT_EVIDENCE
-from pilotage.adapters.sqlalchemy.mapping import Values
+from pilotage.adapters.sqlalchemy.mapping import OF_WAITING, Values
 from pilotage.adapters.sqlalchemy.statements import (
     Given,
+    Types,
     bulk_delete,
     bulk_insert,
     bulk_update,
@@ -42,11 +43,20 @@ from pilotage.adapters.sqlalchemy.tables import (
     signals,
 )
 from pilotage.adapters.sqlalchemy.tenant_spending import settle_together
+from pilotage.agent.ports.journal import RunKey
 
 _STATE = ("status", "agent_type", "state")
 _HEAD = ("head", "epoch", "digest")
 _RUN = ("tenant_id", "run_id")
-_REST = (*_HEAD, *_STATE, "ended", "wake_at", "awaits", "facts", "parent_id", "conversation_id")
+_WRITTEN = (*_RUN, "last_signal", "position")
+"""What a written run gives back."""
+_COMPARED: Types = {"expected": sa.BigInteger(), "progress": sa.Boolean()}
+_REST = (*_HEAD, *_STATE, "ended", *OF_WAITING, "facts", "parent_id", "conversation_id")
+
+
+def _claims(given: Given) -> ColumnElement[int]:
+    """Return the counted claims of a run: none after progress."""
+    return sa.case((given["progress"], sa.literal_column("0", sa.Integer())), else_=runs.c.claims)
 
 
 def _created(given: Given) -> Mapping[str, ColumnElement[Any]]:
@@ -67,13 +77,14 @@ def _moved(given: Given) -> Mapping[str, ColumnElement[Any]]:
         },
         "ended": given["ended"],
         "facts": given["facts"],
+        "claims": _claims(given),
         "created_at": sa.case(
             (has_state, sa.func.coalesce(runs.c.created_at, given["given_at"], now())),
             else_=runs.c.created_at,
         ),
         "updated_at": sa.case((has_state, now()), else_=runs.c.updated_at),
         # A commit without a state leaves these; one with a state may end a wait.
-        **{name: sa.case((has_state, given[name]), else_=runs.c[name]) for name in ("wake_at", "awaits")},
+        **{name: sa.case((has_state, given[name]), else_=runs.c[name]) for name in OF_WAITING},
     }
 
 
@@ -85,8 +96,18 @@ _MOVE_RUNS = bulk_update(
     runs,
     _RUN,
     _moved,
-    {**{name: runs.c[name].type for name in _REST}, "given_at": MomentColumn(), "expected": sa.BigInteger()},
-    lambda given: runs.c.head == given["expected"],
+    {
+        **{name: runs.c[name].type for name in _REST},
+        "given_at": MomentColumn(),
+        "known_signal": sa.BigInteger(),
+        **_COMPARED,
+    },
+    lambda given: sa.and_(
+        runs.c.head == given["expected"],
+        # A commit that ends the run knows its last signal.
+        sa.or_(given["known_signal"].is_(None), runs.c.last_signal <= given["known_signal"]),
+    ),
+    returning=_WRITTEN,
 )
 
 # Most commits do not change the state. Then no index of the table has to be updated, which is half of the work.
@@ -95,9 +116,10 @@ _ADVANCED = (*_HEAD, "facts")
 _ADVANCE_RUNS = bulk_update(
     runs,
     _RUN,
-    lambda given: {name: given[name] for name in _ADVANCED},
-    {**{name: runs.c[name].type for name in _ADVANCED}, "expected": sa.BigInteger()},
+    lambda given: {**{name: given[name] for name in _ADVANCED}, "claims": _claims(given)},
+    {**{name: runs.c[name].type for name in _ADVANCED}, **_COMPARED},
     lambda given: runs.c.head == given["expected"],
+    returning=_WRITTEN,
 )
 
 _ROW = [column.name for column in journal.c if column.name not in ("place", "run", "created_at", "erased")]
@@ -134,8 +156,8 @@ _INSERT_EVENTS = bulk_insert(
 _CONSUME = bulk_update(
     signals,
     ("tenant_id", "run_id", "signal_id"),
-    lambda _: {"consumed_at": now()},
-    {},
+    lambda given: {"consumed_at": now(), "end": given["end"]},
+    {"end": signals.c.end.type},
     lambda _: signals.c.consumed_at.is_(None),
 )
 
@@ -149,24 +171,27 @@ _GRANT_LEASES = bulk_insert(
 _END_LEASES = bulk_delete(leases, _RUN)
 
 
-def write(engines: Engines, batch: Batch, begin: Begin) -> None:
+LastSignals: TypeAlias = Mapping[RunKey, int]
+"""The number of the last signal of each run that has one and was written."""
+
+
+def write(engines: Engines, batch: Batch, begin: Begin) -> LastSignals:
     """Write a batch whose runs were not looked up, in one statement where that is possible.
 
     Raises:
         ConflictingWriteError, DBAPIError: a run has another head, or something exists already; nothing is written.
     """
     if not batch.runs:
-        return
+        return {}
     # What is numbered or added up must be looked up first.
     if engines.single is not None and not (batch.turns or batch.settled or batch.consumed):
         with engines.single() as connection:
-            _write_in_one_statement(connection, batch)
-    else:
-        with begin() as connection:
-            write_in_transaction(engines, connection, batch)
+            return _write_in_one_statement(connection, batch)
+    with begin() as connection:
+        return write_in_transaction(engines, connection, batch)
 
 
-def write_in_transaction(engines: Engines, connection: Connection, batch: Batch) -> None:
+def write_in_transaction(engines: Engines, connection: Connection, batch: Batch) -> LastSignals:
     """Write a batch in an open transaction.
 
     Raises:
@@ -197,19 +222,30 @@ def write_in_transaction(engines: Engines, connection: Connection, batch: Batch)
     with engines.in_one_trip(connection):
         if batch.blobs:
             _INSERT_BLOBS.send(line, batch.blobs)
-        expected = [(bulk.send(line, rows), rows) for bulk, rows in counted if rows]
+        expected = [(bulk, bulk.send(line, rows), rows) for bulk, rows in counted if rows]
         for bulk, rows in beside:
             if rows:
                 bulk.send(line, rows)
-    for sent, rows in expected:
+    written: list[tuple[Any, ...]] = []
+    for bulk, sent, rows in expected:
         if sent.rowcount != len(rows):
             raise ConflictingWriteError("somebody else has written at the same time")
+        if bulk.read is not None:
+            written += sent.fetchall()
+    last_signals = _last_signals(written)
     for key, added in sorted(batch.turns, key=lambda turn: (turn[0].tenant_id, turn[1].conversation_id)):
         append_turns(
             engines, connection, key.tenant_id, added.conversation_id, added=added.turns, run_id=key.run_id
         )
     if batch.settled:
         settle_together(connection, batch.settled)
+    return last_signals
+
+
+def _last_signals(written: Iterable[tuple[Any, ...]]) -> LastSignals:
+    return {
+        RunKey(from_stored(tenant), from_stored(run)): number for tenant, run, number, _ in written if number
+    }
 
 
 _RUNS = {"moved": _MOVE_RUNS, "made": _INSERT_RUNS}
@@ -225,10 +261,13 @@ _PARTS = {**_RUNS, **_BESIDE, "rows": _INSERT_ROWS}
 
 
 def _statement() -> Any:
-    named = (runs.c.tenant_id, runs.c.run_id, runs.c.position)
-    parts = [sa.select(bulk.over(name).returning(*named).cte(name)) for name, bulk in _RUNS.items()]
+    returned = [runs.c[name] for name in _WRITTEN]
+    moved, made = _MOVE_RUNS.over("moved"), _INSERT_RUNS.over("made").returning(*returned)
+    parts = [sa.select(moved.cte("moved")), sa.select(made.cte("made"))]
     beside = [bulk.over(name).cte(name) for name, bulk in _BESIDE.items()]
-    return _rows_of(sa.union_all(*parts).subquery("written")).add_cte(*beside)
+    written = sa.union_all(*parts).cte("written")
+    rows = _rows_of(written).cte("appended")
+    return sa.select(*(written.c[name] for name in _WRITTEN)).add_cte(rows, *beside)
 
 
 def _rows_of(written: sa.FromClause) -> Any:
@@ -255,7 +294,7 @@ def _compiled() -> tuple[bytes, Sequence[str]]:
     return text.encode(), order
 
 
-def _write_in_one_statement(connection: Connection, batch: Batch) -> None:
+def _write_in_one_statement(connection: Connection, batch: Batch) -> LastSignals:
     """Write a batch on a connection on which each statement is a transaction."""
     runs_ = batch.columns_of_runs()
     rows = {
@@ -270,7 +309,9 @@ def _write_in_one_statement(connection: Connection, batch: Batch) -> None:
     }
     statement, order = _compiled()
     with raising_sqlalchemy_errors(connection):
-        _cursor_of(connection).execute(statement, [_PARTS[name].encoded(rows[name]) for name in order])
+        cursor = _cursor_of(connection)
+        cursor.execute(statement, [_PARTS[name].encoded(rows[name]) for name in order])
+        return _last_signals(cursor.fetchall())
 
 
 def _cursor_of(connection: Connection) -> Any:

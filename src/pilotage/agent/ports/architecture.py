@@ -129,8 +129,13 @@ class IScopedTools(ABC):
         """Call one tool. A tool that fails, does not exist or cannot be bound is an outcome, not an exception."""
 
     @abstractmethod
-    async def call_all(self, calls: Sequence[ModelToolCall]) -> Sequence[ToolCallOutcome]:
-        """Call several: the read-only ones concurrently, the others one by one; outcomes in their order."""
+    async def call_all(
+        self, calls: Sequence[ModelToolCall], *, limit: int | None = None
+    ) -> Sequence[ToolCallOutcome]:
+        """Call several: the read-only ones concurrently, the others one by one; outcomes in their order.
+
+        `limit` is how many run at once; None for all of them.
+        """
 
 
 class IScopedRuntime(ABC):

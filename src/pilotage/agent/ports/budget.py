@@ -2,8 +2,8 @@
 
 Asking and reserving are one act, so that parallel branches or processes cannot spend the same money twice. What a run
 spends is added in the commit that records it, so it counts once, whatever crashes. A bound of steps or tool calls is
-never exceeded. What a model call takes is known afterwards: a call may begin while tokens and cost, with everything
-that is held for calls under way, are below their bounds. `decide` is pure: no clock, no I/O.
+never exceeded. What a model call takes is known afterwards: a call may begin while tokens and cost, with the worst
+case of all calls under way, are below their bounds, so at most one call exceeds them. `verdict_for` is pure.
 """
 
 from __future__ import annotations
@@ -91,6 +91,13 @@ class IAgentBudget(ABC):
     """
 
     is_settled_by_journal: bool = False
+
+    def bounded_amounts(self, tenant_id: str | None = None) -> frozenset[str]:
+        """Which amounts of model calls are bounded for a tenant, or for any tenant: "tokens", "cost", or none of them.
+
+        A run whose calls cannot be counted against such a bound does not begin, or ends.
+        """
+        return frozenset()
 
     @abstractmethod
     async def allows_step(self, context: RunContext, need: BudgetAmount) -> BudgetVerdict:

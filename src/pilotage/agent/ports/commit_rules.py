@@ -22,8 +22,11 @@ from pilotage.agent.ports.journal import (
     JournalCommit,
     JournalStage,
     RunKey,
+    SignalsUnread,
 )
+from pilotage.agent.signals import AgentSignalEnd
 from pilotage.agent.state import AgentStatus
+from pilotage.errors import CallerError
 
 ActionKey: TypeAlias = tuple[str, str, int]
 """The id of an action, the stage and the attempt: an action has one row for each."""
@@ -42,13 +45,14 @@ class RunSnapshot:
 
     `receipts` has the epoch at each commit that was written, `actions` the rows of actions. A store may leave out
     receipts that no commit asks for, and actions that a unique key of its own protects. `conversation` is the one
-    that the first commit named, also after the run has ended.
+    that the first commit named, also after the run has ended. `last_signal` is the number of its last signal.
     """
 
     head: int = 0
     epoch: int = 0
     status: AgentStatus | None = None
     conversation: str | None = None
+    last_signal: int = 0
     receipts: dict[Receipt, int] = field(default_factory=_no_receipts)
     actions: set[ActionKey] = field(default_factory=_no_actions)
 
@@ -99,7 +103,7 @@ def decide(commit: JournalCommit, run: RunSnapshot, known: CommitContext) -> Com
     last = commit.rows[-1].seq if commit.rows else 0
     epoch = run.receipts.get((commit.token, last))
     if epoch is not None and epoch == run.epoch:
-        return Committed(last)
+        return Committed(last, run.last_signal)
     if epoch is not None or commit.expected_head != run.head:
         return HeadMoved(run.head, run.epoch)
     reason = _mistake(commit, run, known)
@@ -108,7 +112,45 @@ def decide(commit: JournalCommit, run: RunSnapshot, known: CommitContext) -> Com
     if commit.parent is not None and (closed := _closed_parent(commit.run, commit.parent, known)):
         return closed
     wanted = wanted_conversation(commit, run)
-    return None if wanted is None else _held_conversation(commit.run, wanted, known)
+    if wanted is not None and (held := _held_conversation(commit.run, wanted, known)):
+        return held
+    return SignalsUnread(run.last_signal) if _leaves_unread(commit, run) else None
+
+
+def ends_run(commit: JournalCommit, run: RunSnapshot) -> bool:
+    """Return whether the commit ends a run that has not ended before."""
+    return commit.state is not None and commit.state.is_terminal and not run.has_ended
+
+
+def refuse_after_end(run: RunKey, status: AgentStatus | None) -> None:
+    """Refuse a signal for a run that has ended: nothing would ever take it in.
+
+    Raises:
+        CallerError: the run has ended.
+    """
+    if status is not None and status.is_terminal:
+        raise CallerError(f"run {run.run_id!r} is {status.value} and takes no signals any more.")
+
+
+def _leaves_unread(commit: JournalCommit, run: RunSnapshot) -> bool:
+    """Return whether the commit ends the run, and the run has a signal that its writer does not know."""
+    return run.last_signal > commit.last_signal and ends_run(commit, run)
+
+
+def takes_signals(commit: JournalCommit) -> bool:
+    """Return whether the commit takes signals out of the queue."""
+    return bool(commit.consumed_signals or commit.closed_signals)
+
+
+def signal_ends(commit: JournalCommit) -> list[tuple[str, AgentSignalEnd]]:
+    """Return the signals that the commit takes out of the queue, each with its end."""
+    taken = [(signal_id, AgentSignalEnd.TAKEN) for signal_id in commit.consumed_signals]
+    return taken + [(closed.signal_id, closed.end) for closed in commit.closed_signals]
+
+
+def makes_progress(commit: JournalCommit) -> bool:
+    """Return whether a commit has a row that is no claim: then claims before it are no longer counted."""
+    return any(row.stage is not JournalStage.CLAIMED for row in commit.rows)
 
 
 def parent_of(commit: JournalCommit) -> str | None:
@@ -134,7 +176,7 @@ def _mistake(commit: JournalCommit, run: RunSnapshot, known: CommitContext) -> s
     return (
         _foreign_part(commit)
         or _repeated_action(commit, run.actions)
-        or (_unavailable_signal(commit, known) if commit.consumed_signals else None)
+        or (_unavailable_signal(commit, known) if takes_signals(commit) else None)
         or (_repeated_evidence(commit, known) if commit.evidence else None)
         or (_turns_elsewhere(commit, run) if commit.turns is not None else None)
     )
@@ -169,8 +211,9 @@ def _action_keys(commit: JournalCommit) -> list[ActionKey]:
 
 
 def _unavailable_signal(commit: JournalCommit, known: CommitContext) -> str | None:
-    repeated = _first_repeated(commit.consumed_signals)
-    for signal_id in commit.consumed_signals:
+    taken = signal_ends(commit)
+    repeated = _first_repeated(signal_id for signal_id, _ in taken)
+    for signal_id, _ in taken:
         if signal_id == repeated or not known.is_pending(commit.run, signal_id):
             return f"signal {signal_id!r} is unknown to run {commit.run.run_id!r} or was consumed already"
     return None

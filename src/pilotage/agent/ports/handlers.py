@@ -1,8 +1,8 @@
 """Handlers and hooks: what an application may decide, observe or veto. Each handler has a default in the runtime.
 
 A handler decides. What it decides is recorded, so replay never asks it again; one that raises counts as the strictest
-answer. A hook observes, may veto before something happens, and never changes what is done; one that raises or hangs
-vetoes: the framework fails closed.
+answer. A hook observes, may veto before something happens, and never changes what is done; one that raises, hangs or
+returns anything but `Proceed()` vetoes: the framework fails closed.
 """
 
 from __future__ import annotations

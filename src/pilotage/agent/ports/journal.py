@@ -19,11 +19,12 @@ from pilotage.agent.ports.budget import BudgetSettlement
 from pilotage.agent.ports.conversations import ConversationTurns
 from pilotage.agent.ports.providers import persistence_port
 from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.signals import AgentSignalEnd
 from pilotage.agent.state import AgentState
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.checks import reject_blank, reject_naive, reject_negative, reject_not_positive
 from pilotage.errors import AgentDefinitionError
-from pilotage.filling import unchecked_without
+from pilotage.filling import unchecked, unchecked_without
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.values import value
 
@@ -97,44 +98,38 @@ class RowTexts:
     added_json: str | None = None
 
     @classmethod
-    def of(
-        cls,
-        record: StoredRecord,
-        view: JsonValue,
-        added: JsonObject | None = None,
-    ) -> RowTexts:
+    def of(cls, record: StoredRecord, view: JsonValue, added: JsonObject | None = None) -> RowTexts:
         """The texts of a row's payloads; that of a sealed record is the object it is kept as.
 
         A view that is an object may say something besides.
         """
-        if isinstance(record, SealedRecord):
+        if record is None:
+            text = "null"
+        elif isinstance(record, SealedRecord):
             text = canonical_json({"key": record.key_id, "ciphertext": record.ciphertext})
         elif isinstance(record, ErasedRecord):
             text = canonical_json({"erased": record.digest})
         elif isinstance(record, UnreadableRecord):
             text = canonical_json({"unreadable": record.reason})
         else:
-            text = canonical_json(record) if record is not None else "null"
+            text = canonical_json(record)
         if added:
             return cls._with_added(record, cast("JsonObject", view), text, added)
-        return cls(record, view, text, text if view is record else canonical_json(view))
+        return _new_texts(record, view, text, text if view is record else canonical_json(view))
 
     @classmethod
-    def _with_added(
-        cls,
-        record: StoredRecord,
-        view: JsonObject,
-        text: str,
-        added: JsonObject,
-    ) -> RowTexts:
+    def _with_added(cls, record: StoredRecord, view: JsonObject, text: str, added: JsonObject) -> RowTexts:
         whole = {**view, **added}
         if view is not record:
             return cls(record, whole, text, canonical_json(whole))
         added_text = canonical_json(added)
         # Names are sorted: where those of the one come first, the texts follow one another.
         if view and max(added) < min(view):
-            return cls(record, whole, text, f"{added_text[:-1]},{text[1:]}", added_text)
+            return _new_texts(record, whole, text, f"{added_text[:-1]},{text[1:]}", added_text)
         return cls(record, whole, text, canonical_json(whole), added_text)
+
+
+_new_texts = unchecked(RowTexts)
 
 
 class IStoredRow(Protocol):
@@ -182,6 +177,10 @@ class JournalRow:
     to the one before; `created_at` is the store's clock and set by it. `salt` goes into the digest of the payloads,
     so that an erased row cannot be guessed. `texts` are what a store writes. A row that a store has read takes its
     payloads from its `source`, decoded on first use.
+
+    `number` is the position of the row's call among the calls of its scope; 0 for rows of no call, and for rows of
+    versions that did not number calls. `turn` is the place of an outcome among those that the program got in turn; None
+    for one that took no turn.
     """
 
     seq: int
@@ -197,6 +196,8 @@ class JournalRow:
     digest: str
     created_at: datetime | None = None
     salt: str = ""
+    number: int = 0
+    turn: int | None = None
     encoded: RowTexts | None = field(default=None, repr=False, compare=False)
     source: IStoredRow | None = field(default=None, repr=False, compare=False)
 
@@ -269,12 +270,26 @@ class LeaseRequest:
 
 
 @value
+class ClosedSignal:
+    """A signal that a commit takes out of the queue without taking it in, and why."""
+
+    signal_id: str
+    end: AgentSignalEnd
+
+    def __post_init__(self) -> None:
+        reject_blank(self, signal_id=self.signal_id)
+
+
+@value
 class JournalCommit:
     """What one run wants to commit. The token lets the writer recognise its own rows after a lost reply.
 
     The first commit of a run may name the `parent` it was started by and the `conversation` it holds until it
     ends, paused or not, and take the `lease` of the run. `turns` are added to that conversation. `settled` is what the
     tenant has spent by it.
+
+    `consumed_signals` are taken in, `closed_signals` end without that. `last_signal` is the number of the last signal
+    that the writer has read; it counts in the commit that ends the run.
     """
 
     run: RunKey
@@ -290,8 +305,11 @@ class JournalCommit:
     turns: ConversationTurns | None = None
     settled: tuple[BudgetSettlement, ...] = ()
     lease: LeaseRequest | None = None
+    closed_signals: tuple[ClosedSignal, ...] = ()
+    last_signal: int = 0
 
     def __post_init__(self) -> None:
+        reject_negative(self, last_signal=self.last_signal)
         if not self.token.strip() or self.conversation is not None or self.expected_head < 0:
             reject_blank(self, token=self.token, conversation=self.conversation)
             reject_negative(self, expected_head=self.expected_head)
@@ -325,9 +343,10 @@ def _reject_unfit_parent(run: RunKey, parent: RunKey) -> None:
 
 @value
 class Committed:
-    """The commit is durable; `head` is the number of the run's last row."""
+    """The commit is durable; `head` is the number of the run's last row, `last_signal` that of its last signal."""
 
     head: int
+    last_signal: int = 0
 
 
 @value
@@ -357,7 +376,17 @@ class CommitRefused:
     code: CommitRefusal = CommitRefusal.INVALID
 
 
-CommitOutcome: TypeAlias = Committed | HeadMoved | CommitRefused
+@value
+class SignalsUnread:
+    """The commit would end the run over a signal that its writer has not read; nothing of it was written.
+
+    `last_signal` is the number of the run's last signal.
+    """
+
+    last_signal: int
+
+
+CommitOutcome: TypeAlias = Committed | HeadMoved | CommitRefused | SignalsUnread
 
 
 @value
@@ -383,7 +412,12 @@ class IAgentJournal(ABC):
     consumed, or that adds turns to a conversation which the run does not hold; a run that has ended holds none. Refused
     as PARENT_CLOSED is one whose parent has no state, is cancelling or has ended; as CONVERSATION_HELD one whose
     conversation is held by a run that has not ended. Both are decided inside the transaction: a parent that is being
-    cancelled, or a second run of the conversation, cannot slip in between. The rules are a function, `decide` in
+    cancelled, or a second run of the conversation, cannot slip in between.
+
+    Every commit brings back the number of the run's last signal. The commit that ends a run names the last one that its
+    writer knows; if there is a newer one it is not written, and the answer is `SignalsUnread`. That is decided under
+    the lock of appending signals: a signal is known to the ending commit, or is refused by the run that has ended. The
+    rules are a function, `decide` in
     `pilotage.agent.ports.commit_rules`, that every adapter decides with.
 
     The lease that the first commit of a run asks for is granted with it, from the moment it is written, whatever lease

@@ -15,13 +15,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.providers import persistence_port
 from pilotage.agent.signals import AgentSignalKind
-from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.checks import reject_naive, reject_not_positive
+from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
+from pilotage.checks import reject_naive, reject_negative, reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.values import value
 
@@ -94,6 +94,12 @@ class IAgentLeases(ABC):
 LETS_GO_ON = frozenset({AgentSignalKind.APPROVAL_DECISION, AgentSignalKind.RESUME, AgentSignalKind.CANCEL})
 """The signals that give a waiting run something to do."""
 
+LETS_POISONED_GO_ON = frozenset({AgentSignalKind.RESUME, AgentSignalKind.CANCEL})
+"""The signals that give a quarantined or diverged run something to do."""
+
+WAITS_FOR_PERSON = frozenset({AgentStateReason.POISONED, AgentStateReason.DIVERGED})
+"""The reasons of interruptions that no answer and no time ends: a person resumes, resolves or cancels the run."""
+
 _UNDER_WAY = frozenset({AgentStatus.ACTIVE, AgentStatus.CANCELLING})
 
 
@@ -107,23 +113,95 @@ def has_something_to_do(
 
     A run that is under way can. A child is driven by its parent, unless the `parent` waits: then the parent was
     abandoned while it drove this child, and nothing else brings it back. A run that waits, child or not, can go on once
-    there is an answer or the message that it awaits, or once its time is up.
+    there is an answer or the message that it awaits, or once its time is up. A quarantined or diverged one waits for a
+    person. A
+    child whose parent has ended must be cancelled, whatever it does or waits for.
     """
+    if parent is not None and parent.is_terminal and not state.is_terminal:
+        return True
     if state.status in _UNDER_WAY:
         return state.metadata.get("parent") is None or parent is AgentStatus.INTERRUPTED
     if state.status is not AgentStatus.INTERRUPTED:
         return False
+    if state.reason in WAITS_FOR_PERSON:
+        return not LETS_POISONED_GO_ON.isdisjoint(pending)
     is_due = state.wake_at is not None and state.wake_at <= now
     return is_due or not LETS_GO_ON.isdisjoint(pending) or state.awaits in pending
 
 
+SUSPECT_FROM = 2
+"""A run with so many claims that ended without a word is driven alone: it may end its process."""
+
+POISONED_FROM = 5
+"""A run with so many claims that ended without a word is quarantined."""
+
+LONGEST_DELAY = timedelta(minutes=5)
+"""The longest time for which a run is not given out. A later `next_claim` is that of a clock that was set back."""
+
+
+@value
+class ClaimRecord:
+    """The claims of a run that ended without a word: without a new row, a pause or a hand-over.
+
+    `count` are those since the last new row, the current one included. `problem` is the last known error; a process
+    that dies leaves none. The run is not given out before `next_claim`.
+    """
+
+    count: int = 0
+    last_claim: datetime | None = None
+    problem: str | None = None
+    next_claim: datetime | None = None
+
+    def __post_init__(self) -> None:
+        reject_negative(self, count=self.count)
+        reject_naive(self, last_claim=self.last_claim, next_claim=self.next_claim)
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether the run must be driven alone in its process."""
+        return self.count >= SUSPECT_FROM
+
+    @property
+    def is_poisoned(self) -> bool:
+        """Whether the run must not be driven any more."""
+        return self.count >= POISONED_FROM
+
+    @property
+    def delay(self) -> timedelta | None:
+        """The time from the last claim to the next; None where no claim was put off."""
+        if self.last_claim is None or self.next_claim is None:
+            return None
+        return max(self.next_claim - self.last_claim, timedelta())
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether the run may be given out now."""
+        return self.next_claim is None or not now < self.next_claim <= now + 2 * LONGEST_DELAY
+
+
+NO_CLAIMS = ClaimRecord()
+
+
+@value
+class BacklogEntry:
+    """A run that was given out: its lease, and its claims before this one."""
+
+    lease: Lease
+    claims: ClaimRecord = NO_CLAIMS
+
+    @property
+    def run(self) -> RunKey:
+        """The run."""
+        return self.lease.run
+
+
 @persistence_port
 class IAgentBacklog(ABC):
-    """Finds runs that have something to do and no owner, and takes their leases.
+    """Finds runs that have something to do and no owner, takes their leases, and counts claims without progress.
 
-    Every adapter guarantees: what it gives out is what `has_something_to_do` says, of runs that have a journal; of
-    several owners that claim at once each run goes to one; the leases are those of `IAgentLeases` over the same
-    store, which renews and releases them. No owner waits for another. Time is the store's.
+    Every adapter guarantees: what it gives out is what `has_something_to_do` says, of runs that have a journal and
+    are due (`ClaimRecord.is_due`); of several owners that claim at once each run goes to one; the leases are those of
+    `IAgentLeases` over the same store, which renews and releases them. No owner waits for another. Time is the store's.
+    A commit that makes progress (`commit_rules.makes_progress`) sets the count of its run to zero.
     """
 
     @abstractmethod
@@ -135,15 +213,54 @@ class IAgentBacklog(ABC):
         *,
         agents: Collection[str],
         leaving: Collection[RunKey] = (),
-    ) -> Sequence[Lease]:
+        suspects: bool = False,
+    ) -> Sequence[BacklogEntry]:
         """Take the leases of up to `limit` runs of these agents, for `seconds` from now; the longest untouched first.
 
         A run with a lease that has not run out is passed over, even if it is this owner's, and so are those of
-        `leaving`.
+        `leaving`. Suspects are passed over, too; with `suspects` one of them may come besides the others, as the last.
 
         Raises:
             AgentDefinitionError: `owner` is blank, or `seconds` or `limit` is not positive.
             OSError: the store cannot be reached; what it may have claimed runs out by itself.
+        """
+
+    @abstractmethod
+    async def begin(self, run: RunKey, delay_seconds: float) -> None:
+        """Count a claim of a run before anything is done for it; the run is not given out again for so long.
+
+        Raises:
+            AgentDefinitionError: the delay is negative, or longer than `LONGEST_DELAY`.
+            OSError: the store cannot be reached; whether the claim was counted is unknown.
+        """
+
+    @abstractmethod
+    async def settle(
+        self, run: RunKey, *, counts: bool, delay_seconds: float = 0.0, problem: str | None = None
+    ) -> None:
+        """End a claim: with `counts` it stays counted unless there was progress, otherwise it is taken back.
+
+        A `problem` replaces the last one. The run is not given out for so many seconds from now.
+
+        Raises:
+            AgentDefinitionError: the delay is negative, or longer than `LONGEST_DELAY`.
+            OSError: the store cannot be reached; the claim stays counted.
+        """
+
+    @abstractmethod
+    async def forget(self, run: RunKey) -> None:
+        """Set the count of a run to zero, without a delay and without a problem: a person resumes it.
+
+        Raises:
+            OSError: the store cannot be reached.
+        """
+
+    @abstractmethod
+    async def claims_of(self, run: RunKey) -> ClaimRecord:
+        """The claims of a run that ended without a word; those of an unknown run are none.
+
+        Raises:
+            OSError: the store cannot be reached.
         """
 
     @abstractmethod
@@ -153,6 +270,19 @@ class IAgentBacklog(ABC):
         Raises:
             OSError: the store cannot be reached.
         """
+
+
+def checked_delay(owner: str, seconds: float) -> timedelta:
+    """Return a delay of `begin` or `settle`.
+
+    Raises:
+        AgentDefinitionError: it is negative, or longer than `LONGEST_DELAY`.
+    """
+    reject_negative(owner, delay_seconds=seconds)
+    longest = LONGEST_DELAY.total_seconds()
+    if not seconds <= longest:
+        raise AgentDefinitionError(f"{owner}: delay_seconds is {seconds:g}. Give {longest:g} at most.")
+    return timedelta(seconds=seconds)
 
 
 class IWakeUpSubscription(ABC):

@@ -25,7 +25,11 @@ class ModelSelection:
 
 @value
 class ModelCapability:
-    """What a model can do, as data: the runtime adapts to it or refuses at start-up."""
+    """What a model can do, as data: the runtime adapts to it or refuses at start-up.
+
+    `max_output_tokens` is the longest reply. A model that asks others gives their names in `stands_for`, and says with
+    `pays_each` whether one call may have to be paid to several of them.
+    """
 
     model: str
     context_tokens: int | None = None
@@ -34,10 +38,15 @@ class ModelCapability:
     structured_output: bool = True
     reasoning: bool = False
     media_types: frozenset[str] = frozenset()
+    max_output_tokens: int | None = None
+    stands_for: tuple[str, ...] = ()
+    pays_each: bool = False
 
     def __post_init__(self) -> None:
         reject_blank(self, model=self.model)
-        reject_not_positive(self, context_tokens=self.context_tokens)
+        reject_not_positive(
+            self, context_tokens=self.context_tokens, max_output_tokens=self.max_output_tokens
+        )
 
 
 @model_port

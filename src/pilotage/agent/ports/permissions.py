@@ -30,7 +30,11 @@ class PermissionVerdict(StrEnum):
 
 @value
 class PermissionRequest:
-    """What is about to happen, for whom, and what the tool says it needs."""
+    """What is about to happen, for whom, and what the tool says it needs.
+
+    `name` is what the program calls the tool, the step or the child. `agent` is the id of the agent that a delegation
+    goes to: a loop or a team may have given it another name.
+    """
 
     principal: Principal
     context: RunContext
@@ -38,6 +42,7 @@ class PermissionRequest:
     name: str
     permissions: tuple[ToolPermission, ...] = ()
     risk: ToolRisk = field(default_factory=shared(ToolRisk))
+    agent: str | None = None
 
 
 @value
@@ -92,8 +97,9 @@ def strictest(decisions: Iterable[PermissionDecision]) -> PermissionDecision:
 class PermissionRule:
     """A verdict about the actions that fit everything the rule names; what it leaves out fits anything.
 
-    Texts are patterns: `*` stands for any characters, `?` for one. `holding` is a permission that the principal holds,
-    `permission` one that the tool declares, `risk` one way in which the tool says a call can matter.
+    Texts are patterns: `*` stands for any characters, `?` for one. `name` is a tool, a step, or an agent that is
+    delegated to, by its id as well as by the name that a loop gave it. `holding` is a permission that the principal
+    holds, `permission` one that the tool declares, `risk` one way in which the tool says a call can matter.
     """
 
     verdict: PermissionVerdict
@@ -113,7 +119,7 @@ class PermissionRule:
     def fits(self, request: PermissionRequest) -> bool:
         """Whether the rule speaks of what is about to happen."""
         return (
-            _fits(self.name, [request.name])
+            _fits(self.name, [request.name, request.agent or request.name])
             and _fits(self.principal, [request.principal.id])
             and _fits(self.tenant, [request.principal.tenant])
             and _fits(self.holding, request.principal.permissions)

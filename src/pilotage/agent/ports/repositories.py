@@ -110,7 +110,14 @@ class IAgentSignalRepository(ABC):
 
     @abstractmethod
     async def append(self, signal: AgentSignal) -> AgentSignal:
-        """Queue a signal. An id that is there already is not queued again; the first one is returned."""
+        """Queue a signal. An id that is there already is not queued again; the first one is returned, with its end.
+
+        The signals of a run are numbered 1, 2, 3 ... under a lock that the commit which ends the run takes, too: a
+        signal is known to that commit, or is refused (see `IAgentJournal`).
+
+        Raises:
+            CallerError: the run has ended, and has no signal with this id.
+        """
 
     @abstractmethod
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:

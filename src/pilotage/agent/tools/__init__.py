@@ -18,6 +18,7 @@ from pilotage.agent.tools.metadata import (
     ToolApprovalRequirement, ToolEffects, ToolPermission, ToolResumeAction, ToolResumeMetadata, ToolRisk,
     ToolRiskAxis, effective_idempotency,
 )
+from pilotage.agent.tools.outside import plain_calls
 from pilotage.agent.tools.schema import AgentToolIdentity, AgentToolSchemaHandle
 
 __all__ = [
@@ -28,5 +29,5 @@ __all__ = [
     "ToolEffects", "ToolOptions", "ToolPermission", "ToolResumeAction", "ToolResumeMetadata", "ToolRisk",
     "ToolRiskAxis", "active_tool_calls", "agent_tool", "bind_agent_tool_invocation", "described_tool",
     "discover_agent_tools", "effective_idempotency", "get_agent_tool_definition", "original_function",
-    "tool_calls_go_to",
+    "plain_calls", "tool_calls_go_to",
 ]

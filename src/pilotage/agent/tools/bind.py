@@ -13,7 +13,7 @@ from itertools import islice
 from pilotage.agent.tools.schema import ToolInterface, tool_interface
 from pilotage.agent.tools.signature import InjectedParameter
 from pilotage.errors import AgentToolBindingError
-from pilotage.jsonvalue import canonical_json, is_list, is_object, to_json_value
+from pilotage.jsonvalue import JsonObject, canonical_json, is_list, is_object, to_json_value
 from pilotage.schema.records import KnownDefault
 from pilotage.schema.validation import Misfit, MisfitsError
 
@@ -117,15 +117,15 @@ def bind_agent_tool_invocation(
 def bind_to(interface: ToolInterface, payload: Mapping[str, object]) -> AgentToolBoundInvocation:
     """Bind a payload to a tool whose interface is known."""
     asked = _by_name(interface, payload)
-    arguments = _validated(interface, asked)
+    arguments = validated_arguments(interface, asked)
     count = len(interface.positional)
     positional = tuple(islice(arguments.values(), count))
     by_keyword = dict(islice(arguments.items(), count, None))
     return AgentToolBoundInvocation(positional, by_keyword, arguments, asked, interface.injected)
 
 
-def bound_arguments(interface: ToolInterface, payload: Mapping[str, object]) -> dict[str, object]:
-    """The arguments of a payload by name: all that a run needs of the bound invocation.
+def given_arguments(interface: ToolInterface, payload: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the arguments of a payload by name, not validated.
 
     Raises:
         AgentToolBindingError: the payload does not fit; `problems` has one sentence for each reason.
@@ -133,10 +133,15 @@ def bound_arguments(interface: ToolInterface, payload: Mapping[str, object]) -> 
     # What a model sends is nearly always a plain object; validation makes another one of it.
     kind: object = type(payload)
     is_flat = kind is dict and "args" not in payload and "kwargs" not in payload
-    return _validated(interface, payload if is_flat else _by_name(interface, payload))
+    return payload if is_flat else _by_name(interface, payload)
 
 
-def _validated(interface: ToolInterface, asked: Mapping[str, object]) -> dict[str, object]:
+def validated_arguments(interface: ToolInterface, asked: Mapping[str, object]) -> dict[str, object]:
+    """Return arguments by name, validated, defaults included.
+
+    Raises:
+        AgentToolBindingError: they do not fit; `problems` has one sentence for each reason.
+    """
     try:
         return interface.validate(asked)
     except MisfitsError as error:
@@ -144,7 +149,31 @@ def _validated(interface: ToolInterface, asked: Mapping[str, object]) -> dict[st
     raise _refusal(interface, problems)
 
 
+_UNREADABLE = "no JSON object"
+_LONGEST_UNREADABLE = 2_000
+
+
+def unreadable_arguments(text: str) -> JsonObject:
+    """Return the arguments of a call whose text is no JSON object. No tool accepts them; the name is no parameter's."""
+    return {_UNREADABLE: text[:_LONGEST_UNREADABLE]}
+
+
+def reject_unreadable(payload: Mapping[str, object], tool: str) -> None:
+    """Refuse the arguments of a call that were no JSON object.
+
+    Raises:
+        AgentToolBindingError: they were none.
+    """
+    if _UNREADABLE in payload:
+        problem = (
+            f"The arguments are no JSON object: {payload[_UNREADABLE]!r}. Call it again with one JSON object."
+        )
+        raise AgentToolBindingError(f"{tool}: {problem}", problems=[problem])
+
+
 def _by_name(interface: ToolInterface, payload: object) -> dict[str, object]:
+    if is_object(payload):
+        reject_unreadable(payload, interface.label)
     if not is_object(payload):
         raise _refusal(interface, [f"The arguments must be an object, not {type(payload).__name__}."])
     if not interface.reads_structured_payloads or not ("args" in payload or "kwargs" in payload):

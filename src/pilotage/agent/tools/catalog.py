@@ -166,6 +166,16 @@ class AgentToolCatalog:
             first = self._by_schema_name.setdefault(descriptor.schema.name, descriptor)
             if first is not descriptor:
                 raise _same_schema_name(first, descriptor)
+        self._reject_former_names_in_use()
+
+    def _reject_former_names_in_use(self) -> None:
+        """Refuse former names that another tool has or had: a recorded call would be of both."""
+        former: dict[str, AgentToolDescriptor] = {}
+        for descriptor in self.descriptors:
+            for name in descriptor.metadata.formerly:
+                other = self._by_schema_name.get(name) or former.setdefault(name, descriptor)
+                if other is not descriptor:
+                    raise _same_former_name(name, descriptor, other)
 
     @classmethod
     def merge(cls, *catalogs: AgentToolCatalog) -> AgentToolCatalog:
@@ -218,6 +228,16 @@ def _same_schema_name(first: AgentToolDescriptor, second: AgentToolDescriptor) -
     return AgentDefinitionError(
         f"{' and '.join(sources)} both offer the tool {first.schema.name!r}. "
         "Name one of them differently: @agent_tool(schema_name=...)."
+    )
+
+
+def _same_former_name(
+    name: str, renamed: AgentToolDescriptor, other: AgentToolDescriptor
+) -> AgentDefinitionError:
+    return AgentDefinitionError(
+        f"{spelling(renamed.owner)}.{renamed.name} was formerly {name!r}, and so is or was "
+        f"{spelling(other.owner)}.{other.name}. A recorded call of {name!r} must be of one tool: give the new one "
+        "another name, or leave formerly out."
     )
 
 

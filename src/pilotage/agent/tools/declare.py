@@ -18,6 +18,7 @@ from types import FunctionType
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, get_args, get_type_hints, overload
 from weakref import WeakKeyDictionary
 
+from pilotage.agent.tools.declared_errors import reject_unfit_errors
 from pilotage.agent.tools.docstring import read_docstring
 from pilotage.agent.tools.metadata import (
     AgentToolMetadata,
@@ -31,8 +32,9 @@ from pilotage.agent.tools.metadata import (
     ToolEffects,
     ToolPermission,
 )
+from pilotage.agent.tools.outside import DEFINITION_SLOT, reject_gated_call
 from pilotage.checks import reject_blank
-from pilotage.errors import AgentDefinitionError
+from pilotage.errors import AgentDefinitionError, AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import is_list
 from pilotage.values import value
 
@@ -54,7 +56,10 @@ class IToolCalls(Protocol):
     def invoke(
         self, tool: Callable[..., object], arguments: Mapping[str, object], call_id: str | None = None
     ) -> Awaitable[object]:
-        """Perform a call that a model asked for by this id: the result is what the model may see of it."""
+        """Perform a call that a model asked for by this id: the result is what the model may see of it.
+
+        `arguments` are the ones that the model gave, validated, without defaults.
+        """
         ...
 
 
@@ -63,7 +68,15 @@ active_tool_calls: ContextVar[IToolCalls | None] = ContextVar("pilotage_active_t
 
 @contextmanager
 def tool_calls_go_to(calls: IToolCalls) -> Generator[None]:
-    """Hand every tool call made in this context to `calls`."""
+    """Hand every tool call made in this context to `calls`.
+
+    Raises:
+        AgentToolDispatchError: the calls of this context go to a run already.
+    """
+    if active_tool_calls.get() is not None:
+        raise AgentToolDispatchError(
+            "tool calls in this context go to a run already; nothing can take its place."
+        )
     token = active_tool_calls.set(calls)
     try:
         yield
@@ -117,6 +130,10 @@ class ToolOptions:
 
     A tool that only reads inside the application needs none either.
     """
+    errors: Sequence[type[ToolError]] = ()
+    """The classes of errors that a program may catch, live and in replay; every other one comes as a `ToolError`."""
+    formerly: Sequence[str] = ()
+    """Names that the tool had for models in earlier releases: recorded calls of these names are calls of this tool."""
 
     def reject_what_is_wrong(self, label: str) -> None:
         """Refuse values of the wrong type and blank texts, naming the function `label`."""
@@ -130,6 +147,8 @@ class ToolOptions:
             if isinstance(given, str) and expected is str:
                 texts[name] = given
         _reject_other_than_permissions(label, self.permissions)
+        reject_unfit_errors(f"{label}: agent_tool", self.errors)
+        _reject_other_than_names(label, self.formerly)
         reject_blank(f"{label}: agent_tool", **texts)
 
     def metadata(self, *, deferred: bool = False) -> AgentToolMetadata:
@@ -172,11 +191,14 @@ def _declared_names() -> Sequence[str]:
     return [each.name for each in fields(AgentToolMetadata) if each.name in options]
 
 
+_LISTS = frozenset({"permissions", "errors", "formerly"})
+
+
 @cache
 def _expected_types() -> Mapping[str, type]:
-    """Return the class of each option; permissions are a list and looked at one by one."""
+    """Return the class of each option; lists are looked at one by one."""
     hints = get_type_hints(ToolOptions)
-    names = [each.name for each in fields(ToolOptions) if each.name != "permissions"]
+    names = [each.name for each in fields(ToolOptions) if each.name not in _LISTS]
     return {name: _without_none(hints[name]) for name in names}
 
 
@@ -195,7 +217,12 @@ def _reject_other_than_permissions(label: str, permissions: object) -> None:
     )
 
 
-DEFINITION_SLOT = "__pilotage_agent_tool_definition__"
+def _reject_other_than_names(label: str, names: object) -> None:
+    if is_list(names) and all(isinstance(each, str) and each.strip() for each in names):
+        return
+    raise AgentDefinitionError(
+        f"{label}: agent_tool.formerly is {names!r}. Give it a list of names, such as ['pay']."
+    )
 
 
 @value
@@ -215,8 +242,9 @@ class AgentToolDefinition:
 def agent_tool(tool: object = None, /, **options: Any) -> object:
     """Offer a typed function or method to the model; its signature is the schema.
 
-    The result is a plain function of the same signature. Outside a run, calling it calls the function;
-    inside one, the run performs the call. The options are the fields of `ToolOptions`.
+    The result is a plain function of the same signature. Inside a run, the run performs the call; outside one,
+    calling it calls the function, unless it needs a run and its instance belongs to an application (`plain_calls`).
+    The options are the fields of `ToolOptions`.
 
     Raises:
         AgentDefinitionError: a value is blank or of the wrong type, or this is not a function.
@@ -303,8 +331,17 @@ def as_tool(function: FunctionType, definition: AgentToolDefinition) -> Callable
     def tool(*args: Any, **kwargs: Any) -> object:
         calls = active_tool_calls.get()
         if calls is None:
+            reject_gated_call(tool, definition.metadata, args, kwargs)
             return function(*args, **kwargs)
         return calls.call(tool, args, kwargs)
+
+    def gated(*args: Any, **kwargs: Any) -> object:
+        return tool(*args, **kwargs)
+
+    # What `inspect` unwraps for the signature and the names in annotations must not be a way around the gate.
+    signature = inspect.Signature.from_callable(function, follow_wrapped=False)
+    parts = (gated.__code__, function.__globals__, function.__name__, None, gated.__closure__)
+    vars(tool).update(__signature__=signature, __wrapped__=FunctionType(*parts))
 
     if sys.version_info >= (3, 12) and inspect.iscoroutinefunction(function):
         inspect.markcoroutinefunction(tool)

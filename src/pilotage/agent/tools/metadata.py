@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from pilotage.checks import reject_blank, reject_not_positive
-from pilotage.errors import AgentDefinitionError
+from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.values import shared, value
 
 
@@ -257,7 +257,8 @@ class AgentToolMetadata:
 
     `reads_untrusted` and `communicates` follow from the effects where they are None. `accepts_untrusted` says
     that no person has to be asked when untrusted content may have decided a call. A `deferred` tool is carried out
-    outside the application: the run waits for the result. Derived facts are computed once.
+    outside the application: the run waits for the result. `errors` are classes that a program may catch, `formerly` are
+    earlier names of the tool. Derived facts are computed once.
     """
 
     permissions: tuple[ToolPermission, ...] = ()
@@ -275,9 +276,13 @@ class AgentToolMetadata:
     communicates: bool | None = None
     accepts_untrusted: bool = False
     deferred: bool = False
+    errors: tuple[type[ToolError], ...] = ()
+    formerly: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "permissions", tuple(self.permissions))
+        object.__setattr__(self, "errors", tuple(self.errors))
+        object.__setattr__(self, "formerly", tuple(self.formerly))
         reject_blank(self, reconcile=self.reconcile)
 
     @cached_property
@@ -327,6 +332,11 @@ class AgentToolMetadata:
         """Whether the tool declares that it reads and does nothing else."""
         reads = self.data_access is DataAccess.READ
         return reads and self.externality is Externality.LOCAL and not self.effects.destructive
+
+    @cached_property
+    def is_gated(self) -> bool:
+        """Whether a call needs the gate of a run: it does more than read, or needs an approval or a permission."""
+        return not self.is_read_only or self.requires_approval_candidate or bool(self.permissions)
 
 
 def effective_idempotency(metadata: AgentToolMetadata, *, takes_key: bool) -> Idempotency:

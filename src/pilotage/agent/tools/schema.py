@@ -20,13 +20,14 @@ from pilotage.agent.tools.signature import (
 )
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError, AgentToolBindingError
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, as_object
 from pilotage.safety.discovery import find_sensitive_fields
 from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
 from pilotage.safety.guard import ContextExposurePolicy, schema_with_sensitive_metadata
+from pilotage.schema.encoding import is_masked
 from pilotage.schema.reader import ShapeReader, with_default
 from pilotage.schema.records import KnownDefault, NoDefault
-from pilotage.schema.rejections import Rejection, spelling
+from pilotage.schema.rejections import Rejection, reject_masked, spelling
 from pilotage.schema.shape import (
     CoreSchema,
     JsonSchema,
@@ -35,6 +36,7 @@ from pilotage.schema.shape import (
     allows_null,
     closed_object,
     described,
+    scalars,
 )
 from pilotage.schema.validation import Validate, compile_validator
 from pilotage.values import value
@@ -148,6 +150,7 @@ def _derive(signature: ToolSignature, documentation: Docstring) -> ToolInterface
     )
     result = outputs.read(signature.returns, return_subject(signature.label))
     _raise_all([*signature.problems, *inputs.problems, *outputs.problems])
+    _raise_all(_unreadable(signature, shape, result))
     sensitive = _input_sensitive_fields(signature)
     return ToolInterface(
         label=signature.label,
@@ -159,6 +162,18 @@ def _derive(signature: ToolSignature, documentation: Docstring) -> ToolInterface
         input_sensitive_fields=sensitive,
         output_sensitive_fields=find_sensitive_fields(signature.returns),
     )
+
+
+def _unreadable(signature: ToolSignature, arguments: TypeShape, result: TypeShape) -> Sequence[str]:
+    """Return why arguments or results could not be read back from the record of a call."""
+    subject, read_back = return_subject(signature.label), ShapeReader(for_input=True)
+    if signature.returns not in scalars():
+        read_back.read(signature.returns, subject)
+    members = as_object(arguments.json["properties"])
+    masked = [parameter_subject(signature.label, name) for name, each in members.items() if is_masked(each)]
+    if is_masked(result.json):
+        masked.append(subject)
+    return [*read_back.problems, *(reject_masked().about(each) for each in masked)]
 
 
 def _input_sensitive_fields(signature: ToolSignature) -> tuple[SensitiveFieldDescriptor, ...]:

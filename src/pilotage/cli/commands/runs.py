@@ -31,6 +31,14 @@ CommentOption = Annotated[str | None, typer.Option("--comment", help="Why; it is
 ResumeOption = Annotated[
     bool, typer.Option("--resume", help="Let the run go on in this process, and follow it.")
 ]
+ActionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--action",
+        metavar="NAME=DECISION",
+        help="With retry: the answer to an open action inside, as NAME=retry or NAME=done:RESULT; for each of them.",
+    ),
+]
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 commands = typer.Typer(help="Look at runs and act on them. Ids may be abbreviated.", no_args_is_help=True)
@@ -198,6 +206,7 @@ def answer(
         str | None,
         typer.Option("--result", metavar="JSON", help="With done: the result of the action; null is one."),
     ] = None,
+    action: ActionOption = None,
     comment: CommentOption = None,
     resume: ResumeOption = False,
     app: AppOption = None,
@@ -207,7 +216,9 @@ def answer(
 ) -> None:
     """Answer a question of a run. A worker then lets the run go on, or this command with --resume."""
     asked = Asked(app, tenant, as_, json)
-    _answer(decision, request, asked, comment, resumes=resume, arguments=arguments, result=result)
+    _answer(
+        decision, request, asked, comment, resumes=resume, arguments=arguments, result=result, inside=action
+    )
 
 
 def _declare_answer(decision: Decision, words: str) -> None:
@@ -251,7 +262,21 @@ def modify(
 
 
 _declare_answer(Decision.DEFER, "Decide later: the run goes on waiting.")
-_declare_answer(Decision.RETRY, "Of an action whose outcome is unknown: do it again.")
+
+
+@commands.command()
+def retry(
+    request: Request,
+    action: ActionOption = None,
+    comment: CommentOption = None,
+    resume: ResumeOption = False,
+    app: AppOption = None,
+    tenant: TenantOption = None,
+    as_: AsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Of an action whose outcome is unknown: do it again."""
+    _answer(Decision.RETRY, request, Asked(app, tenant, as_, json), comment, resumes=resume, inside=action)
 
 
 @commands.command()
@@ -287,6 +312,42 @@ def cancel(
     carry_out(work(Asked(app, tenant, as_, json), run, reason))
 
 
+@commands.command()
+def resolve(
+    run: Run,
+    reason: Annotated[str, typer.Option("--reason", help="Why; it is recorded.")],
+    skip: Annotated[
+        str | None,
+        typer.Option("--skip", metavar="ACTION", help="Pass this recorded call over in replay."),
+    ] = None,
+    done: Annotated[
+        str | None,
+        typer.Option("--done", metavar="ACTION", help="This call happened; --result is what it gave."),
+    ] = None,
+    result: Annotated[
+        str | None,
+        typer.Option("--result", metavar="JSON", help="With --done: the result; null is one."),
+    ] = None,
+    fork_at: Annotated[
+        int | None,
+        typer.Option(
+            "--fork-at", min=1, metavar="ROW", help="Begin a new run with the rows before this one."
+        ),
+    ] = None,
+    resume: ResumeOption = False,
+    app: AppOption = None,
+    tenant: TenantOption = None,
+    as_: AsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Decide about a run that diverged from its record: --skip, --done or --fork-at."""
+    from pilotage.cli.work.resolving_runs import resolution_of
+    from pilotage.cli.work.resolving_runs import resolve as work
+
+    chosen = resolution_of(skip=skip, done=done, result=result, fork_at=fork_at)
+    carry_out(work(Asked(app, tenant, as_, json), run, chosen, reason, resumes=resume))
+
+
 def _answer(
     decision: Decision,
     request: str,
@@ -296,9 +357,10 @@ def _answer(
     resumes: bool,
     arguments: str | None = None,
     result: str | None = None,
+    inside: list[str] | None = None,
 ) -> None:
     from pilotage.cli.work.acting_on_runs import answer as work
     from pilotage.cli.work.acting_on_runs import answer_details
 
     details = answer_details(arguments=arguments, result=result, comment=comment)
-    carry_out(work(asked, request, decision.value, details, resumes=resumes))
+    carry_out(work(asked, request, decision.value, details, resumes=resumes, inside=inside or ()))

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from pilotage.agent.recovery_request import RecoveryDecision
+from pilotage.agent.recovery_request import ACTIONS, AgentRecoveryRequest, OpenAction, RecoveryDecision
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.cli.screen import Screen
-from pilotage.cli.views.question import question_lines
+from pilotage.cli.views.question import open_action_lines, question_lines
 from pilotage.cli.words import TextSpan, Tone, line
-from pilotage.jsonvalue import JsonObject, parsed
+from pilotage.jsonvalue import JsonObject, JsonValue, parsed
 from pilotage.runtime.answers import Question
 from pilotage.values import value
 
@@ -46,8 +46,44 @@ class Asker:
                 self._screen.tell(line(TextSpan(f"write one of: {', '.join(choices)}", Tone.BAD)))
                 continue
             details = await self._details(chosen)
-            if details is not None:
-                return PromptAnswer(_decision(question, chosen), details)
+            if details is None:
+                continue
+            if chosen == RecoveryDecision.RETRY.value and isinstance(question, AgentRecoveryRequest):
+                inside = await self._inside(question)
+                if inside is None:
+                    return None
+                details = {**details, ACTIONS: inside} if inside else details
+            return PromptAnswer(_decision(question, chosen), details)
+
+    async def _inside(self, question: AgentRecoveryRequest) -> JsonObject | None:
+        """The answers to the open actions inside of one that is retried; None where the person leaves them open."""
+        answers: dict[str, JsonValue] = {}
+        done: list[str] = []
+        for action in question.to_decide:
+            if any(action.action_id.startswith(f"{outer}/") for outer in done):
+                continue
+            self._screen.tell(*open_action_lines(action))
+            answer = await self._answer_to(action)
+            if answer is None:
+                return None
+            answers[action.action_id] = answer
+            if answer["decision"] == RecoveryDecision.DONE.value:
+                done.append(action.action_id)
+            elif answer["decision"] != RecoveryDecision.RETRY.value:
+                break
+        return answers
+
+    async def _answer_to(self, action: OpenAction) -> JsonObject | None:
+        choices = [each.value for each in action.allowed_decisions]
+        while True:
+            typed = await self._read(f"{action.name}: {' / '.join(choices)} (Ctrl-D: later) > ")
+            if typed is None:
+                return None
+            chosen = chosen_in(typed, choices)
+            details = None if chosen is None else await self._details(chosen)
+            if chosen is not None and details is not None:
+                return {"decision": chosen, **details}
+            self._screen.tell(line(TextSpan(f"write one of: {', '.join(choices)}", Tone.BAD)))
 
     async def text(self, words: str) -> str | None:
         """What a person has to say; None where that is nothing."""

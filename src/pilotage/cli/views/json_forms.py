@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.leases import ClaimRecord
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
@@ -43,3 +44,13 @@ def event_json(event: AgentEvent, cursor: str | None) -> JsonObject:
 
 def _picked(value: object, names: str) -> dict[str, JsonValue]:
     return {name: to_json_value(getattr(value, name)) for name in names.split()}
+
+
+def claims_json(claims: ClaimRecord) -> JsonObject:
+    """The claims of a run without progress."""
+    return {
+        "count": claims.count,
+        "last_claim": None if claims.last_claim is None else claims.last_claim.isoformat(),
+        "problem": claims.problem,
+        "next_claim": None if claims.next_claim is None else claims.next_claim.isoformat(),
+    }

@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 
 from pilotage.agent.approval import AgentApprovalRequest
-from pilotage.agent.recovery_request import AgentRecoveryRequest
+from pilotage.agent.recovery_request import AgentRecoveryRequest, OpenAction, RecoveryDecision, UnknownAttempt
 from pilotage.cli.words import Hints, Line, TextSpan, Tone, cleaned, day_and_time, line, one_line, short
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.answers import Question
+from pilotage.runtime.answers import Question, StoredAnswer
 
 _LONGEST = 2_000
 _MORE = {"modify": "--arguments '{…}'", "done": "--result '…'"}
@@ -20,7 +20,18 @@ def question_lines(question: Question) -> list[Line]:
     lines = [line(TextSpan("? ", Tone.ASKING), TextSpan(one_line(question.prompt, 400), Tone.STRONG))]
     lines += [line(f"  {name:<10}", each) for name, each in _facts(question)]
     lines += [_argument(name, each) for name, each in question.arguments.items()]
+    for action in question.inside if isinstance(question, AgentRecoveryRequest) else ():
+        lines += open_action_lines(action)
     return lines
+
+
+def open_action_lines(action: OpenAction) -> list[Line]:
+    """An open action inside of the one that is asked about."""
+    needed = "" if action.allowed_decisions else " (needs no answer)"
+    attempt = f", attempt {action.attempt}" if action.attempt > 1 else ""
+    about = TextSpan(f"{one_line(action.name)}{attempt}{needed}", Tone.NAME)
+    lines = [line(f"  {'inside':<10}", about, TextSpan(f"  {one_line(action.action_id, 200)}", Tone.QUIET))]
+    return [*lines, *(_argument(name, each) for name, each in action.arguments.items())]
 
 
 def answer_lines(question: Question, hints: Hints, *, is_only: bool = True) -> list[Line]:
@@ -28,7 +39,8 @@ def answer_lines(question: Question, hints: Hints, *, is_only: bool = True) -> l
     where = short(question.agent_state_id if is_only else question.id)
     return [
         line(
-            TextSpan("  "), TextSpan(hints.command("runs", each.value, where, *_more(each.value)), Tone.NAME)
+            TextSpan("  "),
+            TextSpan(hints.command("runs", each.value, where, *_more(question, each.value)), Tone.NAME),
         )
         for each in question.allowed_decisions
     ]
@@ -55,7 +67,21 @@ def _facts(question: Question) -> list[tuple[str, TextSpan]]:
         case AgentRecoveryRequest():
             facts = [("action", TextSpan(one_line(question.action_name or question.action_id), Tone.NAME))]
             facts += [("late", TextSpan(_json(each))) for each in question.late_outcomes]
+            facts += _begun(question.begun) if question.begun is not None else []
     return [*facts, ("attempt", TextSpan(str(question.attempt)))] if question.attempt > 1 else facts
+
+
+def _begun(begun: UnknownAttempt) -> list[tuple[str, TextSpan]]:
+    """The attempt with an unknown outcome: when and where it began, and what its result looks like."""
+    alive = {None: "", True: ", which may still be at work", False: ", whose lease is over"}
+    process = f" by {begun.process}{alive[begun.may_be_alive]}" if begun.process else ""
+    facts = [
+        ("key", TextSpan(begun.idempotency_key)),
+        ("began", TextSpan(f"{day_and_time(begun.began_at)}, epoch {begun.epoch}{process}".lstrip(", "))),
+    ]
+    if begun.result_schema is not None:
+        facts.append(("result", TextSpan(_json(begun.result_schema))))
+    return facts
 
 
 def _argument(name: str, value: JsonValue) -> Line:
@@ -69,8 +95,40 @@ def _json(value: JsonValue) -> str:
     return text if cut_off <= 0 else f"{text[:_LONGEST]}… ({cut_off} more characters: --json shows all)"
 
 
-def _more(decision: str) -> list[str]:
+def _more(question: Question, decision: str) -> list[str]:
+    if decision == RecoveryDecision.RETRY.value and isinstance(question, AgentRecoveryRequest):
+        return [f"--action {name}=retry" for name in short_names(question)]
     return [_MORE[decision]] if decision in _MORE else []
+
+
+def short_names(question: AgentRecoveryRequest) -> dict[str, str]:
+    """The names by which commands know the actions inside that need an answer: short where that names one only."""
+    names = [each.name for each in question.to_decide]
+    return {
+        each.name if names.count(each.name) == 1 else each.action_id: each.action_id
+        for each in question.to_decide
+    }
+
+
+def _open_action_json(action: OpenAction) -> JsonObject:
+    return {
+        "action_id": action.action_id,
+        "action": action.name,
+        "arguments": action.arguments,
+        "allowed_decisions": [each.value for each in action.allowed_decisions],
+        "attempt": action.attempt,
+    }
+
+
+def answer_json(answer: StoredAnswer) -> JsonObject:
+    """An answer that waits to be taken, for programs."""
+    return {
+        "request_id": answer.question.id,
+        "run_id": answer.question.agent_state_id,
+        "decision": answer.decision,
+        "decided_by": answer.decided_by,
+        "at": to_json_value(answer.at),
+    }
 
 
 def question_json(question: Question) -> JsonObject:
@@ -78,11 +136,19 @@ def question_json(question: Question) -> JsonObject:
     own: dict[str, JsonValue]
     match question:
         case AgentApprovalRequest():
-            own = {"kind": "approval", "action": question.action_ref, "late_outcomes": []}
+            own = {
+                "kind": "approval",
+                "action": question.action_ref,
+                "late_outcomes": [],
+                "inside": [],
+                "begun": None,
+            }
             own["expires_at"] = to_json_value(question.expires_at)
         case AgentRecoveryRequest():
             own = {"kind": "recovery", "action": question.action_name or question.action_id}
             own |= {"late_outcomes": list(question.late_outcomes), "expires_at": None}
+            own["inside"] = [_open_action_json(each) for each in question.inside]
+            own["begun"] = to_json_value(question.begun)
     return {
         "id": question.id,
         "run_id": question.agent_state_id,

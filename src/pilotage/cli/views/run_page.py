@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.leases import NO_CLAIMS, ClaimRecord
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
+from pilotage.cli.views.divergence import divergence_lines
 from pilotage.cli.views.question import open_questions
 from pilotage.cli.words import (
     Hints,
@@ -26,7 +28,7 @@ from pilotage.cli.words import (
     time_of,
 )
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.answers import Question
+from pilotage.runtime.answers import Question, StoredAnswer
 from pilotage.values import value
 
 _TONES = {
@@ -44,6 +46,9 @@ _WAITS = {
     AgentStateReason.APPROVAL_DEFERRED: "waits for approval, deferred",
     AgentStateReason.RECOVERY_REQUIRES_HITL: "waits: outcome unknown",
     AgentStateReason.USER_INTERRUPTED: "paused",
+    AgentStateReason.POISONED: "quarantined",
+    AgentStateReason.MODEL_UNAVAILABLE: "waits for its model",
+    AgentStateReason.DIVERGED: "diverged from its record",
 }
 _RESULT = "run/result#1"
 _OPEN = "open"
@@ -88,14 +93,19 @@ class RunFacts:
     moments: Sequence[Moment]
     result: RunResult | None
     why_not: str = ""
+    claims: ClaimRecord = NO_CLAIMS
+    answers: Sequence[StoredAnswer] = ()
 
 
 def run_page(facts: RunFacts, hints: Hints, now: datetime, room: int | None = None) -> list[Line]:
     """The page of a run."""
     state = facts.state
-    lines = columns([[TextSpan(name, Tone.QUIET), each] for name, each in _about(state, now)])
+    about = [*_about(state, now), *_claims(facts.claims, now)]
+    lines = columns([[TextSpan(name, Tone.QUIET), each] for name, each in about])
+    lines += [*_problem(state, facts.claims), *divergence_lines(state, hints)]
     if facts.questions:
         lines += [(), line(TextSpan("waits for", Tone.STRONG)), *open_questions(facts.questions, hints)]
+    lines += _stored_answers(facts.answers)
     if facts.moments:
         lines += [(), line(TextSpan("did", Tone.STRONG)), *timeline_lines(facts.moments, room)]
     lines += _came_to(facts)
@@ -107,6 +117,8 @@ def run_page(facts: RunFacts, hints: Hints, now: datetime, room: int | None = No
 def what_next(state: AgentState, hints: Hints, *, is_asked: bool) -> Line | None:
     """What to do about a run that goes no further by itself."""
     run = short(state.id)
+    if state.reason is AgentStateReason.DIVERGED:
+        return None
     if state.awaits:
         return line("answer it: ", TextSpan(hints.command("runs", "send", run, "TEXT"), Tone.NAME))
     if state.status is AgentStatus.INTERRUPTED and is_asked:
@@ -136,6 +148,45 @@ def _about(state: AgentState, now: datetime) -> list[tuple[str, TextSpan]]:
     if (parent := state.metadata.get("parent")) is not None:
         about.append(("part of", TextSpan(one_line(str(parent)), Tone.NAME)))
     return about
+
+
+def _claims(claims: ClaimRecord, now: datetime) -> list[tuple[str, TextSpan]]:
+    """The claims without progress of a run that has some."""
+    if not claims.count:
+        return []
+    words = f"{claims.count} without progress, the last {ago(claims.last_claim, now)}"
+    if claims.next_claim is not None and claims.next_claim > now:
+        words += f", the next from {day_and_time(claims.next_claim)} on"
+    return [("claims", TextSpan(words, Tone.BAD))]
+
+
+def _problem(state: AgentState, claims: ClaimRecord) -> list[Line]:
+    """The last error of a run that makes no progress, or is quarantined, with its stack."""
+    poison = state.metadata.get("poison") if state.reason is AgentStateReason.POISONED else None
+    known = poison.get("problem") if isinstance(poison, Mapping) else claims.count and claims.problem
+    if not isinstance(known, str):
+        return []
+    first, *rest = known.splitlines() or [""]
+    return [
+        (),
+        line(TextSpan("last error", Tone.STRONG)),
+        line(TextSpan(cleaned(first), Tone.BAD)),
+        *(line(TextSpan(cleaned(each), Tone.QUIET)) for each in rest),
+    ]
+
+
+def _stored_answers(answers: Sequence[StoredAnswer]) -> list[Line]:
+    """The answers that are stored and wait for an owner of the run."""
+    if not answers:
+        return []
+    heading = line(TextSpan("answered, and waits for a worker to take it up", Tone.STRONG))
+    return [(), heading, *(_stored_answer(each) for each in answers)]
+
+
+def _stored_answer(answer: StoredAnswer) -> Line:
+    by = f" by {one_line(answer.decided_by)}" if answer.decided_by else ""
+    prompt = one_line(answer.question.prompt)
+    return line("  ", TextSpan(answer.decision, Tone.GOOD), f"{by} {day_and_time(answer.at)}: {prompt}")
 
 
 def _came_to(facts: RunFacts) -> list[Line]:
@@ -175,7 +226,7 @@ def ending_lines(result: RunResult, hints: Hints, *, is_kept: bool, is_asked: bo
             lines = [line(TextSpan(f"✗ failed{_why(result)}", Tone.BAD))]
         case _:
             next_step = what_next(result.state, hints, is_asked=is_asked)
-            lines = [next_step] if next_step is not None else []
+            lines = [next_step] if next_step is not None else divergence_lines(result.state, hints)
     return [*lines, _where(result, hints)] if is_kept else lines
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
+from pilotage.agent.recovery_request import ACTIONS, AgentRecoveryRequest, RecoveryDecision
 from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
 from pilotage.agent.state import AgentState
 from pilotage.cli.application import acting, application_to_act, application_to_run
@@ -20,6 +21,7 @@ from pilotage.cli.driving.telling import Telling
 from pilotage.cli.exit_codes import ExitCode
 from pilotage.cli.screen import Screen
 from pilotage.cli.views.json_forms import run_json
+from pilotage.cli.views.question import short_names
 from pilotage.cli.words import Hints, TextSpan, Tone, line, short
 from pilotage.cli.work.reading_runs import find_question, find_run
 from pilotage.container.names import type_name
@@ -30,6 +32,7 @@ from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
 
 FROM_INPUT = "-"
+_ANSWER_INSIDE = re.compile(r"(.+?)=(retry|done|fail|cancel)(?::(.*))?", re.DOTALL)
 
 
 async def run_agent(asked: Asked, agent: str, text: str | None, *, reasoning: bool) -> int:
@@ -116,25 +119,67 @@ async def talk(asked: Asked, agent: str) -> int:
     return ExitCode.DONE
 
 
-async def answer(asked: Asked, text: str, decision: str, details: JsonObject, *, resumes: bool) -> int:
-    """Answer a question of a run; with `resumes` let the run go on here."""
+async def answer(
+    asked: Asked,
+    text: str,
+    decision: str,
+    details: JsonObject,
+    *,
+    resumes: bool,
+    inside: Sequence[str] = (),
+) -> int:
+    """Answer a question of a run; with `resumes` let the run go on here. `inside` are answers `action=decision`."""
     screen = Screen.of_process()
-    async with _acting(asked) as (runs, hints):
+    async with acting_on(asked) as (runs, hints):
         _, question = await find_question(runs, text, asked.principal, decision)
         chosen, run_id = _decision(decision, question), run_of(question.id)
+        if inside:
+            details = {**details, ACTIONS: answers_inside(question, inside)}
         # This process ends with the command: a worker drives the run, or it is resumed below.
         await runs.answer(run_id, question.id, chosen, resume=False, principal=asked.principal, **details)
-        state = await _top_of(runs, question.agent_state_id, asked)
+        state = await top_of(runs, question.agent_state_id, asked)
         if resumes:
-            return await _resume(runs, state, asked, hints, screen)
+            return await resume_and_follow(runs, state, asked, hints, screen)
+        waiting = await runs.waiting_answers(state.id, principal=asked.principal)
+        is_waiting = any(each.question.id == question.id for each in waiting)
     resume = TextSpan(hints.command("runs", "resume", short(state.id)), Tone.NAME)
     screen.answer(
-        {"request_id": question.id, "decision": decision, "run": run_json(state)},
+        {"request_id": question.id, "decision": decision, "is_waiting": is_waiting, "run": run_json(state)},
         line(TextSpan(decision, Tone.STRONG), f": {question.prompt}"),
-        aside=line("a worker takes the run up, or: ", resume),
+        aside=line(
+            "stored; it waits for a worker to take the run up, or: "
+            if is_waiting
+            else "a worker has it, or: ",
+            resume,
+        ),
         as_json=asked.as_json,
     )
     return ExitCode.DONE
+
+
+def answers_inside(question: Question, given: Sequence[str]) -> JsonObject:
+    """Return the answers to actions inside of the one asked about, from texts: `pay=retry`, `pay=done:{"n": 1}`. Pure.
+
+    Raises:
+        CallerError: a text names no such action, or has no decision.
+    """
+    names = short_names(question) if isinstance(question, AgentRecoveryRequest) else {}
+    answers: dict[str, JsonValue] = {}
+    for text in given:
+        read = _ANSWER_INSIDE.fullmatch(text)
+        if read is None:
+            raise CallerError(
+                f"--action {text!r} is no answer. Write NAME=retry, NAME=fail, NAME=cancel, or NAME=done:RESULT "
+                "with the result as JSON."
+            )
+        name, decision, result = read.groups()
+        action_id = names.get(name, name)
+        if action_id not in names.values():
+            waiting = ", ".join(names) or "none"
+            raise CallerError(f"{name!r} is none of the actions that need an answer: {waiting}.")
+        own: dict[str, JsonValue] = {"decision": decision}
+        answers[action_id] = own if result is None else {**own, "result": parsed_option("--action", result)}
+    return answers
 
 
 def answer_details(*, arguments: str | None, result: str | None, comment: str | None) -> JsonObject:
@@ -145,22 +190,22 @@ def answer_details(*, arguments: str | None, result: str | None, comment: str | 
     """
     details: dict[str, JsonValue] = {}
     if arguments is not None:
-        details["modified_payload"] = _parsed("--arguments", arguments)
+        details["modified_payload"] = parsed_option("--arguments", arguments)
     if result is not None:
-        details["result"] = _parsed("--result", result)
+        details["result"] = parsed_option("--result", result)
     return details if comment is None else {**details, "comment": comment}
 
 
 async def resume(asked: Asked, text: str) -> int:
     """Bring a run back in this process and follow it."""
-    async with _acting(asked) as (runs, hints):
+    async with acting_on(asked) as (runs, hints):
         state = await find_run(runs, text, asked.principal)
-        return await _resume(runs, state, asked, hints, Screen.of_process())
+        return await resume_and_follow(runs, state, asked, hints, Screen.of_process())
 
 
 async def cancel(asked: Asked, text: str, reason: str | None) -> int:
     """End a run."""
-    async with _acting(asked) as (runs, _):
+    async with acting_on(asked) as (runs, _):
         state = await find_run(runs, text, asked.principal)
         is_cancelled = await runs.cancel(state.id, reason=reason, principal=asked.principal)
         state = await runs.get(state.id, principal=asked.principal)
@@ -172,7 +217,7 @@ async def cancel(asked: Asked, text: str, reason: str | None) -> int:
 
 async def send(asked: Asked, text: str, kind: AgentSignalKind, message: str) -> int:
     """Send a message to a run."""
-    async with _acting(asked) as (runs, _):
+    async with acting_on(asked) as (runs, _):
         state = await find_run(runs, text, asked.principal)
         signal = await runs.signal(state.id, kind, {"text": message}, principal=asked.principal)
     value = {"id": signal.id, "run_id": state.id, "kind": signal.kind}
@@ -183,11 +228,11 @@ async def send(asked: Asked, text: str, kind: AgentSignalKind, message: str) -> 
 async def fork(asked: Asked, text: str, at: int | None, *, resumes: bool) -> int:
     """Make a new run with the beginning of another one's record; with `resumes` let it go on here."""
     screen = Screen.of_process()
-    async with _acting(asked) as (runs, hints):
+    async with acting_on(asked) as (runs, hints):
         origin = await find_run(runs, text, asked.principal)
         state = await runs.fork(origin.id, at=at, principal=asked.principal)
         if resumes:
-            return await _resume(runs, state, asked, hints, screen)
+            return await resume_and_follow(runs, state, asked, hints, screen)
     resume = TextSpan(hints.command("runs", "resume", short(state.id)), Tone.NAME)
     screen.answer(
         {"run": run_json(state)},
@@ -198,7 +243,12 @@ async def fork(asked: Asked, text: str, at: int | None, *, resumes: bool) -> int
     return ExitCode.DONE
 
 
-def _parsed(option: str, text: str) -> JsonValue:
+def parsed_option(option: str, text: str) -> JsonValue:
+    """Return the JSON value of an option.
+
+    Raises:
+        CallerError: it is no JSON.
+    """
     try:
         return parsed(text)
     except ValueError as error:
@@ -206,14 +256,17 @@ def _parsed(option: str, text: str) -> JsonValue:
 
 
 @asynccontextmanager
-async def _acting(asked: Asked) -> AsyncGenerator[tuple[AgentRuns, Hints]]:
+async def acting_on(asked: Asked) -> AsyncGenerator[tuple[AgentRuns, Hints]]:
     """Start the application of the command, without its worker."""
     chosen = application_to_act(asked.app)
     async with acting(chosen.app) as runs:
         yield runs, asked.hints(chosen.option)
 
 
-async def _resume(runs: AgentRuns, state: AgentState, asked: Asked, hints: Hints, screen: Screen) -> int:
+async def resume_and_follow(
+    runs: AgentRuns, state: AgentState, asked: Asked, hints: Hints, screen: Screen
+) -> int:
+    """Bring a run back in this process and follow it."""
     handle = await runs.resume(state.id, principal=asked.principal)
     telling = Telling(screen, hints, state.id, as_json=asked.as_json)
     return await follow(
@@ -221,7 +274,7 @@ async def _resume(runs: AgentRuns, state: AgentState, asked: Asked, hints: Hints
     )
 
 
-async def _top_of(runs: AgentRuns, run_id: str, asked: Asked) -> AgentState:
+async def top_of(runs: AgentRuns, run_id: str, asked: Asked) -> AgentState:
     """The run that nobody delegated, at or above the one that asked: it is the one to resume."""
     state = await runs.get(run_id, principal=asked.principal)
     while isinstance(parent := state.metadata.get("parent"), str):

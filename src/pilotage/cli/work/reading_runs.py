@@ -15,8 +15,8 @@ from pilotage.cli.asked import Asked
 from pilotage.cli.driving.telling import Telling
 from pilotage.cli.exit_codes import ExitCode
 from pilotage.cli.screen import Screen
-from pilotage.cli.views.json_forms import evidence_json, result_json, run_json
-from pilotage.cli.views.question import open_questions, question_json
+from pilotage.cli.views.json_forms import claims_json, evidence_json, result_json, run_json
+from pilotage.cli.views.question import answer_json, open_questions, question_json
 from pilotage.cli.views.run_page import Moment, RunFacts, moments_in, run_lines, run_page
 from pilotage.cli.words import Hints, line
 from pilotage.errors import CallerError, RunErasedError, RunNotFoundError
@@ -68,7 +68,9 @@ async def show_run(asked: Asked, text: str) -> int:
         now = runs.services.clock.now()
     value = {
         **(result_json(facts.result) if facts.result else {"run": run_json(state)}),
+        **({"claims": claims_json(facts.claims)} if facts.claims.count else {}),
         "questions": [question_json(each) for each in facts.questions],
+        "waiting_answers": [answer_json(each) for each in facts.answers],
         "evidence": [evidence_json(each) for each in evidence],
     }
     screen.answer(value, *run_page(facts, hints, now, screen.width), as_json=asked.as_json)
@@ -129,12 +131,14 @@ async def verify_run(asked: Asked, text: str) -> int:
 
 async def _facts(runs: AgentRuns, state: AgentState, moments: Sequence[Moment], asked: Asked) -> RunFacts:
     """State, questions and result; of a run that was erased, or whose key is not here, only what can be read."""
+    claims = await runs.claims(state.id, principal=asked.principal)
     try:
         questions = await runs.questions(state.id, principal=asked.principal)
+        answers = await runs.waiting_answers(state.id, principal=asked.principal)
         result = await runs.result(state.id, principal=asked.principal)
     except (RunErasedError, RecordSealError) as error:
-        return RunFacts(state, (), moments, None, str(error))
-    return RunFacts(result.state, questions, moments, result)
+        return RunFacts(state, (), moments, None, why_not=str(error), claims=claims)
+    return RunFacts(result.state, questions, moments, result, claims=claims, answers=answers)
 
 
 @asynccontextmanager

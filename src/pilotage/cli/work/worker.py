@@ -14,6 +14,7 @@ from typing import Any
 from pilotage.cli.target import load_application
 from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError, CallerError, start_error
+from pilotage.runtime.delivery.watchdog import ProcessOfItsOwn
 from pilotage.runtime.delivery.worker import WorkerSettings
 from pilotage.runtime.runs import AgentRuns
 
@@ -32,6 +33,7 @@ def work(application: str, concurrency: int | None, grace: float | None) -> int:
             f"application {app.name!r} has no runs to work on. Load the plugins in it: app.load_plugins()."
         )
     _ask_for_work(app, concurrency, grace)
+    app.bind(ProcessOfItsOwn, ProcessOfItsOwn())
     if problems := app.problems():
         sys.stderr.write(f"{start_error(app.name, problems)}\n")
         return 1

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TypeVar, cast
 
-from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
+from pilotage.agent.model_request import ModelToolSpec
 from pilotage.agent.ports.architecture import AgentRef, FailurePolicy, IScopedRuntime
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonValue, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.architecture.branches import Folds, Gather, RunningGather, check_gather
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.door import step as steps
 from pilotage.runtime.door.run import Run
-from pilotage.runtime.effect import Decode, decoder_of
+from pilotage.runtime.journal.result_codec import (
+    UNTYPED_BRANCH,
+    ResultCodec,
+    Scalars,
+    branch_codec,
+    declared_codec,
+    record_of_result,
+)
 from pilotage.runtime.journal.scope import StepScope, entered, inside, running_task, scope_for
 
 T = TypeVar("T")
@@ -59,35 +67,34 @@ class ScopedRuntime(IScopedRuntime):
     async def loop(self, label: str, state: T, turn: Callable[[T], Awaitable[T | None]]) -> T:
         with entered(self._scope):
             loop_id = scope_for(label).next_id(label)
-        decode = _decoder_of_state(state, turn)
-        finished = [record["result"] for record in Folds(self._run).turns(loop_id)]
-        is_over = bool(finished) and finished[-1] is None
+        codec = _codec_of_state(state, turn)
+        finished = Folds(self._run).turns(loop_id)
+        is_over = bool(finished) and finished[-1]["result"] is None
         turns = finished[:-1] if is_over else finished
         if turns:
-            state = cast(T, decode(turns[-1]))
+            state = cast(T, codec.read(turns[-1]))
         number = len(finished)
         while not is_over:
             number += 1
-            reached = await self._turn(f"{loop_id}/{number}", label, state, turn)
-            is_over = reached is None
+            reached = await self._turn(f"{loop_id}/{number}", label, partial(turn, state), codec)
+            is_over = reached["result"] is None
             if not is_over:
                 # The turn may hold a reference to its result and change it: continue with the recorded state.
-                state = cast(T, decode(reached))
+                state = cast(T, codec.read(reached))
         return state
 
     async def _turn(
-        self, path: str, label: str, state: T, turn: Callable[[T], Awaitable[T | None]]
-    ) -> JsonValue:
-        """Make a turn and fold it, unless a branch in it waits for an answer."""
+        self, path: str, label: str, turn: Callable[[], Awaitable[object]], codec: ResultCodec
+    ) -> JsonObject:
+        """Make a turn and fold it, unless a branch in it waits for an answer; return the record of the new state."""
         with inside(path, running_task()):
-            given = await turn(state)
-        if (waiting := self._run.replay.liveness.pause_below(path)) is not None:
-            raise waiting
+            given = await turn()
+        await self._run.replay.part_ended(path)
         try:
-            reached = to_json_value(given)
+            reached = record_of_result(*(NO_STATE if given is None else codec.encode(given)))
         except (TypeError, ValueError) as error:
             raise AgentDefinitionError(f"loop({label!r}): the state cannot be recorded: {error}.") from error
-        Folds(self._run).add(path, label, {"result": reached})
+        Folds(self._run).add(path, label, reached)
         return reached
 
     async def gather(
@@ -101,17 +108,23 @@ class ScopedRuntime(IScopedRuntime):
     ) -> Sequence[T]:
         check_gather(label, len(branches), limit, policy, quorum)
         with entered(self._scope):
-            gather_id = scope_for(label).next_id(label)
-        gather = Gather(gather_id, label, branches, limit=limit, policy=policy, quorum=quorum)
+            scope = scope_for(label)
+        gather = Gather(
+            scope.next_id(label), scope, label, branches, limit=limit, policy=policy, quorum=quorum
+        )
         return cast("Sequence[T]", await RunningGather(self._run, gather).results())
 
 
-def _decoder_of_state(state: object, turn: Callable[..., object]) -> Decode:
-    """Return the decoder of a loop's state: by the return type of `turn`, else by the type of `state`, else JSON."""
-    declared = decoder_of(getattr(turn, "func", turn))
-    if state is None or isinstance(getattr(declared, "__self__", None), StructuredOutputSpec):
+NO_STATE: tuple[None, Scalars] = (None, ())
+"""The result of a turn that ends its loop."""
+
+
+def _codec_of_state(state: object, turn: Callable[..., object]) -> ResultCodec:
+    """Return how a loop's state is recorded: by the return type of `turn`, else by the type of `state`, else JSON."""
+    declared = branch_codec(turn)
+    if state is None or declared is not UNTYPED_BRANCH:
         return declared
     try:
-        return StructuredOutputSpec.from_type(type(state)).decode
+        return declared_codec(type(state))
     except AgentDefinitionError:
         return declared

@@ -7,26 +7,31 @@ stay: the spending is counted from them, the knowledge for the program is in the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, assert_never
 
 from pilotage.agent.ports.architecture import BranchFailure, FailurePolicy
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import AgentDefinitionError, ToolError
-from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.spending import count_rows
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.door.run import Run
-from pilotage.runtime.effect import Decode, decoder_of
 from pilotage.runtime.exposure.trust import label_in, with_label
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.interruptions import Paused, RunInterruption, first_to_count, interruption_in
-from pilotage.runtime.journal.record_fields import counts_field, optional_text, record_of, value_field
-from pilotage.runtime.journal.replay import BranchStopped
+from pilotage.runtime.journal.interruptions import (
+    RunDiverged,
+    RunInterruption,
+    first_to_count,
+    interruption_in,
+)
+from pilotage.runtime.journal.liveness import BranchStopped
+from pilotage.runtime.journal.record_fields import counts_field, optional_text, record_of
+from pilotage.runtime.journal.replay import RunningPlace
+from pilotage.runtime.journal.result_codec import branch_codec, record_of_result
 from pilotage.runtime.journal.scope import StepScope, enter
-from pilotage.runtime.people.requests import is_recovery
 from pilotage.values import value
 
 
@@ -144,22 +149,6 @@ def check_gather(
         )
 
 
-def waits_below(
-    path: str, run_id: str, asked: Mapping[str, JsonObject], theirs: Collection[str]
-) -> list[str]:
-    """Return the open questions of a run asked below a path; `theirs` may come from child runs there."""
-    return [
-        wait
-        for wait, request in asked.items()
-        if wait in theirs
-        or (request["agent_state_id"] == run_id and _place_of(request).startswith(f"{path}/"))
-    ]
-
-
-def _place_of(request: JsonObject) -> str:
-    return str(request.get("action_id") or request.get("call_id") or "")
-
-
 def _all_failed(bad: list[tuple[int, str]]) -> str:
     return f"all branches failed: {bad[0][1]}" if bad else "there are no branches"
 
@@ -172,6 +161,7 @@ class Gather:
     """The branches and options of a gather."""
 
     id: str
+    scope: StepScope
     label: str
     branches: Sequence[Branch]
     limit: int | None
@@ -184,7 +174,6 @@ class RunningGather:
 
     def __init__(self, run: Run, gather: Gather) -> None:
         self._of = run
-        self._liveness = run.replay.liveness
         self._folds = Folds(run)
         self._gather = gather
         self._ends: dict[int, BranchEnd] = {}
@@ -210,9 +199,7 @@ class RunningGather:
     async def _decided(self) -> Decision:
         """Run the branches, fold the decision and return it: the results are in the rows of the branches."""
         await self._run_all()
-        decision = self._decision()
-        await self._settle_interruptions(decision)
-        match decision:
+        match decision := self._decision():
             case Taken(taken):
                 self._folds.add(self._gather.id, self._gather.label, {words.TAKEN: list(taken)})
                 return decision
@@ -222,61 +209,61 @@ class RunningGather:
             case None:
                 raise AssertionError("a gather whose branches have all ended is decided")
 
-    async def _settle_interruptions(self, decision: Decision | None) -> None:
-        """Withdraw the questions of waiting branches, if the decision does not depend on them.
+    async def _run_all(self) -> None:
+        """Run the branches until the gather is decided; then the others are cut short.
 
         Raises:
-            RunInterruption: the gather must wait for them, or the attempt is over.
+            RunInterruption: the attempt is over.
         """
-        if not self._interruptions:
-            return
-        interruption, path = first_to_count(self._interruptions), self._gather.id
-        asked = self._of.questions.open
-        theirs = {wait for each in self._interruptions if isinstance(each, Paused) for wait in each.wait_ids}
-        dropped = waits_below(path, self._of.id, asked, theirs)
-        must_wait = decision is None or any(is_recovery(asked[wait]) for wait in dropped)
-        if must_wait or not isinstance(interruption, Paused):
-            raise interruption
-        self._liveness.forget_pauses_below(path)
-        for wait in dropped:
-            del asked[wait]
-        await self._of.part(Children).give_up(path)
-
-    async def _run_all(self) -> None:
-        room = asyncio.Semaphore(self._gather.limit or max(len(self._gather.branches), 1))
+        gather, replay = self._gather, self._of.replay
+        room = asyncio.Semaphore(gather.limit or max(len(gather.branches), 1))
+        replay.shields = True
         tasks = [
             asyncio.create_task(self._run(number, branch, room))
-            for number, branch in enumerate(self._gather.branches)
+            for number, branch in enumerate(gather.branches)
         ]
+        for task in tasks:
+            replay.see(gather.scope, task)
+        open_tasks = set(tasks)
         try:
-            # A branch raises only CancelledError: any other end is a value.
-            await asyncio.gather(*tasks)
+            while open_tasks and self._decision() is None and not self._interruptions:
+                ended, open_tasks = await asyncio.wait(open_tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in ended:
+                    task.result()
         finally:
-            for task in tasks:
+            for task in open_tasks:
                 task.cancel()
-            if tasks:
-                await asyncio.wait(tasks)
-            self._liveness.restart(self._gather.id)
+            if open_tasks:
+                await asyncio.wait(open_tasks)
+            for task in tasks:
+                if task.done() and not task.cancelled():
+                    # The first exception counts; asyncio need not report the others.
+                    task.exception()
+            replay.liveness.restart(gather.id)
+        if self._interruptions:
+            raise first_to_count(self._interruptions)
+        if not open_tasks:
+            await replay.part_ended(gather.id)
+        await self._of.part(Children).give_up(gather.id)
 
     async def _run(self, number: int, branch: Branch, room: asyncio.Semaphore) -> None:
-        path = f"{self._gather.id}/{number}"
-        async with room:
-            if self._decision() is not None:
-                return
-            enter(StepScope(path, asyncio.current_task()))
-            try:
+        path, replay = f"{self._gather.id}/{number}", self._of.replay
+        place = RunningPlace(room)
+        await place.take()
+        replay.limit(path, place)
+        try:
+            if self._decision() is None:
+                enter(StepScope(path, asyncio.current_task(), skipped=replay.skipped))
                 await self._run_or_read(number, path, branch)
-            except (RunInterruption, BaseExceptionGroup) as end:
-                self._interrupted(interruption_in(end))
-        if self._decision() is not None:
-            self._liveness.stop(self._gather.id)
-
-    def _interrupted(self, end: RunInterruption) -> None:
-        if isinstance(end, BranchStopped) and self._decision() is not None:
+        except BranchStopped:
             return
-        self._interruptions.append(end)
-        if not isinstance(end, Paused):
-            self._liveness.stop(self._gather.id)
+        except (RunInterruption, BaseExceptionGroup) as end:
+            self._interruptions.append(interruption_in(end))
+        finally:
+            replay.limit(path, None)
+            place.leave()
+        if self._decision() is not None or self._interruptions:
+            replay.liveness.stop(self._gather.id)
 
     async def _run_or_read(self, number: int, path: str, branch: Branch) -> None:
         """Read a folded branch, or run it and fold its outcome; a branch that waits for an answer has not ended."""
@@ -284,8 +271,7 @@ class RunningGather:
         record = self._folds.take(path, label)
         if record is None:
             record = await _ended(branch)
-            if (waiting := self._liveness.pause_below(path)) is not None:
-                raise waiting
+            await self._of.replay.part_ended(path)
             self._folds.add(path, label, record)
         self._read(number, branch, record)
 
@@ -294,7 +280,7 @@ class RunningGather:
         if error is not None:
             self._ends[number], self._values[number] = Failed(error), BranchFailure(number, error)
         else:
-            result = _decoder_of(branch)(value_field(record, words.RESULT))
+            result = branch_codec(branch).read(record)
             self._ends[number], self._values[number] = Succeeded(), result
 
     def _decision(self) -> Decision | None:
@@ -305,7 +291,10 @@ class RunningGather:
         error = optional_text(folded, words.ERROR)
         if error is not None:
             return GatherFailed(error)
-        taken = counts_field(folded, words.TAKEN)
+        taken, count = counts_field(folded, words.TAKEN), len(self._gather.branches)
+        if any(number >= count for number in taken):
+            recorded = f"a gather with branch {max(taken)} is recorded"
+            raise RunDiverged(self._gather.id, f"{recorded}, and the program has {count} branches")
         for number in taken:
             row = self._of.replay.outcome_of(f"{self._gather.id}/{number}")
             if row is not None:
@@ -316,13 +305,10 @@ class RunningGather:
 async def _ended(branch: Branch) -> JsonObject:
     """Run a branch and return its outcome as it is recorded."""
     try:
-        result = to_json_value(await branch())
-        _decoder_of(branch)(result)
+        codec = branch_codec(branch)
+        record = record_of_result(*codec.encode(await branch()))
+        codec.read(record)
     except Exception as error:  # noqa: BLE001 - the exception of a branch is its outcome
         reason = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
         return {words.ERROR: reason}
-    return {words.RESULT: result}
-
-
-def _decoder_of(branch: Branch) -> Decode:
-    return decoder_of(getattr(branch, "func", branch))
+    return record

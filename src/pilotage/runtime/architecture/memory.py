@@ -25,10 +25,11 @@ from pilotage.jsonvalue import JsonObject, as_object, to_json_value
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
-from pilotage.runtime.effect import STEP, PlainEffect, decoder_of
+from pilotage.runtime.effect import STEP, PlainEffect
 from pilotage.runtime.exposure.given_context import TRUST
 from pilotage.runtime.exposure.trust import RECALL, RUN_INPUT, label_of_items
 from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.result_codec import codec_of
 from pilotage.runtime.journal.scope import StepScope, entered, scope_for
 from pilotage.values import value
 
@@ -115,7 +116,8 @@ class ScopedMemory(IAgentMemory):
         async def acted() -> object:
             return await act()
 
-        effect = PlainEffect(STEP, scope, action, acted, decoder_of(returning))
+        effect = PlainEffect(STEP, scope, action, acted, codec_of(returning))
+        run.number(effect)
         result: T = await perform(run, effect)
         return result
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from typing import TypeAlias
 
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_request import ToolCallingSpec
 from pilotage.agent.ports.architecture import IScopedTools, ToolCallOutcome
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.tools.bind import bound_arguments
+from pilotage.agent.tools.bind import given_arguments, reject_unreadable, validated_arguments
+from pilotage.agent.tools.declared_errors import LIBRARY_CLASSES
 from pilotage.errors import AgentToolBindingError, AgentToolDispatchError, ToolError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import to_json_value
@@ -22,12 +24,15 @@ from pilotage.runtime.door.door import ask_ahead, perform
 from pilotage.runtime.door.tool_binding import Invocation, KnownTool, offered_tool, shown_to_the_model
 from pilotage.runtime.door.tool_call import ToolCall, ToolCalls
 from pilotage.runtime.effect import Effect
-from pilotage.runtime.journal.interruptions import Paused, RunInterruption, first_to_count
+from pilotage.runtime.journal.interruptions import RunInterruption, first_to_count
 from pilotage.runtime.journal.scope import StepScope, entered
 from pilotage.values import value
 
 BoundTool: TypeAlias = Callable[..., object]
 NO_TEAMMATES: Mapping[str, Teammate] = {}
+
+_FAILURES = (ToolError, *LIBRARY_CLASSES)
+"""The errors that a call may fail with; the model gets their words."""
 
 _invocation, _outcome = unchecked(Invocation), unchecked(ToolCallOutcome)
 
@@ -109,7 +114,9 @@ class ScopedTools(IScopedTools):
         prepared = self._prepared(call)
         return prepared if isinstance(prepared, ToolCallOutcome) else await self._done(call, prepared)
 
-    async def call_all(self, calls: Sequence[ModelToolCall]) -> Sequence[ToolCallOutcome]:
+    async def call_all(
+        self, calls: Sequence[ModelToolCall], *, limit: int | None = None
+    ) -> Sequence[ToolCallOutcome]:
         if len(calls) == 1:
             only = self._prepared(calls[0])
             return [only if isinstance(only, ToolCallOutcome) else await self._done(calls[0], only)]
@@ -117,12 +124,16 @@ class ScopedTools(IScopedTools):
         prepared = [self._prepared(call, is_counted=True) for call in calls]
         begun = [each for each in prepared if isinstance(each, Effect)]
         self._reserve(begun)
+        self._ask_later_ones(begun)
+        room = asyncio.Semaphore(limit) if limit is not None else None
         reading = [
-            asyncio.create_task(self._done(call, each))
+            asyncio.create_task(
+                self._done(call, each) if room is None else self._done_within(room, call, each)
+            )
             for call, each in zip(calls, prepared, strict=True)
             if isinstance(each, Effect) and each.action.is_read_only
         ]
-        outcomes = iter(await self._concurrently(reading, begun))
+        outcomes = iter(await self._concurrently(reading))
         found: list[ToolCallOutcome] = []
         for call, each in zip(calls, prepared, strict=True):
             if isinstance(each, ToolCallOutcome):
@@ -130,8 +141,18 @@ class ScopedTools(IScopedTools):
             elif each.action.is_read_only:
                 found.append(next(outcomes))
             else:
-                found.append(await self._in_turn(call, each, begun))
+                found.append(await self._done(call, each))
         return found
+
+    def _ask_later_ones(self, begun: Sequence[Effect]) -> None:
+        """Let every call that waits ask the questions about later ones, so that all can be answered at once."""
+        changing = [call for call in begun if not call.action.is_read_only]
+        for call in begun:
+            later = changing if call.action.is_read_only else changing[changing.index(call) + 1 :]
+            call.when_parked = partial(ask_ahead, self._run, later)
+            if call.call is not None and call.action.is_read_only:
+                # The program goes on when all of them have ended.
+                call.call.is_ordered = False
 
     def _prepared(
         self, call: ModelToolCall, *, is_counted: bool = False
@@ -148,6 +169,8 @@ class ScopedTools(IScopedTools):
 
     def _placed(self, call: ModelToolCall, is_counted: bool) -> ToolCall | ChildRun | ToolCallOutcome:
         teammate = self._teammates.get(call.name) if self._teammates else None
+        if call.arguments:
+            reject_unreadable(call.arguments, call.name)
         if teammate is not None:
             task = ChildTask(teammate.agent, teammate.task_in(call))
             return self._children.prepared(f"child:{teammate.name}", teammate.name, task)
@@ -156,7 +179,9 @@ class ScopedTools(IScopedTools):
             words = f"there is no tool {call.name!r}. On offer are: {self._offer.names}."
             return ToolCallOutcome(call, error=words)
         tool, owner = offered
-        invocation = _invocation(tool, owner, bound_arguments(tool.interface, call.arguments), True)
+        given = given_arguments(tool.interface, call.arguments)
+        arguments = validated_arguments(tool.interface, given)
+        invocation = _invocation(tool, owner, arguments, True, given.keys())
         return self._calls.prepared(invocation, call.call_id, is_counted=is_counted)
 
     def _reserve(self, begun: Sequence[Effect]) -> None:
@@ -166,9 +191,7 @@ class ScopedTools(IScopedTools):
         if new:
             self._run.spending.reserve_tool_calls(new)
 
-    async def _concurrently(
-        self, reading: Sequence[asyncio.Task[ToolCallOutcome]], begun: Sequence[Effect]
-    ) -> list[ToolCallOutcome]:
+    async def _concurrently(self, reading: Sequence[asyncio.Task[ToolCallOutcome]]) -> list[ToolCallOutcome]:
         if not reading:
             return []
         try:
@@ -179,24 +202,9 @@ class ScopedTools(IScopedTools):
             await asyncio.wait(reading)
             raise
         ends = [task.exception() for task in reading if not task.cancelled()]
-        interruptions = [end for end in ends if isinstance(end, RunInterruption)]
-        if interruptions:
-            end = first_to_count(interruptions)
-            if isinstance(end, Paused):
-                ask_ahead(self._run, [call for call in begun if not call.action.is_read_only])
-            raise end
+        if interruptions := [end for end in ends if isinstance(end, RunInterruption)]:
+            raise first_to_count(interruptions)
         return [task.result() for task in reading]
-
-    async def _in_turn(
-        self, call: ModelToolCall, prepared: ToolCall | ChildRun, begun: Sequence[Effect]
-    ) -> ToolCallOutcome:
-        try:
-            return await self._done(call, prepared)
-        except Paused:
-            # Later calls of the reply must wait for this one, but their questions can be asked now.
-            later = [each for each in begun if not each.action.is_read_only]
-            ask_ahead(self._run, later[later.index(prepared) + 1 :])
-            raise
 
     async def _done(self, call: ModelToolCall, prepared: ToolCall | ChildRun) -> ToolCallOutcome:
         try:
@@ -204,8 +212,14 @@ class ScopedTools(IScopedTools):
                 return ToolCallOutcome(call, await self._children.perform(prepared))
             result = await perform(self._run, prepared)
             return _outcome(call, to_json_value(shown_to_the_model(prepared.descriptor, result)))
-        except (ToolError, AgentToolBindingError, AgentToolDispatchError) as error:
+        except _FAILURES as error:
             return ToolCallOutcome(call, error=str(error))
+
+    async def _done_within(
+        self, room: asyncio.Semaphore, call: ModelToolCall, prepared: ToolCall | ChildRun
+    ) -> ToolCallOutcome:
+        async with room:
+            return await self._done(call, prepared)
 
     @property
     def _children(self) -> Children:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from pilotage.agent.events import AgentEventAttribution, AgentEventKind, ArtifactEvent
 from pilotage.agent.model_reply import ModelUsage
-from pilotage.agent.ports.budget import IAgentPricing, ModelCost
+from pilotage.agent.ports.budget import BudgetAmount, IAgentPricing, ModelCost
 from pilotage.agent.spec import AgentExecutionLimits, LimitCode
+from pilotage.runtime.budget.usage import accounted
 from pilotage.runtime.events.event_log import LoggedEvent
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.journal.interruptions import LimitReached
@@ -31,6 +32,8 @@ class Account:
     cost: Decimal = FREE
     held_tokens: int = 0
     held_cost: Decimal = FREE
+    refused: LimitReached | None = None
+    """The limit for which the account refused a call: the room for it was missing."""
 
     @property
     def is_bounded(self) -> bool:
@@ -41,6 +44,20 @@ class Account:
             or bounds.max_tool_calls is not None
             or bounds.max_tokens is not None
             or bounds.max_cost is not None
+        )
+
+    @property
+    def is_metered(self) -> bool:
+        """Return whether the account has a limit of tokens or cost: their amounts are held before they are spent."""
+        return self.limits.max_tokens is not None or self.limits.max_cost is not None
+
+    def has_room(self, amount: BudgetAmount, *, beside_holds: bool) -> bool:
+        """Return whether an amount fits into the limits, beside the holds of calls under way or without them."""
+        bounds, tokens, cost = self.limits, self.tokens + amount.tokens, self.cost + amount.cost
+        if beside_holds:
+            tokens, cost = tokens + self.held_tokens, cost + self.held_cost
+        return (bounds.max_tokens is None or tokens <= bounds.max_tokens) and (
+            bounds.max_cost is None or cost <= bounds.max_cost
         )
 
     def add_tokens(self, tokens: int, cost: Decimal, usage: ModelUsage) -> None:
@@ -60,8 +77,8 @@ class Prices:
 
     def of(self, model: str, usage: ModelUsage) -> Decimal | None:
         """Return the price of a model's usage; None if it is unknown or in another currency."""
-        found = self._asked(model, usage)
-        if found is None:
+        found = self._asked(model, accounted(usage))
+        if found is None or not _is_amount(found.amount):
             return None
         self.currency = self.currency or found.currency
         return found.amount if found.currency == self.currency else None
@@ -73,6 +90,11 @@ class Prices:
             return None
 
 
+def _is_amount(price: object) -> bool:
+    """Return whether a price is an amount of money: exact, finite, not below zero."""
+    return isinstance(price, Decimal) and price.is_finite() and price >= 0
+
+
 NO_PRICES = Prices(None)
 
 
@@ -81,15 +103,38 @@ def against_step(account: Account, prices: Prices) -> LimitReached | None:
     bounds = account.limits
     if bounds.max_steps is not None and account.steps >= bounds.max_steps:
         return _reached(LimitCode.MAX_STEPS, account, "max_steps", f"{account.steps} model calls were made")
-    if bounds.max_tokens is not None and account.tokens + account.held_tokens >= bounds.max_tokens:
-        happened = f"{account.tokens} tokens were used, {account.held_tokens} are held for calls under way"
-        return _reached(LimitCode.MAX_TOKENS, account, "max_tokens", happened)
+    if bounds.max_tokens is not None and account.tokens >= bounds.max_tokens:
+        return _reached(LimitCode.MAX_TOKENS, account, "max_tokens", f"{account.tokens} tokens were used")
     if bounds.max_cost is not None and prices.pricing is None:
         return _reached(LimitCode.COST_UNAVAILABLE, account, "max_cost", "nothing provides IAgentPricing")
-    if bounds.max_cost is not None and account.cost + account.held_cost >= bounds.max_cost:
-        happened = f"{account.cost} was spent, {account.held_cost} is held for calls under way"
-        return _reached(LimitCode.MAX_COST, account, "max_cost", happened)
+    if bounds.max_cost is not None and account.cost >= bounds.max_cost:
+        return _reached(LimitCode.MAX_COST, account, "max_cost", f"{account.cost} was spent")
     return None
+
+
+def against_room(account: Account, needed: BudgetAmount, *, beside_holds: bool) -> LimitReached | None:
+    """Return the limit without room for the least that a call needs; None if there is room."""
+    if account.has_room(needed, beside_holds=beside_holds):
+        return None
+    bounds, held = account.limits, (account.held_tokens, account.held_cost) if beside_holds else (0, FREE)
+    if bounds.max_tokens is not None and account.tokens + held[0] + needed.tokens > bounds.max_tokens:
+        happened = (
+            f"{account.tokens} tokens were used, {held[0]} are held, a call needs {needed.tokens} or more"
+        )
+        account.refused = _reached(LimitCode.MAX_TOKENS, account, "max_tokens", happened)
+    else:
+        happened = f"{account.cost} was spent, {held[1]} is held, a call needs {needed.cost} or more"
+        account.refused = _reached(LimitCode.MAX_COST, account, "max_cost", happened)
+    return account.refused
+
+
+def without_price(account: Account, models: Sequence[str]) -> LimitReached | None:
+    """Return the limit of cost that cannot be enforced for models without a price; None without such a limit."""
+    if account.limits.max_cost is None:
+        return None
+    names = ", ".join(map(repr, models))
+    happened = f"there is no price for {names}, or one in another currency than before"
+    return _reached(LimitCode.COST_UNAVAILABLE, account, "max_cost", happened)
 
 
 def against_tool_calls(account: Account, count: int) -> LimitReached | None:
@@ -113,6 +158,27 @@ def against_not_knowing(
     if cost is None and is_cost_bounded:
         happened = f"there is no price for {model!r}, or one in another currency than before"
         return _reached(LimitCode.COST_UNAVAILABLE, account, "max_cost", happened)
+    return None
+
+
+def against_budget(
+    bounded: frozenset[str], models: Sequence[str], *, has_tokens: bool, has_cost: bool
+) -> LimitReached | None:
+    """Return the bound of the application's budget that cannot be enforced; None if there is none."""
+    names = ", ".join(map(repr, models))
+    if bounded and not has_tokens:
+        limit = "tokens" if "tokens" in bounded else "cost"
+        words = (
+            f"the budget bounds {limit}, and the reply of {names} does not say how many tokens it took. "
+            "Use a model that reports its usage, or leave the bound out."
+        )
+        return LimitReached(LimitCode.USAGE_UNAVAILABLE, f"budget.{limit}", words)
+    if "cost" in bounded and not has_cost:
+        words = (
+            f"the budget bounds cost, and there is no price for {names}, or one in another currency than before. "
+            "Provide an IAgentPricing with the price, or leave the bound out."
+        )
+        return LimitReached(LimitCode.COST_UNAVAILABLE, "budget.cost", words)
     return None
 
 

@@ -1,13 +1,13 @@
 """The spending of a run and its limits: steps, tool calls, tokens, money.
 
 Pure: no I/O and no clock, so replay counts to the same numbers. Amounts are reserved before an action begins, without
-an await in between, so that concurrent branches cannot both take the last one. The spending of a run counts against
-its ancestors too, and the limits of all of them apply.
+an await in between, so that concurrent branches cannot both take the last one; of a model call its worst case is held.
+The spending of a run counts against its ancestors too, and the limits of all of them apply.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -19,15 +19,20 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.spec import AgentExecutionLimits, LimitCode
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.budget.holds import LEAST_REPLY_TOKENS, BudgetHold, CallEstimate, Room
 from pilotage.runtime.budget.limits import (
     FREE,
     NO_PRICES,
     Account,
     Prices,
+    against_budget,
     against_not_knowing,
+    against_room,
     against_step,
     against_tool_calls,
+    without_price,
 )
+from pilotage.runtime.budget.usage import PaidReply, believable, paid_replies
 from pilotage.runtime.effect import NOTHING, ONE_STEP, ONE_TOOL_CALL
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import LimitReached
@@ -37,6 +42,7 @@ from pilotage.runtime.journal.records import decode_usage, optional_amount
 _amount = unchecked(BudgetAmount)
 
 _NO_LIMITS = AgentExecutionLimits()
+_NOTHING_BOUNDED: frozenset[str] = frozenset()
 _NO_USAGE = no_usage()
 
 
@@ -46,7 +52,7 @@ class Spending:
     All of them use the prices of the root run.
     """
 
-    __slots__ = ("accounts", "is_bounded", "own", "prices")
+    __slots__ = ("_counts_cost", "accounts", "is_bounded", "is_metered", "own", "prices", "room")
 
     def __init__(
         self,
@@ -60,6 +66,10 @@ class Spending:
         prices = NO_PRICES if pricing is None else Prices(pricing)
         self.prices: Prices = prices if parent is None else parent.prices
         self.is_bounded: bool = self.own.is_bounded or (parent is not None and parent.is_bounded)
+        self.is_metered: bool = self.own.is_metered or (parent is not None and parent.is_metered)
+        """Whether a limit of tokens or cost applies, so that model calls hold their worst case."""
+        self._counts_cost: bool = any(account.limits.max_cost is not None for account in self.accounts)
+        self.room: Room = Room() if parent is None else parent.room
 
     @property
     def spent(self) -> BudgetAmount:
@@ -77,10 +87,9 @@ class Spending:
         """Return the currency of `spent.cost`; None while nothing had a price."""
         return self.prices.currency
 
-    def worth_of(self, model: str, expected: ModelUsage) -> BudgetAmount:
-        """Return the expected tokens with their price, without counting them."""
-        tokens = _tokens_of(expected)
-        return BudgetAmount(tokens=tokens or 0, cost=self.prices.of(model, expected) or FREE)
+    def worth_of(self, call: CallEstimate, reply_tokens: int) -> BudgetAmount | None:
+        """Return the worst case of a call with its price, without holding it; None if it has no price."""
+        return call.amount(reply_tokens, self.prices.of)
 
     def branch(self) -> Spending:
         """Return the spending of a part of this run: it counts here too, and its own `spent` is that of the part."""
@@ -100,10 +109,13 @@ class Spending:
         against = (against_tool_calls(account, count) for account in self.accounts)
         return next(filter(None, against), None)
 
-    def reserve_model_call(self, model: str = "", expected: ModelUsage = _NO_USAGE) -> BudgetAmount:
-        """Reserve one step before the model is called; return the reservation for `settle_model_call`.
+    def refused_limit(self) -> LimitReached | None:
+        """Return the limit of this run, or of an ancestor, that refused a call of a child."""
+        refused = (account.refused for account in self.accounts)
+        return next(filter(None, refused), None) or self.limit_for_model_call()
 
-        The expected tokens and their price are reserved until then, so that concurrent calls see each other's.
+    def reserve_model_call(self) -> None:
+        """Reserve one step before the model is called.
 
         Raises:
             LimitReached: a limit of this run or of an ancestor; nothing is reserved.
@@ -112,7 +124,60 @@ class Spending:
             raise reached
         for account in self.accounts:
             account.steps += 1
-        return self._hold(model, expected) if self.is_bounded else NOTHING
+
+    def hold_model_call(self, call: CallEstimate, *, may_wait: bool = True) -> BudgetHold | None:
+        """Reserve one step and hold the worst case of a call until it is settled; None if it must wait for others.
+
+        The bound of the reply is reduced to the room that is left. A call that need not wait takes the room beside
+        the holds of others.
+
+        Raises:
+            LimitReached: a limit of this run or of an ancestor has no room for the call; nothing is reserved.
+        """
+        if (reached := self.limit_for_model_call()) is not None:
+            raise reached
+        reply = self._largest_reply(call, beside_holds=not may_wait)
+        amount = self._worst_case(call, reply)
+        if may_wait and (not self._has_room(amount) or self._is_second_unproven(call)):
+            return None
+        hold = BudgetHold(call, reply, amount)
+        for account in self.accounts:
+            account.steps += 1
+            account.held_tokens += amount.tokens
+            account.held_cost += amount.cost
+        self.room.holds[hold] = None
+        return hold
+
+    def _is_second_unproven(self, call: CallEstimate) -> bool:
+        return not call.conduct.is_proven and self.room.has_unproven()
+
+    def _has_room(self, amount: BudgetAmount, *, beside_holds: bool = True) -> bool:
+        return all(account.has_room(amount, beside_holds=beside_holds) for account in self.accounts)
+
+    def _worst_case(self, call: CallEstimate, reply: int) -> BudgetAmount:
+        amount = call.amount(reply, self.prices.of if self._counts_cost else None)
+        if amount is None:
+            unpriced = (without_price(account, call.models) for account in self.accounts)
+            raise next(filter(None, unpriced))
+        return amount
+
+    def _largest_reply(self, call: CallEstimate, *, beside_holds: bool) -> int:
+        """Return the largest bound of the reply that the limits have room for, up to the bound of the call."""
+        if self._has_room(self._worst_case(call, call.reply_tokens), beside_holds=beside_holds):
+            return call.reply_tokens
+        least = min(LEAST_REPLY_TOKENS, call.reply_tokens)
+        needed = self._worst_case(call, least)
+        missing = (against_room(account, needed, beside_holds=beside_holds) for account in self.accounts)
+        if (reached := next(filter(None, missing), None)) is not None:
+            raise reached
+        most = call.reply_tokens
+        while most - least > 1:
+            middle = (least + most) // 2
+            if self._has_room(self._worst_case(call, middle), beside_holds=beside_holds):
+                least = middle
+            else:
+                most = middle
+        return least
 
     def reserve_tool_calls(self, count: int = 1) -> None:
         """Reserve `count` tool calls, all or none, before the first of them begins.
@@ -126,60 +191,84 @@ class Spending:
             account.tool_calls += count
 
     def settle_model_call(
-        self, model: str, usage: ModelUsage, reserved: BudgetAmount = NOTHING
+        self,
+        model: str,
+        usage: ModelUsage,
+        hold: BudgetHold | None = None,
+        paid: Sequence[PaidReply] = (),
+        *,
+        bounded: frozenset[str] = _NOTHING_BOUNDED,
     ) -> BudgetAmount:
-        """Count the actual amount of a reserved call and return it; the same for a replayed reply.
+        """Count the actual amount of a call that held its worst case, and return it; the same for a replayed reply.
+
+        `paid` are the replies of other models that this one replaced: each counts at its own price. `bounded` are the
+        amounts that the application's budget bounds.
 
         Exceeding a limit here does not end the run, because the reply exists: the next reservation is refused.
 
         Raises:
             LimitReached: tokens or cost are limited, and the amount of the call is unknown.
         """
-        if usage is _NO_USAGE and not self.is_bounded:
+        if usage is _NO_USAGE and not paid and not self.is_bounded and not bounded:
             return NOTHING
-        tokens, cost = self._counted(model, usage, reserved)
-        used = BudgetAmount(tokens=tokens or 0, cost=cost or FREE) if tokens or cost else NOTHING
-        if not self.is_bounded:
-            return used
-        unknown = (against_not_knowing(account, model, tokens, cost) for account in self.accounts)
+        counted = [(model, *self._counted(model, usage, hold))]
+        counted += [(each.model, *self._counted(each.model, each.usage)) for each in paid]
+        if hold is not None and counted[0][1] is not None:
+            hold.learn(believable(usage))
+        if self.is_bounded or bounded:
+            for name, tokens, cost in counted:
+                self._check_known(name, tokens, cost, bounded)
+        return _sum_of(counted)
+
+    def _check_known(
+        self, model: str, tokens: int | None, cost: Decimal | None, bounded: frozenset[str]
+    ) -> None:
+        unknown = [against_not_knowing(account, model, tokens, cost) for account in self.accounts]
+        unknown.append(
+            against_budget(bounded, [model], has_tokens=tokens is not None, has_cost=cost is not None)
+        )
         if (reached := next(filter(None, unknown), None)) is not None:
             raise reached
-        return used
 
-    def count_left(self, model: str, usage: ModelUsage, reserved: BudgetAmount = NOTHING) -> BudgetAmount:
-        """Count the amount of a reserved call that was left before its end, and return it.
+    def count_left(
+        self, model: str, usage: ModelUsage, hold: BudgetHold | None = None, paid: Sequence[PaidReply] = ()
+    ) -> BudgetAmount:
+        """Count the amount of a call that was left before its end, and return it.
 
         An unknown price does not raise here: the next complete reply raises for it.
         """
-        tokens, cost = self._counted(model, usage, reserved)
-        return BudgetAmount(tokens=tokens or 0, cost=cost or FREE)
+        counted = [(model, *self._counted(model, usage, hold))]
+        counted += [(each.model, *self._counted(each.model, each.usage)) for each in paid]
+        return _sum_of(counted)
 
     def _counted(
-        self, model: str, usage: ModelUsage, reserved: BudgetAmount
+        self, model: str, usage: ModelUsage, hold: BudgetHold | None = None
     ) -> tuple[int | None, Decimal | None]:
-        if reserved is not NOTHING:
-            self.release(reserved)
+        self.release(hold)
+        usage = believable(usage)
         if usage is _NO_USAGE or usage == _NO_USAGE:
             return None, None
-        tokens = _tokens_of(usage)
+        tokens = usage.total_tokens
         cost = None if tokens is None else self.prices.of(model, usage)
         for account in self.accounts:
             account.add_tokens(tokens or 0, cost or FREE, usage)
         return tokens, cost
 
-    def release(self, reserved: BudgetAmount) -> None:
-        """Release the reserved amount of a call that failed; its step stays counted."""
+    def release(self, hold: BudgetHold | None) -> None:
+        """Release the held amount of a call that took nothing, once; its step stays counted."""
+        if hold is None or not hold.is_open:
+            return
         for account in self.accounts:
-            account.held_tokens -= reserved.tokens
-            account.held_cost -= reserved.cost
+            account.held_tokens -= hold.amount.tokens
+            account.held_cost -= hold.amount.cost
+        self.room.leave(hold)
 
-    def give_back(self, counted: BudgetAmount, reserved: BudgetAmount) -> None:
-        """Undo the counting and the reservation of a call that never began."""
+    def give_back(self, counted: BudgetAmount, hold: BudgetHold | None = None) -> None:
+        """Undo the counting and the hold of a call that never began."""
         for account in self.accounts:
             account.steps -= counted.steps
             account.tool_calls -= counted.tool_calls
-        if reserved is not NOTHING:
-            self.release(reserved)
+        self.release(hold)
 
     def absorb(self, amount: BudgetAmount, usage: ModelUsage = _NO_USAGE) -> None:
         """Count a recorded amount without checking limits: it was allowed when the action was done."""
@@ -189,15 +278,6 @@ class Spending:
             account.tool_calls += amount.tool_calls
             if has_tokens:
                 account.add_tokens(amount.tokens, amount.cost, usage)
-
-    def _hold(self, model: str, expected: ModelUsage) -> BudgetAmount:
-        if _tokens_of(expected) is None:
-            return NOTHING
-        reserved = self.worth_of(model, expected)
-        for account in self.accounts:
-            account.held_tokens += reserved.tokens
-            account.held_cost += reserved.cost
-        return reserved
 
 
 def child_limits(own: AgentExecutionLimits, packet: DelegationBudget) -> AgentExecutionLimits:
@@ -211,12 +291,11 @@ def budget_exhausted(verdict: BudgetExhausted) -> LimitReached:
     return LimitReached(LimitCode.BUDGET, verdict.limit, verdict.reason)
 
 
-def _tokens_of(usage: ModelUsage) -> int | None:
-    if usage.total_tokens is not None:
-        return usage.total_tokens
-    if usage.input_tokens is None or usage.output_tokens is None:
-        return None
-    return usage.input_tokens + usage.output_tokens
+def _sum_of(counted: Iterable[tuple[str, int | None, Decimal | None]]) -> BudgetAmount:
+    tokens, money = 0, FREE
+    for _, used, cost in counted:
+        tokens, money = tokens + (used or 0), money + (cost or FREE)
+    return BudgetAmount(tokens=tokens, cost=money) if tokens or money else NOTHING
 
 
 def count_rows(rows: Iterable[JournalRow], spending: Spending) -> None:
@@ -245,8 +324,10 @@ def count_reply(record: JsonObject, spending: Spending) -> None:
     if words.MODEL not in record:
         return
     model, reply = text_field(record, words.MODEL), record.get(words.RESULT)
-    usage = decode_usage(optional_object(reply if isinstance(reply, dict) else record, words.USAGE))
+    whole = reply if isinstance(reply, dict) else None
+    usage = decode_usage(optional_object(record if whole is None else whole, words.USAGE))
     if words.LEFT in record:
-        spending.count_left(model, usage)
+        spending.count_left(model, usage, paid=paid_replies(record, words.PAID))
     else:
-        spending.settle_model_call(model, usage)
+        facts = object_or_empty((whole or {}).get(words.METADATA))
+        spending.settle_model_call(model, usage, paid=paid_replies(facts))

@@ -24,7 +24,7 @@ _NO_TENANTS: Mapping[str, Sequence[BudgetWindow]] = {}
 class TenantBudget(IAgentBudget):
     """Windows for every tenant, with other windows for the tenants in `tenants`; no windows means no limit.
 
-    The expected amount of a call is reserved until it ends. The reservations of a process that crashed expire after
+    The worst case of a call is reserved until it ends. The reservations of a process that crashed expire after
     `hold_seconds`, which should be longer than any one call.
     """
 
@@ -45,6 +45,20 @@ class TenantBudget(IAgentBudget):
         self._tenants = dict(tenants)
         self._hold_seconds = hold_seconds
         self._ids = ids or SystemIds()
+
+    def bounded_amounts(self, tenant_id: str | None = None) -> frozenset[str]:
+        windows = list(
+            self._tenants.get(tenant_id, self._windows) if tenant_id is not None else self._windows
+        )
+        if tenant_id is None:
+            for own in self._tenants.values():
+                windows.extend(own)
+        bounds = {"tokens": "max_tokens", "cost": "max_cost"}
+        return frozenset(
+            name
+            for name, field in bounds.items()
+            if any(getattr(each, field) is not None for each in windows)
+        )
 
     async def allows_step(self, context: RunContext, need: BudgetAmount) -> BudgetVerdict:
         windows = self._tenants.get(context.tenant_id, self._windows)

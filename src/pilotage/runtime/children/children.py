@@ -20,7 +20,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.spec import LimitCode
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
-from pilotage.errors import AgentToolDispatchError, ToolError
+from pilotage.errors import AgentToolDispatchError, ToolError, error_words
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.children.launch import ChildLauncher, cancellation_of
 from pilotage.runtime.children.tasks import NO_BOUNDS, ChildBounds, ChildEnded, ChildTask, child_id
@@ -32,11 +32,13 @@ from pilotage.runtime.exposure.trust import label_in, with_label
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import (
+    ChildInterrupted,
     LimitReached,
+    ModelUnavailable,
     Paused,
-    RunDiverged,
     RunHandedOver,
     SealMissing,
+    StoreUnavailable,
 )
 from pilotage.runtime.journal.record_fields import optional_text, value_field
 from pilotage.runtime.journal.records import encode_amount, optional_amount
@@ -63,8 +65,15 @@ class ChildRun(Effect):
         branch = self.action.id.removeprefix("run/")
         return await self._children.bring_to_end(self.action.id, replace(self._task, branch=branch))
 
-    def view_of(self, result: object) -> JsonObject:
-        return self._children.run.redactor.json({"result": to_json_value(result)})
+    async def abandon(self) -> None:
+        await self._children.cancel(self.action)
+
+    def cut_record(self) -> JsonObject:
+        spent = self._children.spent_of(self.action.id)
+        return {**super().cut_record(), words.RESULT: {words.SPENT: encode_amount(spent)}}
+
+    def view_of(self, result: JsonValue) -> JsonObject:
+        return self._children.run.redactor.json({"result": result})
 
 
 class Children:
@@ -119,7 +128,9 @@ class Children:
         if not self._launcher.hides(task.agent):
             action = replace(action, hides=False)
         child = ChildRun(self, task, scope, action)
+        child.agent = agent
         child.begins = run_delegated(run.ledger.state, self._id_for(action_id), agent)
+        run.number(child)
         return child
 
     async def perform(self, child: ChildRun) -> JsonValue:
@@ -139,15 +150,24 @@ class Children:
 
     async def give_up(self, path: str) -> None:
         """Cancel the child runs below a path, because their results are no longer needed."""
-        run, launcher = self.run, self._launcher
+        run = self.run
         for action, number in run.outcomes.still_open(run.replay):
             if action.kind is AgentActionKind.DELEGATION and action.id.startswith(f"{path}/"):
-                await launcher.cancel_child(run.ledger.run, action, run.source.start.principal)
-                spent = self._spent.get(self._id_for(action.id), NOTHING)
+                await self.cancel(action)
+                spent = self.spent_of(action.id)
                 child = ChildRun(self, None, StepScope(path), action)
                 child.attempt = number
                 run.outcomes.begin(child)
                 run.outcomes.done(child, _ended(spent, words.ERROR, "its result is no longer needed"))
+
+    def spent_of(self, action_id: str) -> BudgetAmount:
+        """Return what the child of an action has spent in this attempt."""
+        return self._spent.get(self._id_for(action_id), NOTHING)
+
+    async def cancel(self, action: Action) -> None:
+        """Cancel the child run of an action."""
+        run = self.run
+        await self._launcher.cancel_child(run.ledger.run, action, run.source.start.principal)
 
     def fitting(self, agent: AgentRef, task: JsonObject, along: JsonObject) -> JsonObject:
         """Return the task with the additional fields that the agent accepts."""
@@ -167,9 +187,9 @@ class Children:
             run.spending.absorb(spent)
             return with_label(self._outcome(action_id, found.result, spent), found.trust)
         try:
-            result = await asyncio.shield(found.task)
+            result = await self._ended_by_itself(found)
         except asyncio.CancelledError:
-            await self._stop(found)
+            self._spent[child] = found.run.spending.spent
             raise
         finally:
             self._live.pop(child, None)
@@ -195,12 +215,37 @@ class Children:
                 self._live[child] = found
             return found
 
+    async def _ended_by_itself(self, child: LiveRun) -> RunResult:
+        """Return the result of a child that is under way here. Only its journal ends it, no error of its attempt.
+
+        Raises:
+            RunInterruption: its attempt ended without a result, and so does this one.
+        """
+        try:
+            return await asyncio.shield(child.task)
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if child.task.cancelled() and current is not None and not current.cancelling():
+                # The attempt of the child was stopped, and this one was not: the next owner goes on with both.
+                raise RunHandedOver from None
+            await self._stop(child)
+            raise
+        except Exception as error:
+            raise StoreUnavailable(
+                f"the attempt at child {child.id!r} failed: {error_words(error)}"
+            ) from error
+
     async def _stop(self, child: LiveRun) -> None:
-        """Stop a child run: cancelled together with its parent, only stopped at the shutdown of the process."""
-        if self.run.ledger.state.status is AgentStatus.CANCELLING:
+        """Stop a child run: cancelled together with its parent, or because the program of its parent cut it short.
+
+        At the shutdown of the process it is only stopped.
+        """
+        liveness = self.run.replay.liveness
+        is_shutdown = liveness.is_stopping or liveness.is_ending or not self.run.ledger.is_durable
+        if self.run.ledger.state.status is AgentStatus.CANCELLING or not is_shutdown:
             await child.cancel_unstored(cancellation_of(child.id))
         else:
-            child.task.cancel()
+            child.stop()
         await asyncio.wait([child.task])
 
     def _outcome(
@@ -212,10 +257,16 @@ class Children:
                 return _ended(spent, words.OUTPUT, to_json_value(result.output))
             case AgentStatus.INTERRUPTED if not waits and _lacks_key(state):
                 raise SealMissing(f"its child {state.id!r}: {state.current_activity}")
+            case AgentStatus.INTERRUPTED if not waits and _lacks_model(state):
+                reason = f"its child {state.agent_type!r}: {state.current_activity}"
+                wake_at = state.wake_at or self.run.ports.clock.now()
+                raise ModelUnavailable(
+                    reason=reason, facts={"child": state.id, words.WAKE_AT: wake_at.isoformat()}
+                )
             case AgentStatus.INTERRUPTED if (
                 not waits and state.reason is not AgentStateReason.USER_INTERRUPTED
             ):
-                raise RunDiverged(action_id, f"its child {state.id!r}: {state.current_activity}")
+                raise ChildInterrupted(action_id, state)
             case AgentStatus.INTERRUPTED if not waits:
                 reason = f"its child {state.agent_type!r}: {state.current_activity}"
                 raise Paused(reason=reason, facts={"child": state.id})
@@ -236,7 +287,7 @@ class Children:
         spending = self.run.spending
         if reason == LimitCode.MAX_TOOL_CALLS:
             return spending.limit_for_tool_calls()
-        return spending.limit_for_model_call() if reason in _COUNTED else None
+        return spending.refused_limit() if reason in _COUNTED else None
 
     def _id_for(self, action_id: str) -> str:
         return child_id(self.run.id, action_id)
@@ -246,6 +297,11 @@ def _lacks_key(state: AgentState) -> bool:
     """Return whether a run was interrupted because a record could not be sealed."""
     reason = state.metadata.get(words.SEAL_MISSING)
     return reason is not None and reason == state.current_activity
+
+
+def _lacks_model(state: AgentState) -> bool:
+    """Return whether a run waits until its model can be asked again."""
+    return state.reason is AgentStateReason.MODEL_UNAVAILABLE
 
 
 def _ended(spent: BudgetAmount, key: str, found: JsonValue) -> JsonObject:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from pilotage.agent.definition import AgentDefinition
@@ -112,13 +113,16 @@ class ChildLauncher:
             SealMissing: a record of the child cannot be sealed or opened.
             StoreUnavailable: what has become of the child cannot be read.
         """
+        # Only these errors are the program's: it asks for an agent or a task that there is not.
+        definition = self._services.definition_of(task.agent)
+        encode_input(definition, task.task)
         while True:
             try:
                 return await self._attached(parent, child, task, relays)
             except RunConflictError:
                 # Another process drives it: it ends or pauses there, or the lease of that process expires.
                 await self._services.clock.sleep(_RETRY_SECONDS)
-            except (AgentDefinitionError, AgentToolDispatchError):
+            except AgentToolDispatchError:
                 raise
             except RecordSealError as error:
                 raise SealMissing(f"child {child!r}: {error}") from error
@@ -134,8 +138,9 @@ class ChildLauncher:
             try:
                 await self._starter.end(state, cancellation_of(child), principal)
             except RunConflictError:
-                # Another process drives it and gets the signal.
-                await self._services.signals.append(cancellation_of(child))
+                # Another process drives it and gets the signal, unless it ends there by itself.
+                with suppress(CallerError):
+                    await self._services.signals.append(cancellation_of(child))
                 await self._services.clock.sleep(_RETRY_SECONDS)
             state = await self._reader.find(child, parent.tenant_id)
 

@@ -13,7 +13,7 @@ from pilotage.agent.context import (
     ContextOptimizationActionKind,
     ContextTokenBudget,
 )
-from pilotage.agent.evidence import AgentEvidenceCandidate
+from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.handlers import IAgentContextHandler
@@ -119,6 +119,7 @@ class ContextChange(Effect):
         self._redactor = redactor
         self._trust = trust
         self._summarise = summarise
+        self._proofs: list[AgentEvidence] = []
         self.decision = compression((), condensation.assembled.manifest)
         self.spent = NOTHING
         """What summaries took, as far as this attempt has not counted it: of a recorded change all of it."""
@@ -139,6 +140,9 @@ class ContextChange(Effect):
             if grown is not window:
                 window = grown
                 steps.append({words.STRATEGY: number, words.SUMMARY: summary})
+        # Together with the row of the change: one that is interrupted by then is made anew, and proves the same again.
+        for evidence in self._proofs:
+            self._ledger.add_evidence(evidence)
         record: dict[str, JsonValue] = {words.STEPS: steps}
         if spent != NOTHING:
             record[words.SPENT] = encode_amount(spent)
@@ -201,4 +205,4 @@ class ContextChange(Effect):
     def _prove(self, evidence: AgentEvidenceCandidate, name: str) -> None:
         run_id = self._ledger.run.run_id
         evidence_id = f"{run_id}:{self.action.id}:{name}"
-        self._ledger.add_evidence(evidence.to_evidence(evidence_id=evidence_id, agent_state_id=run_id))
+        self._proofs.append(evidence.to_evidence(evidence_id=evidence_id, agent_state_id=run_id))

@@ -17,6 +17,7 @@ from pilotage.agent.run_values import AgentContext
 from pilotage.context.assemble import Assembled, assemble, kept_manifest, manifest_id_of
 from pilotage.context.compaction import ContextWindow, SummariseOldTurns, TrimToolResults
 from pilotage.context.health import KeepWithinBudget
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.context.condense import Condensation
 from pilotage.values import value
@@ -31,6 +32,9 @@ class FittedRequest:
 
     request: ModelRequest
     manifest: JsonObject | None = None
+
+
+_new_fitted = unchecked(FittedRequest)
 
 
 @value
@@ -114,7 +118,7 @@ class Fitting:
         if self._window.digest is not None and self._stage.budget is not None:
             self._assembled = self._assemble(f"{self._manifest_id}#2")
         self._stage.remember(self._path, self._window)
-        return FittedRequest(self._assembled.request, kept_manifest(self._assembled))
+        return _new_fitted(self._assembled.request, kept_manifest(self._assembled))
 
     def _assemble(self, manifest_id: str) -> Assembled:
         shown = self._window.show(self._request)

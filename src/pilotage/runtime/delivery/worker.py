@@ -6,22 +6,21 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 
 from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps, has_something_to_do
-from pilotage.agent.principal import LOCAL, Principal
-from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.agent.ports.leases import BacklogEntry, IAgentBacklog, IAgentLeases, IAgentWakeUps
 from pilotage.checks import reject_negative, reject_not_positive
 from pilotage.container.graph import Graph
 from pilotage.container.lifecycle import ILifecycle
 from pilotage.container.pod import Pod
 from pilotage.container.processing import IPostProcessor
-from pilotage.errors import AgentPersistenceConfigurationError, Problem, RunConflictError, error_words
+from pilotage.errors import AgentPersistenceConfigurationError, Problem, error_words
 from pilotage.runtime.delivery.relay import LAST
-from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.commits import OutboxNotifier
-from pilotage.runtime.journal.interruptions import RunInterruption
-from pilotage.runtime.journal.lease import release_unused
+from pilotage.runtime.delivery.take_up import TakeUp
+from pilotage.runtime.delivery.watchdog import Watchdog, watchdog_of, watchdog_problems
+from pilotage.runtime.journal.lease import Leasing
+from pilotage.runtime.journal.notifying import OutboxNotifier
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
 
@@ -32,60 +31,37 @@ class WorkerSettings:
 
     At most `concurrency` runs are taken up at once; runs that are started in this process do not count. The store is
     polled every `poll_seconds`, and at once after a wake-up. At shutdown, runs have `grace_seconds` to finish their
-    current action. With `is_on=False` a process of the application goes without a worker.
+    current action. A run that makes no progress is left for `retry_seconds`, then for four times as long, and so on.
+    With `is_on=False` a process of the application goes without a worker.
     """
 
     concurrency: int = 10
     poll_seconds: float = 2.0
     grace_seconds: float = 30.0
     is_on: bool = True
+    retry_seconds: float = 1.0
 
     def __post_init__(self) -> None:
-        reject_not_positive(self, concurrency=self.concurrency, poll_seconds=self.poll_seconds)
+        reject_not_positive(
+            self,
+            concurrency=self.concurrency,
+            poll_seconds=self.poll_seconds,
+            retry_seconds=self.retry_seconds,
+        )
         reject_negative(self, grace_seconds=self.grace_seconds)
 
 
-_FIRST_DELAY = 1.0
-_LONGEST_DELAY = 300.0
-
-
-@value
-class _Delay:
-    failures: int
-    until: float
-
-
-class BackOff:
-    """Exponential back-off for runs that make no progress."""
-
-    def __init__(self) -> None:
-        self._delays: dict[RunKey, _Delay] = {}
-
-    def delay(self, run: RunKey, now: float) -> None:
-        """Delay a run that made no progress, twice as long each time."""
-        before = self._delays.get(run)
-        failures = before.failures + 1 if before else 1
-        seconds = min(_FIRST_DELAY * 2.0 ** min(failures - 1, 32), _LONGEST_DELAY)
-        self._delays[run] = _Delay(failures, now + seconds)
-
-    def reset(self, run: RunKey) -> None:
-        """Forget the failures of a run that made progress, or has nothing to do any more."""
-        self._delays.pop(run, None)
-
-    def delayed(self, now: float) -> frozenset[RunKey]:
-        """Return the runs that must not be taken up yet."""
-        for run in [run for run, delay in self._delays.items() if delay.until + _LONGEST_DELAY < now]:
-            # It was not found again for long: another process made progress, or it has ended.
-            del self._delays[run]
-        return frozenset(run for run, delay in self._delays.items() if delay.until > now)
-
-
 _REPORT_SECONDS = 60.0
+_RENEW_SHARE = 1 / 3
 _log = logging.getLogger("pilotage.worker")
 
 
 class Sweeper:
-    """Takes up runs until it is stopped, a bounded number at once."""
+    """Takes up runs until it is stopped, a bounded number at once.
+
+    A suspect is driven alone: once one is claimed, no others are taken up until it has been driven. If the process does
+    not come to rest within the time of a lease, because its callers keep it busy, the suspect is left to other workers.
+    """
 
     def __init__(
         self, runs: AgentRuns, backlog: IAgentBacklog, leases: IAgentLeases, settings: WorkerSettings
@@ -96,13 +72,19 @@ class Sweeper:
         self._leases = leases
         self._settings = settings
         self._notifier = OutboxNotifier()
-        self._back_off = BackOff()
         self._driven: set[asyncio.Task[None]] = set()
         self._under_way: set[RunKey] = set()
+        self._suspect: BacklogEntry | None = None
+        self._suspect_until = 0.0
+        """Until when the suspect waits, and after that until when no other one is claimed."""
+        self._is_alone = False
         self._reported: set[str] = set()
         self._report_at = 0.0
         self._is_stopping = False
         self._sweeping: asyncio.Task[None] | None = None
+        self.take_up = TakeUp(
+            runs, backlog, leases, settings.retry_seconds, is_stopping=lambda: self._is_stopping
+        )
 
     def start(self) -> None:
         """Start to take up runs."""
@@ -134,11 +116,22 @@ class Sweeper:
             while not self._is_stopping:
                 if not await self._take():
                     await self._report_unknown()
-                    await self._notifier.wait(self._services.clock, self._settings.poll_seconds)
+                    await self._notifier.wait(self._services.clock, self._wait_seconds)
         finally:
+            if self._suspect is not None:
+                await self.take_up.leave(self._suspect.run)
             if listening is not None:
                 listening.cancel()
                 await asyncio.wait([listening])
+
+    @property
+    def _wait_seconds(self) -> float:
+        poll = self._settings.poll_seconds
+        return poll if self._suspect is None else min(poll, self._lease_seconds * _RENEW_SHARE)
+
+    @property
+    def _lease_seconds(self) -> float:
+        return self._services.lease_settings.seconds
 
     async def _listen(self, wake_ups: IAgentWakeUps) -> None:
         """Poll at once after each wake-up; where wake-ups fail, polling at intervals goes on."""
@@ -150,86 +143,65 @@ class Sweeper:
 
     async def _take(self) -> bool:
         """Claim as many runs as there are free places and drive them; False where there is nothing to do."""
+        if self._suspect is not None:
+            return await self._take_suspect(self._suspect)
         free = self._settings.concurrency - len(self._driven)
-        if free <= 0:
+        if free <= 0 or self._is_alone:
             return False
-        services = self._services
-        # A child run that its parent resumes has a free lease meanwhile, and still looks like one without an owner.
-        leaving = self._back_off.delayed(services.clock.monotonic()) | self._under_way
+        services, now = self._services, self._services.clock.monotonic()
         try:
-            seconds = services.lease_settings.seconds
-            leases = await self._backlog.claim(
-                services.owner, seconds, free, agents=services.agent_ids, leaving=leaving
+            entries = await self._backlog.claim(
+                services.owner,
+                self._lease_seconds,
+                free,
+                agents=services.agent_ids,
+                # A child run that its parent resumes has a free lease, and still looks like one without an owner.
+                leaving=self._under_way,
+                suspects=now >= self._suspect_until,
             )
         except Exception as error:  # noqa: BLE001 - a store that does not answer is asked again later
             _log.warning("the backlog cannot be read, and is tried again: %s", error_words(error))
             return False
-        for lease in leases:
-            driven = asyncio.create_task(self._drive(lease.run), name=f"taking up run {lease.run.run_id}")
-            self._driven.add(driven)
-            driven.add_done_callback(self._returned)
-        return bool(leases)
+        for entry in entries:
+            if entry.claims.is_suspect and not entry.claims.is_poisoned:
+                self._suspect, self._suspect_until = entry, now + self._lease_seconds
+            else:
+                self._drive(entry)
+        return bool(entries)
 
-    def _returned(self, driven: asyncio.Task[None]) -> None:
+    async def _take_suspect(self, entry: BacklogEntry) -> bool:
+        """Drive a suspect if nothing else is driven in this process; otherwise keep its lease for a while."""
+        if not self._driven and not self._runs.launcher.live_runs:
+            self._suspect, self._suspect_until = None, 0.0
+            self._is_alone = True
+            self._drive(entry)
+            return True
+        now = self._services.clock.monotonic()
+        if now < self._suspect_until and await self._renew(entry):
+            return False
+        self._suspect, self._suspect_until = None, now + self._lease_seconds
+        await self.take_up.leave(entry.run)
+        return True
+
+    async def _renew(self, entry: BacklogEntry) -> bool:
+        with suppress(OSError):
+            owner, seconds = self._services.owner, self._lease_seconds
+            return await self._leases.renew(entry.run, owner, seconds) is not None
+        return True
+
+    def _drive(self, entry: BacklogEntry) -> None:
+        run = entry.run
+        driven = asyncio.create_task(self.take_up.drive(entry), name=f"taking up run {run.run_id}")
+        self._driven.add(driven)
+        self._under_way.add(run)
+        driven.add_done_callback(partial(self._returned, run))
+
+    def _returned(self, run: RunKey, driven: asyncio.Task[None]) -> None:
         _ = driven.cancelled() or driven.exception()
         self._driven.discard(driven)
+        self._under_way.discard(run)
+        self._is_alone = False
         self._notifier.notify()
-
-    async def _drive(self, run: RunKey) -> None:
-        """Drive a run as far as it gets; without progress it is delayed."""
-        self._under_way.add(run)
-        try:
-            await self._resume(run)
-            has_progress = not await self._is_claimable(run)
-        except RunConflictError:
-            # Another process has it, or its parent.
-            has_progress = False
-        except (Exception, RunInterruption) as error:  # noqa: BLE001 - an error of one run must not affect the others
-            if not self._is_stopping:
-                _log.warning("run %s cannot be taken up now: %s", run.run_id, error_words(error))
-            has_progress = False
-        finally:
-            await release_unused(self._leases, run, self._services.owner)
-            self._under_way.discard(run)
-        if has_progress:
-            self._back_off.reset(run)
-        else:
-            self._back_off.delay(run, self._services.clock.monotonic())
-
-    async def _resume(self, run: RunKey) -> None:
-        root, is_over = await self._root_of(run)
-        if is_over:
-            return
-        if root != run:
-            # The parent resumes it, and needs its lease for that.
-            await release_unused(self._leases, run, self._services.owner)
-        await self._runs.resume(root.run_id, principal=Principal(LOCAL.id, root.tenant_id))
-        live = self._runs.launcher.live(root.run_id)
-        if live is not None:
-            await asyncio.wait([live.task])
-            if not live.task.cancelled() and (error := live.task.exception()) is not None:
-                _log.warning("an attempt at run %s ended: %s", root.run_id, error_words(error))
-
-    async def _root_of(self, run: RunKey) -> tuple[RunKey, bool]:
-        """Return the run without a parent above a run, or the run itself, and whether that one has ended."""
-        state = await self._runs.get(run.run_id, principal=Principal(LOCAL.id, run.tenant_id))
-        parent = state.metadata.get(words.PARENT)
-        if parent is None:
-            return run, state.is_terminal
-        return await self._root_of(RunKey(run.tenant_id, str(parent)))
-
-    async def _is_claimable(self, run: RunKey) -> bool:
-        """Return whether the run could be claimed again at once, so that driving it made no progress."""
-        state = await self._runs.get(run.run_id, principal=Principal(LOCAL.id, run.tenant_id))
-        pending = await self._services.signals.list_pending(run.run_id)
-        kinds = {signal.kind for signal in pending}
-        return has_something_to_do(state, kinds, self._services.clock.now(), await self._parent_status(state))
-
-    async def _parent_status(self, state: AgentState) -> AgentStatus | None:
-        parent = state.metadata.get(words.PARENT)
-        if parent is None:
-            return None
-        return (await self._runs.get(str(parent), principal=Principal(LOCAL.id, state.tenant_id))).status
 
     async def _report_unknown(self) -> None:
         """Warn once for each agent that has waiting runs and is not part of this application."""
@@ -249,11 +221,12 @@ class Sweeper:
 
 
 class WorkerPorts(IPostProcessor):
-    """Checks at start-up that the ports of a worker are provided."""
+    """Checks at start-up that the ports of a worker are provided, and the settings of the watchdog."""
 
     @classmethod
     def check(cls, graph: Graph) -> Iterable[Problem]:
-        """Report the ports that a worker needs and nothing provides."""
+        """Report the ports that a worker needs and nothing provides, and a watchdog that would be too late."""
+        yield from watchdog_problems(graph)
         missing = [port for port in (IAgentBacklog, IAgentLeases) if not graph.contains(port)]
         if missing and graph.contains(WorkerSettings):
             names = ", ".join(port.__name__ for port in missing)
@@ -270,6 +243,8 @@ class WorkerPorts(IPostProcessor):
 class AgentWorker(ILifecycle):
     """Takes up runs without an owner while the application is started, if it has `WorkerSettings`.
 
+    With or without them, a watchdog watches the event loop from the first lease of this process on.
+
     At shutdown it takes up no more runs, waits for the current actions and releases the leases, so that another process
     goes on.
     """
@@ -278,8 +253,10 @@ class AgentWorker(ILifecycle):
         self._runs = runs
         self._settings = settings
         self._sweeper: Sweeper | None = None
+        self._watchdog: Watchdog | None = None
 
     async def start(self) -> None:
+        self._runs.services.watch_leasing(self._watch)
         if self._settings is None or not self._settings.is_on:
             return
         backlog, leases = self._runs.services.backlog, self._runs.services.leases
@@ -291,3 +268,13 @@ class AgentWorker(ILifecycle):
     async def stop(self) -> None:
         if self._sweeper is not None:
             await self._sweeper.stop()
+        if self._watchdog is not None:
+            self._watchdog.stop()
+
+    def _watch(self, leasing: Leasing) -> None:
+        self._watchdog = watchdog_of(self._runs.services, leasing, self._begun)
+        if self._watchdog is not None:
+            self._watchdog.start()
+
+    def _begun(self) -> dict[RunKey, float]:
+        return {} if self._sweeper is None else self._sweeper.take_up.begun

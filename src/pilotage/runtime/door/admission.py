@@ -20,14 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
+from types import NoneType
 
+from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.ports.budget import (
-    BudgetAmount,
     BudgetExhausted,
     BudgetGranted,
-    BudgetReservation,
-    BudgetSettlement,
     IAgentBudget,
     NoBudget,
 )
@@ -40,25 +39,25 @@ from pilotage.agent.ports.handlers import (
 from pilotage.agent.ports.permissions import (
     AllowAll,
     IAgentPermissions,
+    PermissionDecision,
     PermissionRequest,
     PermissionVerdict,
 )
-from pilotage.agent.ports.switches import IAgentSwitches, Switch
+from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff
 from pilotage.agent.state import AgentSituation
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.container.processing import IContainer
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.budget.spending import budget_exhausted
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.hooks import GateSettings, Hooks, NoAnswerError, PortCaller, shown_arguments
-from pilotage.runtime.door.model_reply import expected_usage
-from pilotage.runtime.door.run import Admission, ModelEffect, RefusedError, Run, Stage, StageTable
+from pilotage.runtime.door.model_effect import ModelEffect
+from pilotage.runtime.door.run import Admission, RefusedError, RejectedError, Run, Stage, StageTable
+from pilotage.runtime.door.spending_stages import BudgetStage, LimitStage
 from pilotage.runtime.effect import (
     CHILD,
     CONTEXT_CHANGE,
     MODEL_CALL,
-    NOTHING,
     PUBLICATION,
     STEP,
     SUMMARY,
@@ -78,6 +77,8 @@ _MODEL_CALLS = frozenset({MODEL_CALL, SUMMARY})
 _ACTING = _CALLS | _MODEL_CALLS
 _COUNTED = _MODEL_CALLS | {TOOL_CALL}
 _APPROVED = frozenset({CONTEXT_CHANGE, PUBLICATION})
+_VERDICTS = (BudgetGranted, BudgetExhausted)
+_REQUESTS = (AgentApprovalRequest, NoneType)
 
 
 @value
@@ -164,7 +165,7 @@ class SwitchStage(Stage):
         if tool is not None:
             concerned.append(Switch.tool(tool))
         try:
-            off = await self._caller.ask(self._switches.first_off, concerned)
+            off = await self._caller.ask((SwitchedOff, NoneType), self._switches.first_off, concerned)
         except NoAnswerError as failure:
             words = f"the kill switches cannot be read ({failure})"
             raise _stopped(run, words, {}) from failure
@@ -203,10 +204,11 @@ class PermissionStage(Stage):
             action=effect.action.kind,
             name=effect.action.name,
             permissions=tuple(tool.permissions) if tool else (),
+            agent=effect.agent,
             **({"risk": tool.risk} if tool else {}),
         )
         try:
-            decision = await self._caller.ask(self._permissions.check, request)
+            decision = await self._caller.ask((PermissionDecision,), self._permissions.check, request)
         except NoAnswerError as failure:
             raise RefusedError(f"the permission check failed ({failure})") from failure
         match decision.verdict:
@@ -214,7 +216,7 @@ class PermissionStage(Stage):
                 return
             case PermissionVerdict.ASK:
                 effect.ask = Ask(decision.reason)
-            case PermissionVerdict.DENY:
+            case _:
                 raise RefusedError(decision.reason or "the permission is missing")
 
 
@@ -247,56 +249,6 @@ class HookStage(Stage):
             raise RefusedError(reason)
 
 
-class LimitStage(Stage):
-    """The limits of the run and of its ancestors: counted before the effect begins, without an await in between."""
-
-    def admit(self, run: Run, effect: Effect) -> None:
-        if effect.kind is not TOOL_CALL:
-            effect.held = run.spending.reserve_model_call()
-        elif not effect.is_counted:
-            run.spending.reserve_tool_calls()
-        if run.warnings is not None:
-            run.warnings.check(run.spending.own)
-
-    def give_back(self, run: Run, effect: Effect) -> None:
-        if not effect.is_counted:
-            run.spending.give_back(effect.kind.counts, effect.held)
-
-
-class BudgetStage(Stage):
-    """The application's budget: an amount is reserved before the effect begins, and settled by its real use."""
-
-    def __init__(self, budget: IAgentBudget, caller: PortCaller) -> None:
-        self._budget = budget
-        self._caller = caller
-
-    async def admit(self, run: Run, effect: Effect) -> None:
-        need = effect.kind.counts
-        if isinstance(effect, ModelEffect):
-            need += run.spending.worth_of(effect.model, expected_usage(effect.request))
-        try:
-            verdict = await self._caller.ask(self._budget.allows_step, run.context, need)
-        except NoAnswerError as failure:
-            verdict = BudgetExhausted("budget", f"the budget check failed ({failure})")
-        match verdict:
-            case BudgetGranted(reservation, warning):
-                if warning is not None and run.warnings is not None:
-                    run.warnings.warn(warning)
-                effect.reservation, effect.settle_with = reservation, partial(self._settle, run)
-            case BudgetExhausted():
-                raise budget_exhausted(verdict)
-
-    def give_back(self, run: Run, effect: Effect) -> Awaitable[None]:
-        return effect.settle(NOTHING)
-
-    async def _settle(self, run: Run, reservation: BudgetReservation, used: BudgetAmount) -> None:
-        """Report the amount really used to the budget; where the journal settles it, with the next commit."""
-        if self._budget.is_settled_by_journal and run.ledger.is_durable:
-            run.ledger.settle_budget(BudgetSettlement(reservation, used))
-        else:
-            await self._caller.notify(self._budget.consume, run.context, reservation, used)
-
-
 class ApprovalStage(Stage):
     """The approval of a person, where the effect, an earlier stage or the application's handler requires one.
 
@@ -323,7 +275,7 @@ class ApprovalStage(Stage):
         arguments = shown_arguments(action.view)
         subject = ApprovalSubject(effect.boundary, action.id, action.name, arguments, tool)
         try:
-            wanted = await self._caller.ask(handler.request_for, run.context, subject)
+            wanted = await self._caller.ask(_REQUESTS, handler.request_for, run.context, subject)
         except NoAnswerError as failure:
             return Ask(f"the approval handler failed ({failure})")
         return Ask(question=wanted) if wanted is not None else None
@@ -338,7 +290,7 @@ class ApprovalStage(Stage):
         try:
             effect.arguments = run.questions.obey(await perform(run, question))
         except ToolError as rejection:
-            raise effect.rejected(rejection) from rejection
+            raise RejectedError(rejection) from rejection
 
 
 _SECRET, _UNTRUSTED = Confidentiality.SECRET, Integrity.UNTRUSTED

@@ -7,30 +7,36 @@ and everything before it are committed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
-from pilotage.agent.ports.journal import JournalRow
-from pilotage.agent.recovery import AgentActionBoundaryStage, AgentResumeBoundary
-from pilotage.agent.recovery_request import (
-    RecoveryCancelled,
-    RecoveryDone,
-    RecoveryFailed,
-    RecoveryRetried,
-)
-from pilotage.agent.state import AgentSituation, AgentStatus
+from pilotage.agent.recovery_request import RecoveryDone, RecoveryRetried
+from pilotage.agent.state import AgentStatus
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.door.hooks import NoAnswerError
-from pilotage.runtime.door.outcome import executed_arguments
-from pilotage.runtime.door.run import RefusedError, Run, Stage
-from pilotage.runtime.effect import MODEL_CALL, NO_OUTCOME, NOTHING, QUESTION, Effect
-from pilotage.runtime.journal.interruptions import Paused, RecordDamaged, RunEnded, RunInterruption, damage_of
+from pilotage.runtime.budget.spending import count_rows
+from pilotage.runtime.door.hooks import Hooks
+from pilotage.runtime.door.outcome import UnfitResultError, executed_arguments
+from pilotage.runtime.door.parking import parked
+from pilotage.runtime.door.recovery_handler import handler_answer
+from pilotage.runtime.door.run import RefusedError, RejectedError, Run, Stage
+from pilotage.runtime.effect import MODEL_CALL, NO_OUTCOME, NOTHING, QUESTION, Effect, Outcome
+from pilotage.runtime.journal.interruptions import Paused, RecordDamaged, RunInterruption, damage_of
+from pilotage.runtime.journal.positions import Call
 from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row
 from pilotage.runtime.journal.recording import RecordedAction
-from pilotage.runtime.journal.recovery import AskHuman, FetchAgain, Reconcile, Repeat, Reuse, recovery_for
-from pilotage.runtime.journal.scope import inside
+from pilotage.runtime.journal.recovery import (
+    AskHuman,
+    FetchAgain,
+    Reconcile,
+    Recovery,
+    Repeat,
+    Reuse,
+    open_actions,
+    recovery_for,
+)
+from pilotage.runtime.journal.scope import Inside, StepScope
 from pilotage.runtime.people.questions import (
     ApprovalQuestion,
     Question,
@@ -57,36 +63,107 @@ async def perform(run: Run, effect: Effect) -> Any:
     kind, scope = effect.kind, effect.scope
     if not kind.is_tracked:
         run.ledger.check_alive()
-        recorded = run.replay.take(effect.action) if run.replay.has_record else None
-        return await (_begin(run, effect) if recorded is None else _recover(run, effect, recorded))
+        return await _outcome(run, effect)
+    if run.read_signals is not None and run.ledger.has_unread:
+        await run.read_signals()
     liveness = run.replay.liveness
-    effect.task = liveness.begin(scope)
+    effect.task = liveness.begin(scope.path)
     try:
-        if kind.is_call:
-            if run.open_streams:
-                for stream in run.streams_at(scope.path):
-                    await stream.drain()
-            if run.at_boundary is not None and not effect.action.is_read_only:
-                await run.at_boundary(effect)
-        recorded = run.replay.take(effect.action) if run.replay.has_record else None
-        result = await (_begin(run, effect) if recorded is None else _recover(run, effect, recorded))
+        if kind.is_call and run.open_streams:
+            for stream in run.streams_at(scope.path):
+                await stream.drain()
+        if effect.call is not None:
+            result = await _perform_call(run, effect, effect.call)
+        else:
+            # No call of a durable program: of an ephemeral run, or of the runtime itself.
+            if run.at_boundary is not None:
+                await _take_signals_in(run.at_boundary, effect)
+            if run.replay.postponed.levels:
+                run.replay.strike(effect.task)
+            result = await _outcome(run, effect)
     except DamagedRecordError as error:
         # No exception for the program: it must not take a damaged record for a failed call.
         damaged = RecordDamaged(damage_of(error))
-        liveness.ended(scope, damaged)
+        liveness.ended(damaged)
         raise damaged from error
     except BaseException as end:
-        liveness.ended(scope, end)
+        liveness.ended(end)
         raise
-    liveness.ended(scope)
+    liveness.ended()
     return result
+
+
+def _outcome(run: Run, effect: Effect) -> Awaitable[object]:
+    """Return the recorded outcome of an effect, or that of carrying it out."""
+    recorded = run.replay.take(effect.action) if run.replay.has_record else None
+    return _begin(run, effect) if recorded is None else _recover(run, effect, recorded)
+
+
+async def _perform_call(run: Run, effect: Effect, call: Call) -> object:
+    """Return the outcome of a call of the program: the recorded one in its turn, or that of carrying it out.
+
+    A call that waits for something outside of the run is parked: it does not return in this attempt.
+    """
+    replay = run.replay
+    try:
+        if run.at_boundary is not None and call.identity is not None:
+            await _take_signals_in(run.at_boundary, effect)
+        is_early = effect.is_replayed_early and call.end is not None
+        if replay.ask(call, effect.task) is None and not is_early:
+            await replay.wait(call)
+        if run.at_boundary is not None and call.identity is None:
+            await _take_signals_in(run.at_boundary, effect)
+        result = await _outcome(run, effect)
+    except Paused as pause:
+        await parked(run, effect, pause)
+    except asyncio.CancelledError:
+        if call.end is not None:
+            # It was cut short in an earlier attempt: what it had used by then counts.
+            count_rows([call.end.outcome], run.spending)
+        elif replay.cut(call, has_acted=effect.has_acted):
+            run.outcomes.cut(effect)
+            await effect.abandon()
+        raise
+    except Exception:
+        replay.forget(call)
+        await replay.turn(call)
+        raise
+    if call.takes_turn:
+        await replay.turn(call)
+    return result
+
+
+async def perform_again(run: Run, effect: Effect) -> Any:
+    """Carry out a call once more that is under way: it is admitted again, and keeps its position.
+
+    Raises:
+        RunInterruption: this attempt at the run ends here.
+    """
+    liveness = run.replay.liveness
+    effect.task = liveness.begin(effect.scope.path)
+    try:
+        result = await _begin(run, effect)
+    except BaseException as end:
+        liveness.ended(end)
+        if effect.call is not None and isinstance(end, Exception):
+            await run.replay.turn(effect.call)
+        raise
+    liveness.ended()
+    return result
+
+
+async def _take_signals_in(at_boundary: Callable[[Effect], Awaitable[None]], effect: Effect) -> None:
+    """Take signals in before a call that may change something."""
+    if effect.kind.is_call and not effect.action.is_read_only:
+        await at_boundary(effect)
 
 
 def ask_ahead(run: Run, effects: Sequence[Effect]) -> None:
     """Ask the questions about effects that must wait for another one, so that all can be answered at once."""
     for effect in effects:
-        if run.replay.knows(effect.action.id):
+        if effect.is_asked_ahead or run.replay.knows(effect.action.id):
             continue
+        effect.is_asked_ahead = True
         if effect.ask is not None:
             _put(run, ApprovalQuestion(run.questions, effect, effect.ask))
         elif effect.is_deferred:
@@ -102,7 +179,7 @@ def _put(run: Run, question: Question) -> None:
         question.take_up(recorded.row)
     else:
         return
-    run.questions.wait_for(question.request)
+    run.questions.wait_for(question)
 
 
 async def _begin(run: Run, effect: Effect) -> object:
@@ -120,7 +197,9 @@ async def _begin(run: Run, effect: Effect) -> object:
         if stage is not None:
             await _give_back(run, effect, stages[: stages.index(stage)])
         if isinstance(end, RefusedError):
-            raise _refused(run, effect, str(end)) from end
+            raise _refused(run, effect, effect.refused(str(end))) from end
+        if isinstance(end, RejectedError):
+            raise _refused(run, effect, effect.rejected(end.rejection)) from end
         raise
     if kind.is_call and effect.reservation is not None:
         # Before it begins: where the journal settles the budget, its BEFORE row and the settlement are one commit.
@@ -136,9 +215,8 @@ async def _give_back(run: Run, effect: Effect, stages: Sequence[Stage]) -> None:
             await giving_back
 
 
-def _refused(run: Run, effect: Effect, reason: str) -> Exception:
+def _refused(run: Run, effect: Effect, error: BaseException) -> BaseException:
     """Record that an effect must not begin; the record counts, now and in replay."""
-    error = effect.refused(reason)
     if not isinstance(error, ToolError):
         return error
     if not effect.is_counted and effect.kind.counts is not NOTHING:
@@ -172,9 +250,7 @@ async def _result_from_caller(run: Run, effect: Effect) -> object:
     answer = obey_recovery(await perform(run, ResultQuestion(run.questions, effect)))
     if not isinstance(answer, RecoveryDone):
         raise TypeError(f"a deferred call is answered with its result, not with {type(answer).__name__}")
-    result = effect.decode(answer.result)
-    run.learn(effect)
-    return run.outcomes.done(effect, result).result
+    return _found_out(run, effect, effect.codec.decode(answer.result))
 
 
 def _act(run: Run, effect: Effect) -> Awaitable[object]:
@@ -198,40 +274,64 @@ async def _act_for_run(run: Run, effect: Effect) -> object:
 async def _act_for_program(run: Run, effect: Effect) -> object:
     """Carry a call of the program out: its errors are outcomes, and a call cut short may have taken effect."""
     try:
-        with inside(effect.action.id, effect.task):
-            acting, telemetry = effect.act(), run.telemetry
-            result = await (acting if telemetry.is_idle else telemetry.observed(effect.action, acting))
+        effect.has_acted = True
+        if run.replay.shields and not effect.action.may_be_repeated:
+            result = await run.replay.to_end(_acting(run, effect))
+        else:
+            result = await _acting(run, effect, effect.task)
     except RunInterruption:
         raise
     except ToolError as error:
         run.learn(effect)
-        raise run.outcomes.failed(effect, error) from error.__cause__
-    except asyncio.CancelledError:
-        await _leave_to_people(run, effect)
-        raise
-    except Exception as error:
-        if effect.action.may_be_repeated:
-            run.learn(effect)
-            raise run.outcomes.failed(effect, error) from error
-        return await _find_out(run, effect)
-    outcome = run.outcomes.done(effect, result)
+        raise run.outcomes.failed(effect, error) from error
+    except asyncio.CancelledError as error:
+        if effect.task is None or effect.task.cancelling():
+            await _leave_to_people(run, effect)
+            raise
+        return await _outcome_of_error(run, effect, error)
+    except Exception as error:  # noqa: BLE001 - any error of a tool is an outcome, or leaves it unknown
+        return await _outcome_of_error(run, effect, error)
+    try:
+        outcome = run.outcomes.done(effect, result)
+    except UnfitResultError as unfit:
+        effect.doubt = str(unfit)
+        return await _outcome_of_error(run, effect, ToolError(str(unfit)))
     run.learn(effect)
     if run.hooks is not None:
-        await run.hooks.after_call(run.context, effect, outcome.view)
+        await _show_hooks(run, run.hooks, effect, outcome)
     return outcome.result
 
 
+async def _acting(run: Run, effect: Effect, task: asyncio.Task[object] | None = None) -> object:
+    """Carry a call of the program out in a task, by default this one; the calls that it makes are inside of it."""
+    with Inside(
+        StepScope(effect.action.id, task or asyncio.current_task(), effect.call, effect.scope.skipped)
+    ):
+        acting, telemetry = effect.act(), run.telemetry
+        return await (acting if telemetry.is_idle else telemetry.observed(effect.action, acting))
+
+
+async def _outcome_of_error(run: Run, effect: Effect, error: Exception | asyncio.CancelledError) -> object:
+    """Record an error that says nothing about the effect as a failure, or as an unknown outcome."""
+    if effect.action.may_be_repeated:
+        run.learn(effect)
+        raise run.outcomes.failed(effect, error) from error
+    return await _find_out(run, effect)
+
+
+async def _show_hooks(run: Run, hooks: Hooks, effect: Effect, outcome: Outcome) -> None:
+    """Show hooks an outcome that is recorded, before the program and before any further outcome."""
+    call = effect.call
+    keeping = run.replay.turn_kept(call) if call is not None and call.takes_turn else nullcontext()
+    with keeping:
+        await hooks.after_call(run.context, effect, outcome.view)
+
+
 async def _leave_to_people(run: Run, effect: Effect) -> None:
-    """Ask about a call that was cancelled and may have taken effect: the program must not go on as if it had not."""
-    liveness = run.replay.liveness
-    is_ending = run.ledger.state.status is AgentStatus.CANCELLING or liveness.is_ending
-    if effect.action.may_be_repeated or is_ending:
-        return
-    try:
+    """End an ephemeral run whose program cancelled a call that may have taken effect: nobody can be asked about it."""
+    is_ending = run.ledger.state.status is AgentStatus.CANCELLING or run.replay.liveness.is_ending
+    if effect.call is None and not effect.action.may_be_repeated and not is_ending:
         await perform(run, RecoveryQuestion(run.questions, effect, effect.attempt))
-    except Paused as pause:
-        liveness.pause(effect.scope, pause)
-        liveness.end(pause)
 
 
 async def _find_out(run: Run, effect: Effect) -> object:
@@ -240,8 +340,7 @@ async def _find_out(run: Run, effect: Effect) -> object:
     if found is _UNKNOWN:
         return await _ask_people(run, effect)
     if found is None:
-        error = ToolError(f"{effect.action.name!r} did not take effect")
-        raise run.outcomes.failed(effect, error)
+        raise run.outcomes.failed(effect, ToolError(f"{effect.action.name!r} did not take effect"))
     return _found_out(run, effect, found)
 
 
@@ -250,64 +349,42 @@ async def _reconcile(run: Run, effect: Effect) -> object:
     if effect.reconcile is None:
         return _UNKNOWN
     try:
-        return await effect.reconcile(run.idempotency_key(effect))
+        found = await effect.reconcile(run.idempotency_key(effect))
+        return found if found is None else run.outcomes.outcome_of(effect, found).result
     except Exception:  # noqa: BLE001 - a tool that cannot say leaves it unknown
         return _UNKNOWN
 
 
 def _found_out(run: Run, effect: Effect, result: object) -> object:
     """Record a result that was found out: as if the call had just given it."""
+    run.outcomes.close_inside(effect.action.id)
     run.learn(effect)
     return run.outcomes.done(effect, result).result
 
 
 async def _ask_people(run: Run, effect: Effect) -> object:
     """Return the result of a call with an unknown outcome, from its handler, an answer or a repetition."""
-    number, known = effect.attempt, None
-    late: tuple[JsonValue, ...] = ()
-    if not run.replay.knows(f"{effect.action.id}/{recovery_label(number)}"):
-        known = await _handler_answer(run, effect, number)
-        if known is None and run.outcomes.late is not None:
-            late = await run.outcomes.late.about(effect.action.id, number)
-    question = RecoveryQuestion(run.questions, effect, number, late, known)
-    answer = obey_recovery(await perform(run, question))
+    answer = run.replay.answer_inside(effect.action.id, effect.attempt)
+    if answer is None or (isinstance(answer, RecoveryDone) and not fits(effect, answer)):
+        answer = await _answer_about(run, effect, effect.attempt)
     if isinstance(answer, RecoveryDone):
-        return _found_out(run, effect, effect.decode(answer.result))
+        return _found_out(run, effect, effect.codec.decode(answer.result))
+    run.replay.answers_inside().update({each.action_id: each for each in answer.inside})
     effect.attempt = answer.attempt
     return await _carry_out(run, effect)
 
 
-async def _handler_answer(run: Run, effect: Effect, number: int) -> RecoveryRetried | RecoveryDone | None:
-    """Return the answer of the application's recovery handler about an unknown outcome; None asks a person.
-
-    Raises:
-        RunEnded: the handler ends the run.
-    """
-    handler, action = run.ports.recovery_handler, effect.action
-    if handler is None:
-        return None
-    boundary = AgentResumeBoundary(
-        action.id, action.kind, AgentActionBoundaryStage.BEFORE, action.idempotency, action.id
-    )
-    try:
-        answer = await run.ports.caller.ask(handler.decide, run.context, boundary)
-    except NoAnswerError:
-        return None
-    match answer:
-        case None:
-            return None
-        case RecoveryRetried():
-            # The number of an attempt is the run's to give: no other attempt has had it.
-            return replace(answer, action_id=action.id, attempt=number + 1)
-        case RecoveryDone():
-            known = replace(answer, action_id=action.id)
-            return known if fits(effect, known) else None
-        case RecoveryFailed(comment=comment):
-            words = f"the recovery handler decided that the run failed: {comment or 'no reason given'}"
-            raise RunEnded(AgentSituation.FAILED, words)
-        case RecoveryCancelled(comment=comment):
-            words = f"the recovery handler cancelled the run: {comment or 'no reason given'}"
-            raise RunEnded(AgentSituation.CANCELLING, words)
+async def _answer_about(run: Run, effect: Effect, attempt: int) -> RecoveryRetried | RecoveryDone:
+    """Return the answer about an attempt with an unknown outcome: of the application's handler, or of a person."""
+    known = None
+    late: tuple[JsonValue, ...] = ()
+    if not run.replay.knows(f"{effect.action.id}/{recovery_label(attempt)}"):
+        known = await handler_answer(run, effect, attempt)
+        if known is None and run.outcomes.late is not None:
+            late = await run.outcomes.late.about(effect.action.id, attempt)
+    question = RecoveryQuestion(run.questions, effect, attempt, late, known)
+    question.inside = open_actions(run.replay, effect.action.id)
+    return obey_recovery(await perform(run, question))
 
 
 async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object:
@@ -317,9 +394,10 @@ async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object
         ToolError: it failed for certain.
         RunInterruption: this attempt at the run ends here.
     """
-    recovery = recovery_for(effect.action, recorded, can_reconcile=effect.reconcile is not None)
+    recovery = _recovery(run, effect, recorded)
     if isinstance(recovery, Reuse):
-        return _reuse(run, effect, recovery.row)
+        run.count_reused(effect)
+        return decode_row(recovery.row, effect.reuse)
     if isinstance(effect, Question):
         effect.take_up(recorded.row)
         return await _act(run, effect)
@@ -333,46 +411,43 @@ async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object
     run.spending.absorb(effect.kind.counts)
     if isinstance(recovery, FetchAgain):
         return await _read_again(run, effect)
-    effect.attempt, effect.arguments = recovery.attempt, executed_arguments(recorded)
+    effect.attempt = recovery.attempt
+    effect.repeat_with(executed_arguments(effect, recorded))
     match recovery:
-        case Repeat():
-            return await _repeat(run, effect)
+        case Repeat(is_suspended=is_suspended):
+            return await _repeat(run, effect, is_suspended=is_suspended)
         case Reconcile():
             return await _reconciled(run, effect)
         case AskHuman():
             return await _ask_people(run, effect)
 
 
-def _reuse(run: Run, effect: Effect, row: JournalRow) -> object:
-    """Return a recorded outcome: it was paid for, and the program knows it."""
-    if effect.kind.counts is not NOTHING:
-        run.spending.absorb(effect.kind.counts)
-    if effect.kind.is_call:
-        run.learn(effect)
-        run.learn_inside(effect)
-        if effect.descriptor is not None and effect.descriptor.secrets:
-            run.secrets_to_recall.append(effect.descriptor)
-    return decode_row(row, effect.reuse)
+def _recovery(run: Run, effect: Effect, recorded: RecordedAction) -> Recovery:
+    """Return how to recover an effect; one that a pause suspended is entered again, over the record of its inside."""
+    recovery = recovery_for(effect.action, recorded, can_reconcile=effect.reconcile is not None)
+    is_unknown = isinstance(recovery, AskHuman | Reconcile)
+    if is_unknown and run.replay.is_suspended(effect.action.id, recorded.attempt):
+        return Repeat(recorded.attempt, is_suspended=True)
+    return recovery
 
 
 async def _read_again(run: Run, effect: Effect) -> object:
     """Repeat a read with a result that could not be recorded; the program gets it like a recorded one."""
     run.learn(effect)
     try:
-        with inside(effect.action.id, effect.task):
-            result = await effect.act()
+        result = await _acting(run, effect)
     except (RunInterruption, ToolError):
         raise
     except Exception as error:
         raise ToolError(f"{type(error).__name__}: {error}") from error
-    return run.outcomes.as_recorded(effect, result)
+    return run.outcomes.outcome_of(effect, result).result
 
 
-async def _repeat(run: Run, effect: Effect) -> object:
+async def _repeat(run: Run, effect: Effect, *, is_suspended: bool = False) -> object:
     """Make the same attempt again. Its BEFORE row is an old one, so ownership is proven anew."""
     run.mark_running()
-    run.outcomes.begin(effect)
-    await run.ledger.prove_ownership()
+    run.outcomes.begin(effect, is_entered_again=is_suspended)
+    await run.ledger.prove_ownership(effect.action.id if is_suspended else None)
     await run.ensure_lease()
     return await _act(run, effect)
 

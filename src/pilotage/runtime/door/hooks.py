@@ -6,14 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from types import NoneType
 from typing import ParamSpec, TypeVar
 
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelResponse
 from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.ports.handlers import HookVerdict, IAgentHooks, Veto
+from pilotage.agent.ports.handlers import HookVerdict, IAgentHooks, Proceed, Veto
 from pilotage.agent.principal import RunContext
 from pilotage.agent.state import AgentState
+from pilotage.agent.tools.declare import active_tool_calls
 from pilotage.checks import reject_not_positive
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.effect import Effect
@@ -37,7 +39,7 @@ class GateSettings:
 
 
 class NoAnswerError(Exception):
-    """A port has no answer; the message is the name of its error."""
+    """A port has no answer; the message is the name of its error, or what it returned instead."""
 
 
 class PortCaller:
@@ -46,13 +48,19 @@ class PortCaller:
     def __init__(self, settings: GateSettings | None = None) -> None:
         self._seconds = PATIENCE_SECONDS if settings is None else settings.patience_seconds
 
-    async def ask(self, port: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return the answer of a port.
+    async def ask(
+        self, expected: tuple[type, ...], port: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Return the answer of a port, a value of one of the expected types.
 
         Raises:
-            NoAnswerError: it raised, or did not answer in time.
+            NoAnswerError: it raised, did not answer in time, or returned something else.
         """
-        return await _ask(self._seconds, partial(port, *args, **kwargs))
+        answer = await _ask(self._seconds, partial(port, *args, **kwargs))
+        if not isinstance(answer, expected):
+            names = " or ".join("None" if type_ is NoneType else type_.__name__ for type_ in expected)
+            raise NoAnswerError(f"it returned {_shown(answer)}, not {names}")
+        return answer
 
     async def notify(self, port: Callable[P, Awaitable[None]], *args: P.args, **kwargs: P.kwargs) -> None:
         """Call a port; its failure does not affect the run."""
@@ -60,7 +68,18 @@ class PortCaller:
             await _ask(self._seconds, partial(port, *args, **kwargs))
 
 
+def _shown(answer: object) -> str:
+    """What came instead of an answer, without its content: that of a text is nothing to repeat."""
+    if answer is None or isinstance(answer, bool):
+        return str(answer)
+    return (
+        f"the class {answer.__name__}" if isinstance(answer, type) else f"a value of {type(answer).__name__}"
+    )
+
+
 async def _ask(seconds: float, ask: Callable[[], Awaitable[T]]) -> T:
+    # A port is no part of the program: it is not asked again in replay, so its calls of tools are none of the run's.
+    place = active_tool_calls.set(None)
     try:
         async with asyncio.timeout(seconds):
             return await ask()
@@ -70,6 +89,8 @@ async def _ask(seconds: float, ask: Callable[[], Awaitable[T]]) -> T:
         raise NoAnswerError(type(stray).__name__) from stray
     except Exception as error:
         raise NoAnswerError(type(error).__name__) from error
+    finally:
+        active_tool_calls.reset(place)
 
 
 def _is_being_cancelled() -> bool:
@@ -121,13 +142,13 @@ class Hooks:
             await self._caller.notify(hook.post_run, context, state)
 
     async def _veto(self, ask: Callable[[IAgentHooks], Awaitable[HookVerdict]]) -> str | None:
-        """Return the first veto; every hook is asked all the same."""
+        """Return the first veto; every hook is asked all the same, and anything but `Proceed` is a veto."""
         reason: str | None = None
         for hook in self._hooks:
             try:
-                verdict = await self._caller.ask(ask, hook)
+                verdict = await self._caller.ask((Proceed, Veto), ask, hook)
             except NoAnswerError as failure:
-                verdict = Veto(f"a hook failed ({failure})")
+                verdict = Veto(f"the hook {type(hook).__name__} failed ({failure})")
             if isinstance(verdict, Veto) and reason is None:
                 reason = verdict.reason
         return reason

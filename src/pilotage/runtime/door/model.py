@@ -28,8 +28,10 @@ from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelect
 from pilotage.container.names import enumerate_names
 from pilotage.errors import AgentModelConfigurationError, AgentStructuredOutputError, ModelCallError, Problem
 from pilotage.jsonvalue import JsonValue, canonical_json
+from pilotage.runtime.budget.holds import Conduct
 from pilotage.runtime.door.model_call import ModelReading, ModelStream
-from pilotage.runtime.door.run import ModelSource, Run
+from pilotage.runtime.door.model_effect import ModelSource
+from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.events.feed import close
 from pilotage.runtime.journal.action import message_id_of
@@ -76,13 +78,13 @@ def found_in(text: str) -> JsonValue:
     """
     for candidate in (text.strip(), *(fence["body"] for fence in _FENCED.finditer(text))):
         try:
-            found: JsonValue = json.loads(candidate)
+            found: JsonValue = json.loads(candidate, strict=False)
         except (ValueError, RecursionError):
             continue
         return found
     for beginning in islice(_BEGINNING.finditer(text), _MOST_BEGINNINGS):
         try:
-            found = json.JSONDecoder().raw_decode(text, beginning.start())[0]
+            found = json.JSONDecoder(strict=False).raw_decode(text, beginning.start())[0]
         except (ValueError, RecursionError):
             continue
         return found
@@ -210,13 +212,14 @@ class RunAwareModel(IAgentModel):
     @cached_property
     def _source(self) -> ModelSource:
         """Return the model as runs call it; its capabilities are read at the first call."""
-        return ModelSource(adapted_model(self._model), self._model.capability.model)
+        capability = self._model.capability
+        return ModelSource(adapted_model(self._model), capability.model, capability, Conduct())
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         run = active_run()
         if run is None:
             return await self._model.complete(request)
-        stream = ModelStream(ModelReading(run, self._source, request))
+        stream = ModelStream(ModelReading(run, self._source, request, is_whole=True))
         try:
             async for event in stream:
                 if event.response is not None:

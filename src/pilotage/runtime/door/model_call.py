@@ -1,37 +1,35 @@
-"""One model call inside a run: recorded when its stream ends, replayed without asking the model again."""
+"""The reading of one model call: recorded when its stream ends, replayed without asking the model again."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any
 from weakref import ref
 
-from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.budget.spending import count_reply
-from pilotage.runtime.context.condense import ContextChange, ModelSummary, SummaryRefusedError
-from pilotage.runtime.context.fit import FittedRequest
-from pilotage.runtime.door.door import perform
+from pilotage.runtime.context.condense import ContextChange, ModelSummary
+from pilotage.runtime.door.door import perform, perform_again
+from pilotage.runtime.door.model_acts import ModelCall, SummaryCall
+from pilotage.runtime.door.model_effect import ModelSource
 from pilotage.runtime.door.model_reply import ReplyRecorder
-from pilotage.runtime.door.run import ModelEffect, ModelSource, OpenStream, Run
+from pilotage.runtime.door.model_retry import model_unavailable, retry_pause
+from pilotage.runtime.door.model_tries import ModelTries
+from pilotage.runtime.door.parking import parked
+from pilotage.runtime.door.run import OpenStream, Run
 from pilotage.runtime.door.signals import with_signals
-from pilotage.runtime.effect import MODEL_CALL, ONE_STEP, SUMMARY
+from pilotage.runtime.effect import ONE_STEP
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.record_fields import object_field, optional_text
-from pilotage.runtime.journal.records import (
-    decode_failure,
-    decode_response,
-    replayed_events,
-    replayed_misfit,
-)
+from pilotage.runtime.journal.interruptions import Paused
+from pilotage.runtime.journal.positions import Call
+from pilotage.runtime.journal.records import call_failure, encode_failure
 from pilotage.runtime.journal.scope import scope_for
 from pilotage.runtime.journal.seals import has_record
 
@@ -41,82 +39,11 @@ _NOTHING_LEFT: Iterator[ModelStreamEvent] = iter(())
 _MODEL_CALL = AgentActionKind.MODEL_CALL
 
 
-class ModelCall(ModelEffect):
-    """A call of a model. It is opened by `act`; its reply is recorded when the stream ends."""
-
-    kind = MODEL_CALL
-    boundary = AgentApprovalBoundaryKind.MODEL_CALL
-    is_recorded = False
-
-    def fit(self, fitted: FittedRequest) -> None:
-        """Ask the model with a request that was fitted to its context."""
-        self.request, self.manifest = fitted.request, fitted.manifest
-
-    async def act(self) -> object:
-        run = self._run
-        run.speaker = (self.action.id, run.ledger.epoch)
-        if run.ledger.epoch > 1:
-            run.events.supersede(run.message_id)
-        if run.prompts is not None:
-            run.prompts.keep(self.action.id, self.model, self.request)
-        return self.source.port.stream(self.request)
-
-    def reuse(self, record: JsonObject) -> Iterator[ModelStreamEvent]:
-        count_reply(record, self._run.spending)
-        if words.PROBLEMS in record:
-            return replayed_misfit(record)
-        if words.ERROR in record:
-            raise decode_failure(record)
-        response = decode_response(object_field(record, words.RESULT), self.program_request)
-        reasoning = optional_text(record, words.REASONING) or ""
-        return iter(replayed_events(response, self.program_request, reasoning))
-
-    def refused(self, reason: str) -> Exception:
-        return self._ended(ModelCallError(f"the model call is not allowed: {reason}"))
-
-    def rejected(self, rejection: ToolError) -> Exception:
-        return self._ended(ModelCallError(str(rejection)))
-
-    def _ended(self, error: ModelCallError) -> Exception:
-        """Record that the model was not asked; the record counts, now and in replay."""
-        run = self._run
-        run.speaker = (self.action.id, run.ledger.epoch)
-        run.spending.absorb(ONE_STEP)
-        return ReplyRecorder(run, self).fail(error)
-
-
-class SummaryCall(ModelEffect):
-    """A model's summary of earlier turns: admitted like every other model call, recorded with the context change."""
-
-    kind = SUMMARY
-    boundary = AgentApprovalBoundaryKind.MODEL_CALL
-    is_recorded = False
-
-    async def act(self) -> object:
-        run, used = self._run, ONE_STEP
-        if run.prompts is not None:
-            run.prompts.keep(self.action.id.partition("/condensed")[0], self.model, self.request)
-        try:
-            response = await self.source.port.complete(self.request)
-            used += run.spending.settle_model_call(self.model, response.usage, self.held)
-        except ModelCallError:
-            run.spending.release(self.held)
-            raise
-        finally:
-            await self.settle(used)
-        return ModelSummary(response.content, used)
-
-    def refused(self, reason: str) -> Exception:
-        return SummaryRefusedError(f"the model call is not allowed: {reason}")
-
-    def rejected(self, rejection: ToolError) -> Exception:
-        return SummaryRefusedError(str(rejection))
-
-
 class ModelReading(OpenStream):
     """The reading of one model call. Its id is taken when it is made, not when its first event is awaited."""
 
     _inner: AsyncIterator[ModelStreamEvent]
+    _close_inner: Callable[[], Awaitable[None]] | None
     _recorder: ReplyRecorder
     _replay: Iterator[ModelStreamEvent] = _NOTHING_LEFT
     reader: ref[ModelStream] | None = None
@@ -128,8 +55,11 @@ class ModelReading(OpenStream):
     _leaving: asyncio.Task[None] | None = None
     _is_new = True
     _summaries = 0
+    _is_between_tries = False
 
-    def __init__(self, run: Run, source: ModelSource, request: ModelRequest) -> None:
+    def __init__(
+        self, run: Run, source: ModelSource, request: ModelRequest, *, is_whole: bool = False
+    ) -> None:
         scope = scope_for("model")
         action_id = scope.next_id("model")
         # A changed prompt is drift, not divergence: the messages are not part of the fingerprint.
@@ -137,6 +67,10 @@ class ModelReading(OpenStream):
         self._run = run
         self._liveness = run.replay.liveness
         self._call = ModelCall(run, scope, action, source, request)
+        run.number(self._call)
+        self._tries = self._call.tries = ModelTries(run, self._call)
+        self._is_whole = is_whole
+        """Whether the program gets the reply as a whole, and nothing of one that breaks off."""
 
     @property
     def path(self) -> str:
@@ -154,6 +88,10 @@ class ModelReading(OpenStream):
             while True:
                 ahead.append(await self.read())
 
+    async def close_if_left(self) -> None:
+        if self._leaving is not None:
+            await self._leaving
+
     def left_by_its_reader(self, _: object, /) -> None:
         """Close a stream that its reader dropped, as the event loop does it for a generator."""
         if self.is_open:
@@ -166,9 +104,16 @@ class ModelReading(OpenStream):
             return self.read_ahead.popleft()
         if self._is_new:
             self._is_new = False
-            if await self._begin():
+            try:
+                is_asked = await self._begin()
+            except Paused as pause:
+                await parked(self._run, self._call, pause)
+            if is_asked:
                 return await self.read()
+        call = self._call.call
         for event in self._replay:
+            if call is not None and event.response is not None:
+                await self._run.replay.turn(call)
             return event
         raise StopAsyncIteration
 
@@ -176,10 +121,11 @@ class ModelReading(OpenStream):
         """Ask the model, or replay its recorded reply; return whether the model was asked."""
         run, call = self._run, self._call
         if run.ledger.is_durable and run.signals.listens:
-            request = await with_signals(run, call.scope, call.action.id, call.program_request)
-            call.request = request
+            call.request = await with_signals(run, call, call.program_request)
         recorded = run.replay.outcome_of(call.action.id) if run.replay.has_record else None
         is_live = recorded is None or not has_record(recorded)
+        if run.replay.has_record:
+            await self._tries.recall()
         if run.is_context_fitted or call.request.context:
             await self._fit(is_live=is_live)
         if recorded is not None:
@@ -188,12 +134,24 @@ class ModelReading(OpenStream):
         if not is_live:
             self._replay = opened
             return False
-        self._inner, self.is_open = opened, True
-        self._recorder = ReplyRecorder(run, call)
-        if not run.telemetry.is_idle:
-            self._recorder.asked_at = run.ports.clock.monotonic()
+        self._opened(opened)
         run.open_streams.append(self)
         return True
+
+    def _opened(self, inner: AsyncIterator[ModelStreamEvent]) -> None:
+        run = self._run
+        self._inner, self.is_open = inner, True
+        self._close_inner = getattr(inner, "aclose", None)
+        self._recorder = ReplyRecorder(run, self._call)
+        for hold in (self._call.held, self._call.budget_hold):
+            if hold is not None:
+                hold.is_idle = self._is_idle
+        if not run.telemetry.is_idle:
+            self._recorder.asked_at = run.ports.clock.monotonic()
+
+    def _is_idle(self) -> bool:
+        """Return whether nobody reads the open stream: the model waits for its reader."""
+        return not getattr(self._inner, "ag_running", True)
 
     async def _fit(self, *, is_live: bool) -> None:
         """Fit the request to its context; condensing it is an effect of its own below the call."""
@@ -216,6 +174,7 @@ class ModelReading(OpenStream):
                 trust=run.trust,
                 summarise=self._summarise,
             )
+            change.number = call.number
             is_recorded = run.replay.knows(action_id)
             if not is_recorded and not run.replay.knows(call.action.id):
                 decision = await condensation.decide(stage.handler)
@@ -229,17 +188,41 @@ class ModelReading(OpenStream):
         call.fit(fitting.fitted())
 
     async def _summarise(self, request: ModelRequest) -> ModelSummary:
-        """Return the model's summary of earlier turns.
+        """Return the model's summary of earlier turns; after a failure that may pass, that of another try.
 
         Raises:
             ModelCallError: the call failed, or must not be made.
+            ModelUnavailable: a durable run waits for the model.
         """
-        call, self._summaries = self._call, self._summaries + 1
+        run, call, self._summaries = self._run, self._call, self._summaries + 1
         action_id = f"{call.action.id}/{words.CONDENSED}/summary#{self._summaries}"
-        action = self._run.action(action_id, _MODEL_CALL, words.SUMMARY)
-        summary = SummaryCall(self._run, call.scope, action, call.source, request)
-        made: ModelSummary = await perform(self._run, summary)
-        return made
+        action = run.action(action_id, _MODEL_CALL, words.SUMMARY)
+        while True:
+            summary = SummaryCall(run, call.scope, action, call.source, request)
+            summary.tries = self._tries
+            try:
+                made: ModelSummary = await perform(run, summary)
+            except ModelCallError as error:
+                if not (run.ledger.is_durable and error.retryable):
+                    raise
+                await self._try_summary_again(summary, error)
+            else:
+                return made
+
+    async def _try_summary_again(self, summary: SummaryCall, error: ModelCallError) -> None:
+        """Record a summary that was not given, and return when it is time for another try.
+
+        Raises:
+            ModelUnavailable: it is time for another attempt at the run.
+        """
+        run, tries, clock = self._run, self._tries, self._run.ports.clock
+        run.spending.give_back(ONE_STEP)
+        failed: JsonObject = {**encode_failure(call_failure(error)), words.MODEL: summary.model}
+        await tries.discard(failed, summary.hold_number)
+        pause = retry_pause(tries.count, error, run.ports.model_retries)
+        if tries.here > run.ports.model_retries.tries_in_process:
+            raise model_unavailable(summary.model, error, tries.count, clock.now() + pause) from error
+        await clock.sleep(pause.total_seconds())
 
     async def read(self) -> ModelStreamEvent:
         """Return the next event of the model. Its last one is the reply, which is recorded; then the stream ends."""
@@ -252,9 +235,9 @@ class ModelReading(OpenStream):
             except StopAsyncIteration:
                 self._check_alive()
                 no_reply = ModelCallError("the model's stream ended without a reply", retryable=True)
-                raise self._failed(no_reply) from None
-            except Exception as error:
-                raise self._failed(error) from error
+                return await self._after(no_reply)
+            except Exception as error:  # noqa: BLE001 - whatever a model raises is the outcome of its call
+                return await self._after(error)
             if self._liveness.must_look:
                 self._check_alive()
             if event.kind is _TOKEN and event.usage is None:
@@ -263,13 +246,41 @@ class ModelReading(OpenStream):
             event = self._recorder.note(event)
             if event.response is not None:
                 self.is_over = True
-                used = self._recorder.end(event.response)
-                if self._call.reservation is not None or self._run.hooks is not None:
-                    await self._notify(event.response, used)
+                waiting = self._give_end(event.response, self._recorder.end(event.response))
+                if waiting is not None:
+                    await waiting
+        except asyncio.CancelledError:
+            await self._cancelled()
+            raise
         except BaseException:
             await self.close()
             raise
         return event
+
+    async def _cancelled(self) -> None:
+        """Close a stream whose reader was cancelled: its program cut the call short, or the attempt ends."""
+        run, call = self._run, self._call
+        if call.call is not None and not self.is_over and run.replay.cut(call.call, has_acted=True):
+            self.is_over = True
+            call.took = self._recorder.cut()
+            run.outcomes.cut(call)
+        if self._is_between_tries and call.call is not None and call.call.cut_at is not None:
+            run.spending.absorb(ONE_STEP)
+        await self.close()
+
+    def _give_end(self, response: ModelResponse, used: BudgetAmount) -> Awaitable[None] | None:
+        """Return an awaitable if the reader of a reply that is recorded must wait for its end."""
+        call = self._call
+        if call.call is not None and call.call.takes_turn:
+            return self._give_in_turn(call.call, response, used)
+        is_noted = call.reservation is not None or self._run.hooks is not None
+        return self._notify(response, used) if is_noted else None
+
+    async def _give_in_turn(self, call: Call, response: ModelResponse, used: BudgetAmount) -> None:
+        replay = self._run.replay
+        with replay.turn_kept(call):
+            await self._notify(response, used)
+        await replay.turn(call)
 
     async def _notify(self, response: ModelResponse, used: BudgetAmount) -> None:
         """Settle the application's budget, and show hooks the reply."""
@@ -282,7 +293,7 @@ class ModelReading(OpenStream):
     def _check_alive(self) -> None:
         """Raise the interruption that ended the attempt in the middle of the stream."""
         if self._liveness.must_look:
-            self._liveness.check(self._call.scope)
+            self._liveness.check(self._call.scope.path)
 
     async def _settle(self, used: BudgetAmount) -> None:
         await self._call.settle(used)
@@ -296,17 +307,70 @@ class ModelReading(OpenStream):
         self._run.open_streams.remove(self)
         if not self.is_over:
             self.is_over = True
-            task = asyncio.current_task()
-            is_stopped = self._liveness.is_ending or bool(task and task.cancelling())
-            self._recorder.leave(is_stopped=is_stopped)
+            self._recorder.leave(is_stopped=self._is_stopped())
         if self._call.reservation is not None:
             await self._settle(ONE_STEP + self._recorder.took)
-        if (aclose := getattr(self._inner, "aclose", None)) is not None:
-            await aclose()
+        if self._close_inner is not None:
+            await self._close_inner()
 
-    def _failed(self, error: Exception) -> ModelCallError | AgentStructuredOutputError:
+    async def _after(self, error: Exception) -> ModelStreamEvent:
+        """Record a failure that stays; after one that may pass, read another try, or let a durable run wait for it.
+
+        Raises:
+            ModelCallError, AgentStructuredOutputError: the failure stays.
+            RunInterruption: the run waits, or the attempt is over.
+        """
+        run, call = self._run, self._call
+        if not (run.ledger.is_durable and isinstance(error, ModelCallError) and error.retryable):
+            raise await self._failed(error) from error
+        self._check_alive()
+        is_repeated_here = self._is_whole and self._recorder.has_begun and call.ask is None
+        await self._discard(error)
+        settings, clock = run.ports.model_retries, run.ports.clock
+        pause = retry_pause(self._tries.count, error, settings)
+        if self._close_inner is not None:
+            await self._close_inner()
+        if not is_repeated_here or self._tries.here > settings.tries_in_process:
+            self.is_over = True
+            waits = model_unavailable(call.model, error, self._tries.count, clock.now() + pause)
+            # The call does not return in this attempt: the run pauses when its other tasks are at rest.
+            await parked(run, call, waits)
+        await clock.sleep(pause.total_seconds())
+        return await self._ask_again()
+
+    async def _discard(self, error: ModelCallError) -> None:
+        """Record a try that is not the reply."""
+        run, call = self._run, self._call
+        record = self._recorder.discard(error)
+        if call.reservation is not None:
+            await self._settle(self._recorder.took)
+        await self._tries.discard(record, call.hold_number)
+        # What it took is in its own row: a call that is cut short from here on has taken nothing.
+        call.held, call.hold_number, self._recorder = None, None, ReplyRecorder(run, call)
+        self._is_between_tries = True
+
+    async def _ask_again(self) -> ModelStreamEvent:
+        """Return the first event of another try of the same call."""
+        # A refusal is recorded as the outcome of the call.
         self.is_over = True
-        return self._recorder.fail(error)
+        opened = await perform_again(self._run, self._call)
+        self.is_over = self._is_between_tries = False
+        self._opened(opened)
+        return await self.read()
+
+    def _is_stopped(self) -> bool:
+        """Return whether the attempt ends, and the reader has not left by itself."""
+        task, liveness = asyncio.current_task(), self._liveness
+        is_cancelled = self._call.call is None and bool(task and task.cancelling())
+        return liveness.is_ending or liveness.is_stopping or is_cancelled
+
+    async def _failed(self, error: Exception) -> ModelCallError | AgentStructuredOutputError:
+        """Record a failed call, and return its error when the program may get it."""
+        self.is_over = True
+        failure = self._recorder.fail(error)
+        if self._call.call is not None:
+            await self._run.replay.turn(self._call.call)
+        return failure
 
 
 class ModelStream(AsyncGenerator[ModelStreamEvent, None]):

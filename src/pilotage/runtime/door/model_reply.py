@@ -7,18 +7,28 @@ stream early go on for ever, so what is not reported is estimated, and the recor
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from pilotage.agent.compaction import BYTE_ESTIMATOR, fixed_tokens, message_tokens
+from pilotage.agent.compaction import BYTE_ESTIMATOR, request_tokens
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind, ModelUsage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.door.run import ModelEffect, Run
-from pilotage.runtime.effect import NOTHING, new_outcome
+from pilotage.runtime.budget.usage import PaidReply, believable, encode_paid, paid_replies
+from pilotage.runtime.door.model_effect import ModelEffect
+from pilotage.runtime.door.run import Run
+from pilotage.runtime.effect import NOTHING, ONE_STEP, new_outcome
 from pilotage.runtime.exposure.redactor import recorded_reply
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.records import call_failure, encode_failure, encode_response, encode_usage
+from pilotage.runtime.journal.interruptions import LimitReached
+from pilotage.runtime.journal.records import (
+    call_failure,
+    encode_amount,
+    encode_failure,
+    encode_response,
+    encode_usage,
+)
 from pilotage.values import value
 
 
@@ -38,12 +48,6 @@ class PartialUsage:
     is_estimated: bool
 
 
-def expected_usage(request: ModelRequest) -> ModelUsage:
-    """Return the tokens a request may take: its own, and as many of an answer as it allows."""
-    read, answer = _asked(request), request.sampling.max_tokens or 0
-    return ModelUsage(read, answer, read + answer)
-
-
 def usage_of_left(request: ModelRequest, pieces: Sequence[str], report: ReportedUsage | None) -> PartialUsage:
     """Return the usage of a request and of the pieces read of its reply; a report covers the pieces before it."""
     known = report.usage if report is not None else ModelUsage()
@@ -53,13 +57,38 @@ def usage_of_left(request: ModelRequest, pieces: Sequence[str], report: Reported
     if known.total_tokens is not None and known.input_tokens is None:
         total = known.total_tokens + BYTE_ESTIMATOR.tokens_of(uncounted)
         return PartialUsage(ModelUsage(None, None, total), bool(uncounted))
-    read = known.input_tokens if known.input_tokens is not None else _asked(request)
+    read = known.input_tokens if known.input_tokens is not None else request_tokens(request)
     is_known = known.input_tokens is not None and known.output_tokens is not None and not uncounted
     return PartialUsage(ModelUsage(read, output, read + output), not is_known)
 
 
-def _asked(request: ModelRequest) -> int:
-    return sum(map(message_tokens, request.messages)) + fixed_tokens(request)
+_UNANSWERED = frozenset(
+    {
+        None,
+        "unreachable",
+        "rate_limited",
+        "overloaded",
+        "server_error",
+        "unauthorized",
+        "not_found",
+        "context_exceeded",
+        "refused_request",
+    }
+)
+"""The failures of calls that no model answered; `None` is that of an adapter without words for failures."""
+
+
+def _may_have_answered(error: Exception) -> bool:
+    """Return whether a model may have written a reply before its call failed: after a timeout, or a broken line."""
+    return not isinstance(error, ModelCallError) or error.failure not in _UNANSWERED
+
+
+def _believed(event: ModelStreamEvent) -> ModelStreamEvent:
+    """Return the end of a stream with those numbers of its usage that can be true."""
+    response = event.response
+    if response is None or (usage := believable(response.usage)) is response.usage:
+        return event
+    return replace(event, response=replace(response, usage=usage), usage=usage if event.usage else None)
 
 
 # Looking a member up costs as much as the rest of what a delta needs.
@@ -86,6 +115,7 @@ class ReplyRecorder:
         self._tools = effect.program_request.tool_calling
         self.text: list[str] = []
         self._reasoning: list[str] = []
+        self._paid: tuple[PaidReply, ...] = ()
 
     def note(self, event: ModelStreamEvent) -> ModelStreamEvent:
         """Return the event as the reader gets it; its text counts, whether or not the stream completes."""
@@ -96,8 +126,12 @@ class ReplyRecorder:
             self._reasoning.append(event.reasoning_delta)
         elif kind is _CALL and event.tools is None and self._tools is not None:
             event = event.with_tools(self._tools)
-        if event.usage is not None and event.response is None:
-            self._reported = ReportedUsage(event.usage, len(self._reasoning) + len(self.text))
+        if event.response is not None:
+            return _believed(event)
+        if event.usage is not None:
+            self._reported = ReportedUsage(believable(event.usage), len(self._reasoning) + len(self.text))
+        elif event.metadata:
+            self._paid += paid_replies(event.metadata)
         return event
 
     def end(self, response: ModelResponse) -> BudgetAmount:
@@ -114,7 +148,15 @@ class ReplyRecorder:
         if not run.telemetry.is_idle:
             run.telemetry.count("agent.model.tokens", response.usage.total_tokens or 0)
             self._observe(response.usage, response.finish_reason)
-        return run.spending.settle_model_call(self._model, response.usage, self._effect.held)
+        effect, paid = self._effect, paid_replies(response.metadata)
+        try:
+            return run.spending.settle_model_call(
+                self._model, response.usage, effect.held, paid, bounded=effect.bounded
+            )
+        except LimitReached:
+            # What the budget holds for the call is all that is known of it.
+            self.took = effect.held_in_budget
+            raise
 
     def leave(self, *, is_stopped: bool) -> None:
         """Record the part read of a stream that its reader left; a stopped attempt repeats the call instead."""
@@ -123,23 +165,12 @@ class ReplyRecorder:
         if not is_stopped:
             facts: JsonObject = {words.USAGE_ESTIMATED: True} if left.is_estimated else {}
             reply = ModelResponse("".join(self.text), usage=left.usage, metadata=facts)
-            self._record({words.RESULT: encode_response(reply), words.MODEL: self._model, words.LEFT: True})
+            record: JsonObject = {words.RESULT: encode_response(reply), words.MODEL: self._model}
+            self._record({**record, words.LEFT: True, **self._paid_record()})
 
     def fail(self, error: Exception) -> ModelCallError | AgentStructuredOutputError:
         """Record how the call failed, and return the error the program gets, now and in replay."""
-        took: JsonObject = {}
-        usage = ModelUsage()
-        if self.text or self._reasoning or self._reported is not None:
-            left = self._counted()
-            usage = left.usage
-            took = {
-                words.MODEL: self._model,
-                words.LEFT: True,
-                words.USAGE: encode_usage(left.usage),
-                words.USAGE_ESTIMATED: left.is_estimated,
-            }
-        else:
-            self._run.spending.release(self._effect.held)
+        usage, took = self._taken(was_answered=_may_have_answered(error))
         self._observe(usage, error=str(getattr(error, "code", type(error).__name__)))
         if isinstance(error, AgentStructuredOutputError):
             misfit: JsonObject = {words.ERROR: str(error), words.PROBLEMS: list(error.problems)}
@@ -149,11 +180,77 @@ class ReplyRecorder:
         self._record({**encode_failure(failure), **took})
         return failure
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything of the reply came."""
+        return bool(self.text or self._reasoning or self._reported is not None)
+
+    def _paid_record(self) -> JsonObject:
+        return {words.PAID: encode_paid(self._paid)} if self._paid else {}
+
+    def cut(self) -> JsonObject:
+        """Return the usage of a reply that its program cut short, as it is recorded."""
+        usage, took = self._taken(was_answered=True)
+        self._observe(usage, "cut_short")
+        return took
+
+    def discard(self, error: ModelCallError) -> JsonObject:
+        """Count the part read of a reply that is asked for again, and return what is recorded of it.
+
+        Its tokens count, its step does not: otherwise a long outage would reach the limit of the run.
+        """
+        run, usage = self._run, ModelUsage()
+        record: dict[str, JsonValue] = {**encode_failure(call_failure(error)), words.MODEL: self._model}
+        if self.has_begun or self._is_held(was_answered=_may_have_answered(error)):
+            left = self._counted()
+            usage = left.usage
+            record[words.USAGE], record[words.USAGE_ESTIMATED] = encode_usage(usage), left.is_estimated
+        else:
+            self._release()
+        if self.took is not NOTHING:
+            record[words.SPENT] = encode_amount(self.took)
+        run.spending.give_back(ONE_STEP)
+        self._observe(usage, error=str(error.code))
+        return record
+
+    def _is_held(self, *, was_answered: bool) -> bool:
+        """Return whether a call of which nothing was read counts by its hold: its model may have answered."""
+        held = self._effect.held
+        return was_answered and held is not None and held.is_open
+
+    def _taken(self, *, was_answered: bool) -> tuple[ModelUsage, JsonObject]:
+        """Count the usage of a reply that broke off, and return it with its record; of an unread one nothing."""
+        paid = self._paid_record()
+        if not self.has_begun and not self._is_held(was_answered=was_answered):
+            self._release()
+            return ModelUsage(), {words.MODEL: self._model, words.LEFT: True, **paid} if paid else {}
+        left = self._counted()
+        return left.usage, {
+            words.MODEL: self._model,
+            words.LEFT: True,
+            words.USAGE: encode_usage(left.usage),
+            words.USAGE_ESTIMATED: left.is_estimated,
+            **paid,
+        }
+
+    def _release(self) -> None:
+        """Count the replies that were paid before a reply of which nothing came."""
+        spending, held = self._run.spending, self._effect.held
+        if self._paid:
+            self.took = spending.count_left(self._model, ModelUsage(), held, self._paid)
+        else:
+            spending.release(held)
+
     def _counted(self) -> PartialUsage:
         """Count the usage of a stream that ended early."""
-        left = usage_of_left(self._effect.request, [*self._reasoning, *self.text], self._reported)
+        held = self._effect.held
+        if held is not None and held.is_open and not self.has_begun:
+            # Nothing is known of the reply: it may have come to its bound.
+            left = PartialUsage(held.usage, is_estimated=True)
+        else:
+            left = usage_of_left(self._effect.request, [*self._reasoning, *self.text], self._reported)
         self._run.telemetry.count("agent.model.tokens", left.usage.total_tokens or 0)
-        self.took = self._run.spending.count_left(self._model, left.usage, self._effect.held)
+        self.took = self._run.spending.count_left(self._model, left.usage, self._effect.held, self._paid)
         return left
 
     def _record(self, record: JsonObject) -> None:

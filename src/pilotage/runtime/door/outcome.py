@@ -6,33 +6,43 @@ The one module that appends the rows of actions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from pilotage.agent.facts import action_completed
 from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
 from pilotage.agent.ports.repositories import IAgentLateOutcomes, LateOutcome
 from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.sealing_check import withheld_by
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.errors import ToolError
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.errors import AgentStructuredOutputError, RunError
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.effect import Effect, Outcome, new_outcome
 from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import MAY_BE_REPEATED, Action
+from pilotage.runtime.journal.error_record import decode_error, encode_error
 from pilotage.runtime.journal.interruptions import RunOwnershipLost
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import object_or_empty, optional_object
-from pilotage.runtime.journal.recording import RecordedAction
+from pilotage.runtime.journal.recording import RecordedAction, recorded_action
 from pilotage.runtime.journal.replay import Replay
+from pilotage.runtime.journal.result_codec import Scalars, record_of_result, without_changed
 from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
 from pilotage.safety.guard import EvidenceExposurePolicy, guard_json_value
 
 UNKNOWN_OUTCOME = "the outcome is unknown: the run ended while the call was under way"
+UNKNOWN_INSIDE = "the outcome is unknown: the call around it was found to be done"
 
 _SECRET = SecretField()
 _TOOLS_AND_STEPS = frozenset({AgentActionKind.TOOL_CALL, AgentActionKind.STEP})
+
+
+_WITHDRAWN: JsonObject = {words.WITHDRAWN: True}
+WITHDRAWN = new_outcome(_WITHDRAWN, _WITHDRAWN, None)
+"""The outcome of a question that the program does not wait for any more."""
 
 
 class Outcomes:
@@ -41,26 +51,57 @@ class Outcomes:
     `has_readers` is True if the views have a reader: the results of an ephemeral run without hooks have none.
     """
 
-    def __init__(self, ledger: Ledger, redactor: Redactor, *, has_readers: bool = True) -> None:
+    def __init__(
+        self, ledger: Ledger, redactor: Redactor, replay: Replay, *, has_readers: bool = True
+    ) -> None:
         self.under_way: dict[str, tuple[Action, int]] = {}
+        self._entered_again: set[str] = set()
         self.late: LateOutcomes | None = None
         self.has_readers = has_readers
         self._closed: set[str] = set()
         self._ledger = ledger
         self._redactor = redactor
+        self._replay = replay
+        self._cuts: list[tuple[Effect, Sequence[Effect]]] = []
 
     def write_before(self, effect: Effect) -> None:
         """Write the row of an effect that begins, with the fact that follows from it."""
         record, view = effect.asked()
+        if self._cuts:
+            self.write_cuts()
         self._ledger.append(
-            effect.action, JournalStage.BEFORE, effect.attempt, record, view, effect.descriptor
+            effect.action,
+            JournalStage.BEFORE,
+            effect.attempt,
+            record,
+            view,
+            tool=effect.descriptor,
+            number=effect.number,
         )
         if effect.begins is not None:
             self._ledger.add_fact(effect.begins)
 
-    def begin(self, effect: Effect) -> None:
+    def begin(self, effect: Effect, *, is_entered_again: bool = False) -> None:
         """Count an action as under way: from now on its outcome is unknown until it is recorded."""
         self.under_way[effect.action.id] = (effect.action, effect.attempt)
+        if is_entered_again:
+            self._entered_again.add(effect.action.id)
+
+    def suspend(self, asked_about: Collection[str] = (), *, only_entered_again: bool = False) -> None:
+        """Record with the next commit which actions the end of the attempt interrupts between two calls inside.
+
+        No call is under way: what has begun and has no outcome was left by the interruption of a call inside of it, or
+        is `asked_about`. `only_entered_again` leaves the record as it was.
+        """
+        suspended = {
+            action.id: attempt
+            for action, attempt in self.under_way.values()
+            if not action.may_be_repeated
+            and action.id not in asked_about
+            and (not only_entered_again or action.id in self._entered_again)
+        }
+        if suspended:
+            self._ledger.suspend(suspended)
 
     def still_open(self, replay: Replay) -> list[tuple[Action, int]]:
         """Return everything that was begun, in this attempt or in an earlier one, and has no outcome."""
@@ -74,13 +115,9 @@ class Outcomes:
         """Record the result of an effect, and return its record, its view and the program's value.
 
         Raises:
-            ToolError: the result has no JSON form, and that is recorded instead.
+            UnfitResultError: the result cannot be recorded, and nothing is.
         """
-        try:
-            outcome = result if isinstance(result, Outcome) else self._outcome(effect, result)
-        except (TypeError, ValueError) as error:
-            reason = f"{effect.action.name!r} was done, but its result cannot be recorded: {error}"
-            raise self.failed(effect, ToolError(reason)) from error
+        outcome = result if isinstance(result, Outcome) else self.outcome_of(effect, result)
         if self._ledger.is_durable:
             self.record(effect, outcome)
             self._report(effect, has_failed=False)
@@ -88,27 +125,24 @@ class Outcomes:
             self.under_way.pop(effect.action.id, None)
         return outcome
 
-    def failed(self, effect: Effect, error: Exception) -> ToolError:
+    def failed(self, effect: Effect, error: BaseException) -> RunError:
         """Record that an effect failed for certain, and return the error the program gets, now and in replay."""
         if self._ledger.is_durable:
             self._report(effect, has_failed=True)
         return self.ended(effect, error)
 
-    def ended(self, effect: Effect, error: Exception) -> ToolError:
-        """Record an error as the outcome, and return it as the program gets it."""
-        reason = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
-        recorded = reason if not self._redactor.revision else self._redactor.without_secrets(reason)
-        record: JsonObject = {words.ERROR: recorded}
-        view = record if self._redactor.is_idle else {words.ERROR: self._redactor.text(recorded)}
-        self.record(effect, new_outcome(record, view, None))
-        return error if isinstance(error, ToolError) and recorded == reason else ToolError(recorded)
-
-    def as_recorded(self, effect: Effect, result: object) -> object:
-        """Return a live result as the program may have it: secrets in it are marks, now as in replay."""
-        return self._outcome(effect, result).result if self._may_hold_secrets(effect) else result
+    def ended(self, effect: Effect, error: BaseException) -> RunError:
+        """Record an error as the outcome, and return it as the program gets it, now and in replay."""
+        record = without_secrets(encode_error(error, effect.errors), self._redactor)
+        self.record(effect, new_outcome(record, self._redactor.json(_shown_error(effect, record)), None))
+        return decode_error(record, effect.errors)
 
     def record(self, effect: Effect, outcome: Outcome) -> None:
         """Write the row of an outcome."""
+        if self._cuts:
+            self.write_cuts()
+        call = effect.call
+        turn = None if call is None else self._replay.recorded(call)
         try:
             self._ledger.append(
                 effect.action,
@@ -116,8 +150,10 @@ class Outcomes:
                 effect.attempt,
                 outcome.record,
                 outcome.view,
-                effect.descriptor,
-                outcome.added,
+                tool=effect.descriptor,
+                added=outcome.added,
+                number=effect.number,
+                turn=turn,
             )
         except RunOwnershipLost:
             if self.late is not None:
@@ -128,7 +164,65 @@ class Outcomes:
 
     def fold(self, action: Action, record: JsonObject) -> None:
         """Write the row that stands for a finished branch or turn."""
+        if self._cuts:
+            self.write_cuts()
         self._ledger.append(action, JournalStage.FOLDED, 1, record, self._redactor.json(record))
+
+    def cut(self, effect: Effect, withdrawn: Sequence[Effect] = ()) -> None:
+        """Record that the program cut a call short, with the next row: an attempt that is stopped has cut nothing.
+
+        `withdrawn` are the questions that it waited for.
+        """
+        if effect.call is not None and effect.call.cut_at is not None:
+            self._cuts.append((effect, withdrawn))
+            self.under_way.pop(effect.action.id, None)
+            self._closed.add(effect.action.id)
+
+    def write_cuts(self) -> None:
+        """Write the rows of the calls that the program has cut short since the last row."""
+        cuts, self._cuts = self._cuts, []
+        for effect, withdrawn in cuts:
+            for question in withdrawn:
+                self.record(question, WITHDRAWN)
+            record = effect.cut_record()
+            turn = None if effect.call is None else effect.call.cut_at
+            self._ledger.append(
+                effect.action,
+                JournalStage.AFTER,
+                effect.attempt,
+                record,
+                record,
+                number=effect.number,
+                turn=turn,
+            )
+
+    def decide(self, effect: Effect, outcome: Outcome, added: JsonObject) -> None:
+        """Write the row of an outcome that a person decided on; `added` says who and why.
+
+        It has a turn: of a call that was open, the program gets it behind all that it got before.
+        """
+        self._ledger.append(
+            effect.action,
+            JournalStage.AFTER,
+            effect.attempt,
+            outcome.record,
+            outcome.view,
+            tool=effect.descriptor,
+            added=added,
+            number=effect.number,
+            turn=0,
+        )
+
+    def withdraw(self, question: JournalRow) -> None:
+        """Write the row that a question is not asked any more."""
+        self._ledger.append(
+            recorded_action(question),
+            JournalStage.AFTER,
+            question.attempt,
+            _WITHDRAWN,
+            _WITHDRAWN,
+            number=question.number,
+        )
 
     def close_as_unknown(self, open_actions: Sequence[tuple[Action, int]]) -> None:
         """Record for calls that were under way when the run ended that their outcome is unknown."""
@@ -136,14 +230,45 @@ class Outcomes:
         for action, number in open_actions:
             self._ledger.append(action, JournalStage.AFTER, number, record, record)
 
-    def _outcome(self, effect: Effect, result: object) -> Outcome:
-        recorded = whole = to_json_value(result)
+    def close_inside(self, action_id: str) -> None:
+        """Record that the outcomes of open actions stay unknown, because the action around them has its outcome."""
+        record: JsonObject = {words.ERROR: UNKNOWN_INSIDE}
+        for each in self._replay.open_inside(action_id):
+            row = each.row
+            self._ledger.append(
+                recorded_action(row), JournalStage.AFTER, each.attempt, record, record, number=row.number
+            )
+            self._closed.add(row.action_id)
+
+    def outcome_of(self, effect: Effect, result: object) -> Outcome:
+        """Return the outcome that a result makes: its record, and what the program gets of it, now as in replay.
+
+        Raises:
+            UnfitResultError: the result cannot be recorded, or not be read back.
+        """
+        codec = effect.codec
+        if type(result) in codec.same and not self._may_hold_secrets(effect):
+            plain: Any = result
+            own: JsonObject = {words.RESULT: plain}
+            return new_outcome(own, effect.view_of(plain) if self.has_readers else own, result)
+        try:
+            return self._encoded(effect, *codec.encode(result))
+        except (TypeError, ValueError, RecursionError, AgentStructuredOutputError) as error:
+            reason = f"{effect.action.name!r} was done, but its result cannot be recorded: {error}"
+            raise UnfitResultError(reason) from error
+
+    def _encoded(self, effect: Effect, whole: JsonValue, scalars: Scalars) -> Outcome:
+        recorded = whole
         if self._may_hold_secrets(effect):
             recorded = self._without_secrets(effect, whole)
-        record: JsonObject = {words.RESULT: recorded}
-        view = effect.view_of(result) if self.has_readers else record
-        given = result if recorded is whole or recorded == whole else effect.decode(recorded)
-        return new_outcome(record, view, given)
+            scalars = without_changed(scalars, whole, recorded)
+        record = record_of_result(recorded, scalars)
+        view = record
+        if self.has_readers:
+            view = effect.view_of(whole)
+            if scalars and view.get(words.RESULT) == recorded:
+                view = {**view, words.SCALARS: record[words.SCALARS]}
+        return new_outcome(record, view, effect.codec.read(record))
 
     def _report(self, effect: Effect, *, has_failed: bool) -> None:
         """Publish the fact of an effect that may have changed something; a child reports its own outcome."""
@@ -164,10 +289,34 @@ class Outcomes:
         return secretless(result, self._redactor) if self._redactor.revision else result
 
 
-def executed_arguments(recorded: RecordedAction) -> JsonObject | None:
-    """Return the arguments that the last attempt ran with, where a person had changed them."""
+class UnfitResultError(Exception):
+    """The result of an effect cannot be recorded, or not be read back; the effect has taken place."""
+
+
+def executed_arguments(effect: Effect, recorded: RecordedAction) -> JsonObject | None:
+    """Return the arguments that the last attempt ran with: those of a person, or those of a tool with its defaults."""
     before = recorded.before
-    return None if before is None else optional_object(object_or_empty(before.record), words.EXECUTED)
+    if before is None:
+        return None
+    record = object_or_empty(before.record)
+    executed = optional_object(record, words.EXECUTED)
+    if executed is None and effect.descriptor is not None:
+        executed = optional_object(record, words.ASKED)
+    return executed
+
+
+def _shown_error(effect: Effect, record: JsonObject) -> JsonObject:
+    """Return the record of an error for readers: without its data where the tool withholds arguments or results."""
+    tool = effect.descriptor
+    if words.DECLARED not in record or tool is None or not withheld_by(tool):
+        return record
+    return {words.ERROR: record[words.ERROR]}
+
+
+def without_secrets(record: JsonObject, redactor: Redactor) -> JsonObject:
+    """Return the record of an error with the run's secrets masked; data that holds one is left out."""
+    masked = secretless(record, redactor)
+    return masked if masked == record else {words.ERROR: masked[words.ERROR]}
 
 
 def _secrets_of(effect: Effect) -> list[SensitiveFieldDescriptor]:

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
-from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import IAgentPricing
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.handlers import IAgentRecoveryHandler, IAgentToolHandler
@@ -23,17 +22,20 @@ from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.metadata import Idempotency
+from pilotage.errors import ToolError
 from pilotage.filling import unchecked
 from pilotage.ids import IClock, IIds
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.budget.deadlines import timed_out
+from pilotage.runtime.budget.holds import LostHold
 from pilotage.runtime.budget.limits import BudgetWarnings
 from pilotage.runtime.budget.spending import Spending, count_rows
 from pilotage.runtime.context.fit import ContextStage
 from pilotage.runtime.context.snapshots import PromptSnapshots
 from pilotage.runtime.door.hooks import Hooks, PortCaller
+from pilotage.runtime.door.model_retry import MODEL_RETRY_DEFAULTS, ModelRetrySettings
 from pilotage.runtime.door.outcome import Outcomes
-from pilotage.runtime.effect import Ask, Effect, EffectKind
+from pilotage.runtime.effect import NOTHING, Ask, Effect, EffectKind
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.exposure.trust import RUN_INPUT, label_after_tool, label_of_recalled
@@ -42,7 +44,6 @@ from pilotage.runtime.journal.action import Action, fingerprint_of, idempotency_
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.replay import Replay
-from pilotage.runtime.journal.scope import StepScope
 from pilotage.runtime.journal.start_record import RunStart
 from pilotage.runtime.people.questions import Questions
 from pilotage.runtime.people.signals import SignalQueue
@@ -78,6 +79,7 @@ class RunPorts:
     secrets: ISecrets | None = None
     tool_handler: IAgentToolHandler | None = None
     recovery_handler: IAgentRecoveryHandler | None = None
+    model_retries: ModelRetrySettings = MODEL_RETRY_DEFAULTS
 
 
 @value
@@ -102,36 +104,12 @@ class RefusedError(Exception):
     """A stage of the admission refuses an effect; the refusal is recorded as its outcome."""
 
 
-@value
-class ModelSource:
-    """A model as runs call it: the port, adapted to its capabilities, and its name for prices and records."""
+class RejectedError(Exception):
+    """A person rejects an effect, and the run goes on; the rejection is recorded as its outcome."""
 
-    port: IAgentModel
-    name: str
-
-
-class ModelEffect(Effect):
-    """A request to a model. It holds the reservation of its admission until the reply is complete.
-
-    `program_request` is the request before it was fitted to its context.
-    """
-
-    manifest: JsonObject | None = None
-    """The parts of the fitted context, for readers of the record."""
-
-    def __init__(
-        self, run: Run, scope: StepScope, action: Action, source: ModelSource, request: ModelRequest
-    ) -> None:
-        self.scope = scope
-        self.action = action
-        self.source = source
-        self.request = self.program_request = request
-        self._run = run
-
-    @property
-    def model(self) -> str:
-        """Return the name of the model."""
-        return self.source.name
+    def __init__(self, rejection: ToolError) -> None:
+        super().__init__(str(rejection))
+        self.rejection = rejection
 
 
 class Stage(ABC):
@@ -191,6 +169,10 @@ class OpenStream(ABC):
     async def drain(self) -> None:
         """Read the stream to its end and record the reply; its reader gets the rest from memory."""
 
+    @abstractmethod
+    async def close_if_left(self) -> None:
+        """Record the part that was read of a stream that its reader dropped; its tokens count."""
+
 
 class Run:
     """One attempt at a run. Effects, hooks and programs share it; `perform` carries its effects out."""
@@ -223,12 +205,14 @@ class Run:
         self.spending = spending
         self.admission = admission
         self.lease = lease
-        self.outcomes = Outcomes(ledger, redactor)
+        self.outcomes = Outcomes(ledger, redactor, replay)
         self.telemetry: RunTelemetry = UNOBSERVED
         self.hooks: Hooks | None = None
         self.handles_signals = bool(source.definition.signal_handlers)
         self.at_boundary: Callable[[Effect], Awaitable[None]] | None = None
         """Runs the signal handlers of the agent before an effect that is a boundary of the program."""
+        self.read_signals: Callable[[], Awaitable[None]] | None = None
+        """Reads the signals that a commit has reported and this attempt does not know."""
         self.warnings: BudgetWarnings | None = None
         self.prompts: PromptSnapshots | None = None
         self.earlier_trace: str | None = None
@@ -238,6 +222,8 @@ class Run:
         self.secrets_to_recall: list[AgentToolDescriptor] = []
         """Tools with replayed results that may contain secrets unknown to the redactor of this attempt."""
         self.open_streams: list[OpenStream] = []
+        self.lost_holds: dict[str, tuple[LostHold, ...]] = {}
+        """The holds of tries that ended with an earlier process, by the id of their call."""
         self.is_context_fitted: bool = ledger.is_durable
         """Whether every request is fitted to its context, whatever it asks for."""
         self.speaker: str | tuple[str, int] | None = None
@@ -273,7 +259,8 @@ class Run:
         """Drop the parts that refer to this run, so that an attempt that is over is freed without the collector."""
         if self._parts:
             self._parts = {kind: part for kind, part in self._parts.items() if kind in _WITHOUT_RUN}
-        self.at_boundary = None
+        self.at_boundary = self.read_signals = None
+        self.replay.release()
 
     @property
     def message_id(self) -> str:
@@ -306,6 +293,15 @@ class Run:
         is_durable = self.ledger.is_durable
         fingerprint = fingerprint_of(self.salt, action_id, kind, name, asked) if is_durable else ""
         return new_action(action_id, kind, name, asked, view, idempotency, is_read_only, fingerprint)
+
+    def number(self, effect: Effect) -> None:
+        """Give a call of the program the next number of its scope.
+
+        Raises:
+            RunDiverged: another call is recorded with this number.
+        """
+        if self.ledger.is_durable and (call := self.replay.make(effect.scope, effect.action)) is not None:
+            effect.call, effect.number = call, call.number
 
     def idempotency_key(self, effect: Effect) -> str:
         """Return the key of an effect: the same for every attempt at it and different from that of any other."""
@@ -355,6 +351,16 @@ class Run:
             count_rows(rows, self.spending)
             self.trust = self.trust.join(label_of_recalled(rows))
 
+    def count_reused(self, effect: Effect) -> None:
+        """Take in that the program gets a recorded outcome: it was paid for, and the program knows it."""
+        if effect.kind.counts is not NOTHING:
+            self.spending.absorb(effect.kind.counts)
+        if effect.kind.is_call:
+            self.learn(effect)
+            self.learn_inside(effect)
+            if effect.descriptor is not None and effect.descriptor.secrets:
+                self.secrets_to_recall.append(effect.descriptor)
+
     def learn_from_signals(self) -> None:
         """Join the labels of the signals that were taken in."""
         if self.signals.trust is not None:
@@ -380,6 +386,11 @@ class LiveRun:
     def id(self) -> str:
         """The id of the run."""
         return self.run.id
+
+    def stop(self) -> None:
+        """Stop the attempt, not its run: the program has cut none of its calls short."""
+        self.run.replay.liveness.stopping()
+        self.task.cancel()
 
 
 new_live_run = unchecked(LiveRun)

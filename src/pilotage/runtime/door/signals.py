@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any
 
+from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.signal_handlers import SignalHandler
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
@@ -22,7 +23,9 @@ from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.effect import NO_OUTCOME, Effect
 from pilotage.runtime.events.projections import events_of
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import RunEnded
+from pilotage.runtime.journal.positions import Call
 from pilotage.runtime.journal.scope import StepScope, inside, running_task, scope_for
 from pilotage.runtime.people.signals import SignalIntake
 
@@ -45,41 +48,51 @@ class SignalHandlers:
         self._handlers = handlers
         self._instance = instance
         self._recall_secrets = recall_secrets
+        self._next_end = 1
 
     async def before(self, effect: Effect) -> None:
         """Give pending signals to their handlers, before an effect begins."""
         action_id = effect.action.id
         if not is_inside_an_action(action_id.rpartition("/")[0]):
-            await self._take_in(effect.scope, action_id)
+            await self._take_in(effect.scope, action_id, effect)
 
     async def at_end(self) -> None:
         """Give pending signals to their handlers when the program has ended, until none is left."""
-        number, liveness, scope = 1, self._run.replay.liveness, StepScope("run", running_task())
-        while not liveness.is_paused and not liveness.is_ending:
-            if not await self._take_in(scope, f"{_END}#{number}"):
+        replay, scope = self._run.replay, StepScope("run", running_task())
+        while not replay.pauses and not replay.liveness.is_ending:
+            if not await self._take_in(scope, f"{_END}#{self._next_end}"):
                 return
-            number += 1
+            self._next_end += 1
 
-    async def handle(self, action_id: str, signals: Sequence[AgentSignal], *, is_new: bool) -> None:
-        """Give signals to their handlers, one after the other; in replay as they were given."""
+    async def handle(
+        self, action_id: str, signals: Sequence[AgentSignal], *, is_new: bool, around: Call | None = None
+    ) -> None:
+        """Give signals to their handlers, one after the other; in replay as they were given.
+
+        `around` is the call at which they are taken in.
+        """
         if is_new:
             self._run.check_time()
             if self._run.events.is_replaying:
                 self._run.go_live()
         for number, signal in enumerate(signals, 1):
             path = f"{_beside(action_id, _HANDLER)}/{number}"
-            with inside(path, running_task()), self._own_messages(path):
+            with inside(path, running_task(), around), self._own_messages(path):
                 await self._handle(path, signal)
 
-    async def _take_in(self, scope: StepScope, action_id: str) -> bool:
-        boundary, is_new = _beside(action_id, "signals:"), self._run.replay.is_used_up
-        record = await _taken(self._run, self._run.signals.for_handlers(scope, boundary))
+    async def _take_in(self, scope: StepScope, action_id: str, effect: Effect | None = None) -> bool:
+        boundary = _beside(action_id, "signals:")
+        is_new = not self._run.replay.knows(boundary)
+        intake = self._run.signals.for_handlers(scope, boundary)
+        intake.belongs_to(effect)
+        record = await _taken(self._run, intake)
         if record is None:
             return False
         signals = self._run.signals.apply(boundary, record)
         self._run.learn_from_signals()
         if signals:
-            await self.handle(action_id, signals, is_new=is_new)
+            call = None if effect is None else effect.call
+            await self.handle(action_id, signals, is_new=is_new, around=call)
         return bool(signals)
 
     async def _handle(self, path: str, signal: AgentSignal) -> None:
@@ -90,8 +103,8 @@ class SignalHandlers:
                     ordinal += isinstance(item.payload, Tool | Evidence)
                     await self._emit(item, signal, f"{path}.{ordinal}")
         except Exception as error:
-            words = f"{type(error).__name__}: {error}"
-            raise _failed(signal, words, retryable=bool(getattr(error, "retryable", False))) from error
+            said = f"{type(error).__name__}: {error}"
+            raise _failed(signal, said, retryable=bool(getattr(error, "retryable", False))) from error
 
     async def _emit(self, item: AgentYield[Any], signal: AgentSignal, ordinal: str) -> None:
         payload, run = item.payload, self._run
@@ -115,19 +128,39 @@ class SignalHandlers:
             run.speaker = before
 
 
-async def with_signals(run: Run, scope: StepScope, action_id: str, request: ModelRequest) -> ModelRequest:
-    """Return a request with the signals of its run; requests of tools and handlers take none in."""
+async def with_signals(run: Run, effect: Effect, request: ModelRequest) -> ModelRequest:
+    """Return the request of a model call with the signals of its run; calls of tools and handlers take none in."""
+    scope, action_id = effect.scope, effect.action.id
     if is_inside_an_action(scope.path):
         return request
-    boundary, is_new = f"{scope.path}/signals#{action_id.rpartition('#')[2]}", run.replay.is_used_up
+    boundary = f"{scope.path}/signals#{action_id.rpartition('#')[2]}"
+    is_new = not run.replay.knows(boundary)
     intake = run.signals.all_waiting(scope, boundary, len(request.messages))
+    intake.belongs_to(effect)
     record = await _taken(run, intake)
     if record is not None:
         for_handlers = run.signals.apply(boundary, record)
         run.learn_from_signals()
         if for_handlers and run.handles_signals:
-            await run.part(SignalHandlers).handle(action_id, for_handlers, is_new=is_new)
+            handlers = run.part(SignalHandlers)
+            await handlers.handle(action_id, for_handlers, is_new=is_new, around=effect.call)
     return run.signals.inserted(request)
+
+
+async def messages_for_another_turn(run: Run, number: int, *, is_possible: bool) -> list[ModelMessage]:
+    """Return the messages that a loop which has its answer goes on with: recorded ones, or new ones if it may."""
+    liveness = run.replay.liveness
+    has_any = run.signals.is_waiting or not run.replay.is_used_up
+    if run.replay.pauses or liveness.is_ending or not has_any:
+        return []
+    scope = StepScope("run", running_task())
+    intake = run.signals.for_another_turn(scope, f"{words.MORE}#{number}", is_possible=is_possible)
+    record = await _taken(run, intake)
+    if record is None:
+        return []
+    messages = run.signals.apply_all(record)
+    run.learn_from_signals()
+    return messages
 
 
 async def next_signal(kind: AgentSignalKind) -> AgentSignal:
@@ -149,8 +182,10 @@ async def next_signal(kind: AgentSignalKind) -> AgentSignal:
     label = f"signal:{kind.value}"
     scope = scope_for(label)
     _check(run, kind, scope.path)
-    is_new = run.replay.is_used_up
-    record = await _taken(run, run.signals.one(scope, scope.next_id(label), kind), waits_for=kind)
+    intake = run.signals.one(scope, scope.next_id(label), kind)
+    run.number(intake)
+    record = await _taken(run, intake, waits_for=kind)
+    is_new = intake.call is None or intake.call.end is None
     if record is None:
         raise AssertionError("a program waits for a signal until it has come")
     signal = run.signals.apply_one(record)
@@ -165,7 +200,8 @@ async def _taken(
     run: Run, intake: SignalIntake, waits_for: AgentSignalKind | None = None
 ) -> JsonObject | None:
     """Return the record of the signals taken in at a boundary, recorded or new; None where there are none."""
-    intake.is_live = run.replay.is_used_up
+    # A call of the program begins only when the run is live.
+    intake.is_live = intake.call is not None or (intake.is_live and run.replay.is_used_up)
     intake.waits_for = waits_for
     record = await perform(run, intake)
     return None if record is NO_OUTCOME else record
@@ -188,9 +224,9 @@ def _beside(action_id: str, label: str) -> str:
 
 
 def _failed(
-    signal: AgentSignal, words: str, code: str = "signal_handler_failed", *, retryable: bool = False
+    signal: AgentSignal, said: str, code: str = "signal_handler_failed", *, retryable: bool = False
 ) -> RunEnded:
-    reason = f"the handler of {signal.kind.value!r} signals failed: {words}"
+    reason = f"the handler of {signal.kind.value!r} signals failed: {said}"
     return RunEnded(AgentSituation.FAILED, reason, code=code, retryable=retryable)
 
 

@@ -7,22 +7,24 @@ found in a truncated text.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import lru_cache
-from inspect import Parameter, Signature, isawaitable, iscoroutinefunction, signature
-from typing import Any, TypeAlias, cast
+from inspect import isawaitable, iscoroutinefunction
+from typing import Any, cast
 
 from pilotage.agent.evidence import capture_result
 from pilotage.agent.tools.catalog import AgentToolDescriptor, ToolBinding, discover_agent_tools
 from pilotage.agent.tools.declare import original_function
+from pilotage.agent.tools.declared_errors import NO_ERRORS, DeclaredErrors
 from pilotage.agent.tools.described import BY_NAME, described
 from pilotage.agent.tools.metadata import EvidenceCapture, Idempotency, ResultBudget
 from pilotage.agent.tools.schema import ToolInterface
-from pilotage.errors import AgentToolDispatchError
+from pilotage.errors import AgentStructuredOutputError, AgentToolDispatchError, CallerError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_bytes, to_json_value
-from pilotage.runtime.effect import Decode, decoder_of
+from pilotage.runtime.door.arguments import ToolFunction, ToolParameters, given_by_name
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.result_codec import UNTYPED_BRANCH, ResultCodec, codec_of
 from pilotage.safety.guard import ContextExposurePolicy, EvidenceExposurePolicy, guard_json_value
 from pilotage.values import value
 
@@ -62,8 +64,6 @@ def _size_of(value: JsonValue) -> int:
     return len(to_bytes(canonical_json(value)))
 
 
-ToolFunction: TypeAlias = Callable[..., object]
-
 _AS_EVIDENCE = EvidenceExposurePolicy()
 
 
@@ -75,9 +75,13 @@ class KnownTool:
     interface: ToolInterface
     function: Callable[..., Any]
     """The undecorated function of the tool."""
-    decode: Decode
+    codec: ResultCodec
+    errors: DeclaredErrors
+    parameters: ToolParameters
     name: str
     label: str
+    former: tuple[tuple[str, str], ...]
+    """Its former names, each with the label of step ids."""
     idempotency: Idempotency
     is_read_only: bool
     needs_approval: bool
@@ -89,12 +93,16 @@ class KnownTool:
 
 @value
 class Invocation:
-    """A tool with its owner and arguments; `in_thread` if a model called it: then a sync tool runs in a thread."""
+    """A tool with its owner and arguments; `in_thread` if a model called it: then a sync tool runs in a thread.
+
+    `arguments` are those of the execution, defaults included; `given` names the ones that the caller gave, None all.
+    """
 
     tool: KnownTool
     owner: object
     arguments: dict[str, object]
     in_thread: bool = False
+    given: Collection[str] | None = None
 
 
 @lru_cache(maxsize=1024)
@@ -111,9 +119,12 @@ def known_tool(function: ToolFunction, holder: type) -> KnownTool:
         descriptor=descriptor,
         interface=descriptor.interface,
         function=original_function(function),
-        decode=decoder_of(function),
+        codec=UNTYPED_BRANCH if described(function) is not None else codec_of(function),
+        errors=DeclaredErrors(metadata.errors) if metadata.errors else NO_ERRORS,
+        parameters=ToolParameters(descriptor.interface),
         name=name,
-        label=f"tool:{name}",
+        label=f"{words.TOOL}{name}",
+        former=tuple((each, f"{words.TOOL}{each}") for each in metadata.formerly),
         idempotency=descriptor.effective_idempotency,
         is_read_only=metadata.is_read_only,
         needs_approval=metadata.requires_approval_candidate,
@@ -139,17 +150,18 @@ def read_invocation(tool: ToolFunction, args: tuple[object, ...], kwargs: Mappin
     """Return the tool of a call, its owner and the arguments by name, without `self` and injected parameters.
 
     Raises:
+        AgentToolBindingError: the arguments do not fit their types.
         AgentToolDispatchError: the function belongs to no class.
     """
-    arguments = _by_name(tool, args, kwargs)
-    owner = arguments.pop("self") if "self" in arguments else arguments.pop("cls", None)
-    arguments.pop("runtime_context", None)
-    if BY_NAME in arguments:
-        arguments = cast("dict[str, object]", arguments[BY_NAME])
+    given = given_by_name(tool, args, kwargs)
+    owner = given.pop("self") if "self" in given else given.pop("cls", None)
+    given.pop("runtime_context", None)
+    if BY_NAME in given:
+        given = cast("dict[str, object]", given[BY_NAME])
     known = known_tool(tool, owner if isinstance(owner, type) else type(owner))
     for secret in known.descriptor.secrets:
-        arguments.pop(secret, None)
-    return Invocation(known, owner, arguments)
+        given.pop(secret, None)
+    return Invocation(known, owner, known.parameters.executed(given), given=given.keys())
 
 
 @lru_cache(maxsize=1024)
@@ -189,6 +201,29 @@ def shown_to_others(descriptor: AgentToolDescriptor, redactor: Redactor, result:
     return redactor.json({words.CAPTURE: captured.applied.value, **captured.entries})
 
 
+def tool_giving(tools: Iterable[AgentToolDescriptor], result: JsonValue) -> AgentToolDescriptor | None:
+    """Return the first of the tools of one name that gives such a result; None if there are no tools.
+
+    Raises:
+        CallerError: no tool gives it; the message has the schema of its results.
+    """
+    unfit: str | None = None
+    for tool in tools:
+        try:
+            codec_of(tool.callable).decode(result)
+        except AgentStructuredOutputError as error:
+            schema = canonical_json(tool.schema.output_schema)
+            problems = " ".join(error.problems)
+            unfit = (
+                f"{tool.name!r} does not give such a result: {problems} Its results have the schema {schema}."
+            )
+        else:
+            return tool
+    if unfit is not None:
+        raise CallerError(unfit)
+    return None
+
+
 def reconciler(invocation: Invocation) -> Callable[[str], Awaitable[object]] | None:
     """Return the tool's function that looks up the outcome of an attempt; None if it has none."""
     name = invocation.tool.descriptor.metadata.reconcile
@@ -201,40 +236,6 @@ def reconciler(invocation: Invocation) -> Callable[[str], Awaitable[object]] | N
         return await found if isawaitable(found) else found
 
     return reconcile
-
-
-def _by_name(tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
-    """Return the arguments of a call by name, defaults included, in the order of the parameters."""
-    defaults = _defaults_of(tool)
-    if defaults is None or len(args) > len(defaults) or not kwargs.keys() <= defaults.keys():
-        return _bound_by_signature(tool, args, kwargs)
-    given = dict(zip(defaults, args, strict=False))
-    if not given.keys().isdisjoint(kwargs):
-        return _bound_by_signature(tool, args, kwargs)
-    named = {**defaults, **given, **kwargs}
-    return {name: each for name, each in named.items() if each is not Parameter.empty}
-
-
-def _bound_by_signature(
-    tool: ToolFunction, args: tuple[object, ...], kwargs: Mapping[str, object]
-) -> dict[str, object]:
-    """Return the arguments bound by `inspect`, for all kinds of parameters; it raises the errors of a real call."""
-    bound = _signature_of(tool).bind_partial(*args, **kwargs)
-    bound.apply_defaults()
-    return dict(bound.arguments)
-
-
-@lru_cache(maxsize=1024)
-def _defaults_of(tool: ToolFunction) -> Mapping[str, object] | None:
-    """Return the parameters with their defaults if each may be positional or by keyword; else None."""
-    parameters = _signature_of(tool).parameters
-    is_plain = all(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in parameters.values())
-    return {name: each.default for name, each in parameters.items()} if is_plain else None
-
-
-@lru_cache(maxsize=1024)
-def _signature_of(tool: ToolFunction) -> Signature:
-    return signature(original_function(tool))
 
 
 def _descriptor_in(tool: ToolFunction, holder: type) -> AgentToolDescriptor:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from concurrent.futures import Future
 from contextvars import copy_context
 from inspect import isawaitable
+from threading import get_ident
 from weakref import WeakKeyDictionary
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
@@ -18,14 +19,20 @@ from pilotage.agent.state import AgentStatus
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.context import AgentToolRuntimeContext, CancellationToken
 from pilotage.agent.tools.declare import active_tool_calls
-from pilotage.errors import AgentToolDispatchError, PermissionDeniedError, ToolError
+from pilotage.errors import (
+    AgentToolBindingError,
+    AgentToolDispatchError,
+    PermissionDeniedError,
+    ToolError,
+)
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, to_json_value
 from pilotage.runtime.budget.deadlines import time_for_call
+from pilotage.runtime.door.arguments import ToolFunction
+from pilotage.runtime.door.call_place import place_of
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_binding import (
     Invocation,
-    ToolFunction,
     name_of,
     offered_tool,
     read_invocation,
@@ -34,8 +41,9 @@ from pilotage.runtime.door.tool_binding import (
     shown_to_the_model,
 )
 from pilotage.runtime.effect import TOOL_CALL, Ask, Effect
-from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.scope import Place, StepScope, enter_thread, scope_for
+from pilotage.runtime.journal.action import Action, new_action
+from pilotage.runtime.journal.interruptions import RunDiverged
+from pilotage.runtime.journal.scope import Place, StepScope
 from pilotage.safety.fields import SecretRef
 from pilotage.safety.guard import ContextExposurePolicy, guard_json_value
 from pilotage.values import value
@@ -57,6 +65,8 @@ class ToolCall(Effect):
         if tool.needs_approval:
             self.ask = Ask()
         self.is_deferred = tool.is_deferred
+        self.codec = tool.codec
+        self.errors = tool.errors
         self._calls = calls
         self.invocation = invocation
         if tool.descriptor.metadata.reconcile is not None:
@@ -65,11 +75,17 @@ class ToolCall(Effect):
     def act(self) -> Awaitable[object]:
         return self._calls.act(self)
 
-    def decode(self, record: JsonValue) -> object:
-        return self.invocation.tool.decode(record)
-
-    def view_of(self, result: object) -> JsonObject:
+    def view_of(self, result: JsonValue) -> JsonObject:
         return shown_to_others(self.invocation.tool.descriptor, self._calls.run.redactor, result)
+
+    def repeat_with(self, arguments: JsonObject | None) -> None:
+        super().repeat_with(arguments)
+        try:
+            if arguments is not None:
+                self.invocation.tool.parameters.repeated(arguments)
+        except AgentToolBindingError as error:
+            difference = f"it was begun with arguments that the tool does not take any more: {error}"
+            raise RunDiverged(self.action.id, difference, self.sides()) from error
 
     def shown(self, arguments: JsonObject) -> JsonValue:
         sensitive = self.invocation.tool.descriptor.schema.input_sensitive_fields
@@ -77,25 +93,46 @@ class ToolCall(Effect):
 
 
 class ToolCalls:
-    """Performs the tool calls of one run. The id of a call is taken when the call is made."""
+    """Performs the tool calls of one run. The id of a call is taken when the call is made.
+
+    A call that is made in another thread is performed by the run's event loop, and the thread waits for it.
+    """
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self.thread = get_ident()
+        self._loop = asyncio.get_running_loop()
 
     def call(
         self, tool: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> object:
         """Perform a call: an awaitable for an async tool, the result for a sync one."""
         invocation = read_invocation(tool, args, kwargs)
+        if get_ident() != self.thread:
+            return self._call_from_thread(invocation)
         call = self.prepared(invocation)
         return perform(self.run, call) if invocation.tool.is_async else self._call_sync(call)
+
+    def _call_from_thread(self, invocation: Invocation) -> object:
+        performing = self._perform(invocation)
+        try:
+            future = asyncio.run_coroutine_threadsafe(performing, self._loop)
+        except RuntimeError as error:
+            performing.close()
+            name = name_of(invocation.tool.descriptor)
+            raise AgentToolDispatchError(f"{name} is called by a thread that outlived its run.") from error
+        return _awaited(future) if invocation.tool.is_async else future.result()
+
+    async def _perform(self, invocation: Invocation) -> object:
+        return await perform(self.run, self.prepared(invocation))
 
     def invoke(
         self, tool: ToolFunction, arguments: Mapping[str, object], call_id: str | None = None
     ) -> Awaitable[object]:
         """Perform a call for the model: a sync tool runs in a thread, the result is the model's view of it."""
-        invocation = Invocation(*offered_tool(tool), dict(arguments), in_thread=True)
-        return self._shown(self.prepared(invocation, call_id))
+        known, owner = offered_tool(tool)
+        complete = known.parameters.with_defaults(arguments)
+        return self._shown(self.prepared(Invocation(known, owner, complete, True, arguments.keys()), call_id))
 
     async def _shown(self, call: ToolCall) -> object:
         return shown_to_the_model(call.descriptor, await perform(self.run, call))
@@ -113,6 +150,8 @@ class ToolCalls:
                 f"{name} is a sync tool, called while a model's stream is read; "
                 "the run records the reply first. Make the tool async, or call it after the loop."
             )
+        if call.call is not None:
+            call.call.is_sync = True
         performing = perform(self.run, call)
         try:
             performing.send(None)
@@ -130,22 +169,24 @@ class ToolCalls:
     ) -> ToolCall:
         """Return a call that has its id and is not performed yet; `call_id` is the id that a model gave it."""
         tool, run = invocation.tool, self.run
-        view = asked = to_json_value(invocation.arguments)
+        asked = tool.parameters.encoded(invocation.arguments)
+        view: JsonValue = asked
         if sensitive := tool.interface.input_sensitive_fields:
             view = guard_json_value(asked, sensitive, ContextExposurePolicy())
-        scope = scope_for(tool.label, asked)
-        action_id = scope.next_id(tool.label)
-        action = run.action(
+        scope, action_id, fingerprint = place_of(run, invocation, asked)
+        action = new_action(
             action_id,
             _TOOL_CALL,
             tool.name,
             asked,
             view if run.redactor.is_idle else run.redactor.json(view),
-            idempotency=tool.idempotency,
-            is_read_only=tool.is_read_only,
+            tool.idempotency,
+            tool.is_read_only,
+            fingerprint,
         )
         call = ToolCall(self, invocation, scope, action)
         call.call_id, call.is_counted = call_id, is_counted
+        run.number(call)
         return call
 
     def act(self, call: ToolCall) -> Awaitable[object]:
@@ -175,7 +216,7 @@ class ToolCalls:
     async def _carry_out(self, call: ToolCall) -> object:
         descriptor, arguments = call.invocation.tool.descriptor, call.invocation.arguments
         if call.arguments is not None:
-            arguments = dict(descriptor.bind_invocation(call.arguments).arguments)
+            arguments = call.invocation.tool.parameters.repeated(call.arguments)
         handler = self.run.ports.tool_handler
         if handler is not None:
             return await self._handle(handler, call, arguments)
@@ -208,7 +249,7 @@ class ToolCalls:
             found = await handler.handle(self.run.context, tool.descriptor, asked)
         except AgentToolDispatchError as error:
             raise ToolError(str(error)) from error
-        return tool.decode(found)
+        return tool.codec.decode(found)
 
     async def _fetch_secrets(self, descriptor: AgentToolDescriptor) -> dict[str, object]:
         """Return the secrets of a call that is about to begin; without them it certainly does not."""
@@ -264,12 +305,26 @@ class ToolCalls:
         )
 
 
+async def _awaited(future: Future[object]) -> object:
+    """Wait in the event loop of another thread for a call of the run."""
+    return await asyncio.wrap_future(future)
+
+
 def active_run() -> Run | None:
-    """Return the run that the running code belongs to; None outside every run."""
+    """Return the run that the running code belongs to; None outside every run.
+
+    Raises:
+        AgentToolDispatchError: the code runs in another thread than the run.
+    """
     place = active_tool_calls.get()
-    if isinstance(place, Place) and isinstance(place.calls, ToolCalls):
-        return place.calls.run
-    return None
+    if not isinstance(place, Place) or not isinstance(place.calls, ToolCalls):
+        return None
+    if place.calls.thread != get_ident():
+        raise AgentToolDispatchError(
+            "models, steps, agents and values of a run are used in the event loop of the run, and this is another "
+            "thread. Only tools can be called here; make the calling tool async for everything else."
+        )
+    return place.calls.run
 
 
 @value
@@ -293,10 +348,9 @@ async def run_in_thread(thread: _Thread, function: Callable[[], object]) -> obje
     """
     threads = _threads()
     while thread.key in threads:
-        with suppress(Exception):
-            await asyncio.shield(threads[thread.key][1])
+        # Whatever ended it, an earlier attempt's pause included, is no outcome of this attempt.
+        await asyncio.wait({threads[thread.key][1]})
     context = copy_context()
-    context.run(enter_thread)
     end = asyncio.get_running_loop().run_in_executor(None, lambda: context.run(function))
     threads[thread.key] = (thread, end)
     end.add_done_callback(lambda _: threads.pop(thread.key))

@@ -179,6 +179,12 @@ class PendingEvents:
         self._written.append((seq, first, waiting))
         return {"first": first, "events": waiting}
 
+    def take_back(self, last: int) -> None:
+        """Let the events of the last row wait again, without those after the number `last`: it was not committed."""
+        _, first, records = self._written.pop()
+        self._waiting[:0] = [each for number, each in enumerate(records, first) if number <= last]
+        self._last = last
+
     def committed(self, seq: int) -> None:
         """Drop the rows up to `seq`: they are durable and are read from the journal."""
         while self._written and self._written[0][0] <= seq:

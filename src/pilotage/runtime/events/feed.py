@@ -68,12 +68,9 @@ class Feed:
     def __init__(self) -> None:
         # Weak references in a tuple: a dropped queue is forgotten, and publishing costs one call per queue.
         self._queues: tuple[ref[SubscriberQueue], ...] = ()
-        self.is_over = False
-
-    @property
-    def has_subscribers(self) -> bool:
+        self.has_subscribers = False
         """Whether there is a subscriber, or was one."""
-        return bool(self._queues)
+        self.is_over = False
 
     def publish(self, event: PositionedEvent) -> None:
         """Put an event into the queue of every subscriber."""
@@ -92,6 +89,7 @@ class Feed:
     def subscribe(self, queue: SubscriberQueue) -> None:
         """Put every event from now on into the queue, for as long as its subscriber holds it."""
         self._queues = (*(each for each in self._queues if each() is not None), ref(queue))
+        self.has_subscribers = True
 
 
 class SubscriberQueue:

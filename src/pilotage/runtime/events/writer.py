@@ -14,7 +14,7 @@ from pilotage.runtime.events.event_log import LoggedEvent, PendingEvents
 from pilotage.runtime.events.event_record import encode_event, encode_frame
 from pilotage.runtime.events.feed import QUEUE_LIMIT, START, EventCursor, Feed, wake
 from pilotage.runtime.events.replay_filter import ReplayFilter
-from pilotage.runtime.exposure.deltas import delta_of
+from pilotage.runtime.exposure.deltas import DELTAS, delta_of
 from pilotage.runtime.exposure.modes import Exposure
 
 NewPart: TypeAlias = Callable[[AgentEvent], AgentEvent | None]
@@ -82,6 +82,10 @@ class EventWriter(ABC):
         """Emit the prepared events."""
 
     @abstractmethod
+    def take_back(self) -> None:
+        """Drop the prepared events: their commit was refused."""
+
+    @abstractmethod
     def close(self) -> None:
         """End the stream of events."""
 
@@ -113,6 +117,8 @@ class DurableEventWriter(EventWriter):
         self._log = log
         self._epoch = epoch
         self._prepared: list[tuple[int, AgentEvent]] = []
+        self._deferred: list[AgentEvent] = []
+        """What was told while the end of the attempt was being committed."""
         self._replay = ReplayFilter(logged, by) if logged else None
         self.is_replaying = bool(logged)
         self._compared: dict[str, NewPart] = {}
@@ -145,6 +151,14 @@ class DurableEventWriter(EventWriter):
         for number, event in self._prepared:
             self._deliver(number, 0, event)
         self._prepared.clear()
+        # The attempt is over: a task that still tells something is not heard any more.
+        self._deferred.clear()
+
+    def take_back(self) -> None:
+        self._prepared.clear()
+        deferred, self._deferred = self._deferred, []
+        for event in deferred:
+            self._publish(event)
 
     def close(self) -> None:
         self.feed.close()
@@ -189,15 +203,19 @@ class DurableEventWriter(EventWriter):
                 self._publish(missing)
 
     def _publish(self, event: AgentEvent) -> None:
-        delta = delta_of(event)
-        if delta is None or event.metadata:
+        if self._prepared:
+            self._deferred.append(event)
+            return
+        delta = delta_of(event) if type(event) in DELTAS and not event.metadata else None
+        if delta is None:
             number, offset = self._log.add(encode_event(event, self._by)), 0
         else:
             text, added = delta
             number, offset = self._log.grow(text, added) or self._log.begin(
                 text, encode_frame(event, self._by), added
             )
-        self._deliver(number, offset, event)
+        if self.feed.has_subscribers or self._forward is not None:
+            self._deliver(number, offset, event)
 
     def _deliver(self, number: int, offset: int, event: AgentEvent) -> None:
         if self.feed.has_subscribers:
@@ -245,6 +263,9 @@ class DirectEventWriter(EventWriter, AsyncIterator[AgentEvent]):
     def release(self) -> None:
         for event in self._prepared:
             self._emit(event)
+        self._prepared.clear()
+
+    def take_back(self) -> None:
         self._prepared.clear()
 
     def close(self) -> None:

@@ -31,6 +31,10 @@ _message = unchecked(MessageDeltaEvent)
 _reasoning, _arguments = unchecked(ReasoningDeltaEvent), unchecked(ToolCallArgsDeltaEvent)
 
 
+DELTAS = frozenset({MessageDeltaEvent, ReasoningDeltaEvent, ToolCallArgsDeltaEvent})
+"""The events that continue a text."""
+
+
 def delta_of(event: AgentEvent) -> Delta | None:
     """Return the text that the event continues and the added text; None for an event that is no delta."""
     # `type() is` instead of `match`: called for every event of every stream.

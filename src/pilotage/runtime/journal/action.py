@@ -7,6 +7,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
+from pilotage.runtime.journal.positions import CallIdentity
 from pilotage.values import value
 
 
@@ -27,6 +28,12 @@ class Action:
     is_read_only: bool
     fingerprint: str
     hides: bool = True
+
+    def fits(self, recorded: CallIdentity, /) -> bool:
+        """Return whether a recorded call is this action; of one with only a question or signal the id is recorded."""
+        if recorded.fingerprint:
+            return recorded.fingerprint == self.fingerprint
+        return recorded.label == self.id
 
     @property
     def may_be_repeated(self) -> bool:

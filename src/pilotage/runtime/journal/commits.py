@@ -1,18 +1,16 @@
-"""Group commit: the draft of a run's next commit, its queue, and one writer per store and process.
+"""Group commit: the queue of a run's commits, and one writer per store and process.
 
 The writer commits what all runs have appended, together. The barriers of a run, the outcome of its commits and the
-death of its attempt are in `CommitQueue`; a journal that wakes the outbox relay after commits is here too.
+death of its attempt are in `CommitQueue`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import assert_never
 
-from pilotage.agent.evidence import AgentEvidence
-from pilotage.agent.ports.budget import BudgetSettlement
-from pilotage.agent.ports.conversations import ConversationTurns
 from pilotage.agent.ports.journal import (
     CommitOutcome,
     CommitRefusal,
@@ -21,145 +19,18 @@ from pilotage.agent.ports.journal import (
     HeadMoved,
     IAgentJournal,
     JournalCommit,
-    JournalHead,
     JournalRow,
-    JournalStage,
-    LeaseRequest,
-    OutboxEvent,
-    RowTexts,
-    RunKey,
+    SignalsUnread,
 )
-from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState
-from pilotage.agent.tools.metadata import Idempotency
-from pilotage.filling import unchecked
-from pilotage.ids import IClock
-from pilotage.jsonvalue import JsonObject, text_digest
-from pilotage.runtime.events.event_log import PendingEvents
-from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.chain import digest_after, payload_digest
-from pilotage.runtime.journal.interruptions import RunOwnershipLost, StartRefused, StoreUnavailable
-from pilotage.runtime.journal.start_record import state_change
-from pilotage.values import value
-
-_SALT, _TOKEN = 16, 24
-_new_row = unchecked(JournalRow)
-_new_commit = unchecked(JournalCommit)
-
-
-@value
-class Opening:
-    """The parts of a run's first commit only: its parent run, its conversation, the lease of its owner."""
-
-    parent: RunKey | None = None
-    conversation: str | None = None
-    lease: LeaseRequest | None = None
-
-
-_NO_OPENING = Opening()
-
-
-class CommitDraft:
-    """Collects rows and changes of one run since its last commit. `changes` counts them over the whole attempt."""
-
-    def __init__(
-        self, run: RunKey, head: JournalHead, writer_id: str, *, log: PendingEvents, opening: Opening | None
-    ) -> None:
-        self.run = run
-        self.log = log
-        self.epoch = head.epoch + 1
-        self.committed = head.seq
-        """The number of the last row that is committed."""
-        self.changes = 0
-        # The writer's id is unique: two attempts that write equal rows must not recognise each other's as their own.
-        # The token stays when payloads are erased, so the salt cannot be derived from it.
-        self._token = text_digest(f"{words.TOKEN_OF}{writer_id}")[:_TOKEN]
-        self._salt = text_digest(f"{words.SALT_OF}{writer_id}")[:_SALT]
-        self._opening = opening or _NO_OPENING
-        self._commits = 0
-        self._seq, self._digest = head.seq, head.digest
-        self.rows: list[JournalRow] = []
-        self.consumed: list[str] = []
-        self.evidence: list[AgentEvidence] = []
-        self.facts: list[OutboxEvent] = []
-        self.settled: list[BudgetSettlement] = []
-        self.turns: ConversationTurns | None = None
-        self.state: AgentState | None = None
-
-    def add_row(
-        self,
-        texts: RowTexts,
-        *,
-        action_id: str,
-        kind: AgentActionKind | None,
-        stage: JournalStage,
-        attempt: int,
-        fingerprint: str,
-        idempotency: Idempotency,
-    ) -> None:
-        """Add a row after the last one, chained to it."""
-        seq, salt = self._seq + 1, self._salt
-        place = (seq, action_id, kind, stage, attempt, self.epoch, fingerprint, idempotency)
-        digest = digest_after(self._digest, place, payload_digest(texts, salt))
-        self.rows.append(
-            _new_row(*place, record=texts.record, view=texts.view, digest=digest, salt=salt, encoded=texts)
-        )
-        self._seq, self._digest = seq, digest
-        self.changes += 1
-
-    def add_claim(self, texts: RowTexts) -> None:
-        """Add a CLAIMED row: it names an owner, a state or a trace, and belongs to no action."""
-        self._add_without_action(texts, words.RUN, JournalStage.CLAIMED)
-
-    def draw_up(self, state: AgentState) -> JournalCommit:
-        """Return one commit of everything in the draft; later additions belong to the next one."""
-        if not self.rows and not self.log.is_waiting:
-            # A commit without a row would not move the head: an attempt that read the run before this change could
-            # still take over the run as it was.
-            record: JsonObject = state_change(state.status.value)
-            self.add_claim(RowTexts.of(record, record))
-        if self.log.is_waiting:
-            self._add_events()
-        self._commits += 1
-        opening = _NO_OPENING if self.committed else self._opening
-        # The opening comes from callers and is checked; everything else is made here.
-        make = _new_commit if opening is _NO_OPENING else JournalCommit
-        commit = make(
-            run=self.run,
-            token=f"{self._token}:{self._commits}",
-            expected_head=self.committed,
-            rows=tuple(self.rows),
-            state=self.state,
-            consumed_signals=tuple(self.consumed),
-            evidence=tuple(self.evidence),
-            outbox=tuple(self.facts),
-            turns=self.turns,
-            settled=tuple(self.settled),
-            parent=opening.parent,
-            conversation=opening.conversation,
-            lease=opening.lease,
-        )
-        self.rows, self.consumed, self.state = [], [], None
-        self.evidence, self.turns, self.facts, self.settled = [], None, [], []
-        return commit
-
-    def _add_events(self) -> None:
-        """Add the events that readers got since the last commit. Replay does not need them: the row has no record."""
-        seq = self._seq + 1
-        texts = RowTexts.of(None, self.log.write(seq))
-        self._add_without_action(texts, f"{words.EVENTS}{seq}", JournalStage.TOLD)
-
-    def _add_without_action(self, texts: RowTexts, name: str, stage: JournalStage) -> None:
-        self.add_row(
-            texts,
-            action_id=name,
-            kind=None,
-            stage=stage,
-            attempt=1,
-            fingerprint="",
-            idempotency=Idempotency.IDEMPOTENT,
-        )
-
+from pilotage.errors import error_words
+from pilotage.runtime.journal.draft import CommitDraft, DraftMark
+from pilotage.runtime.journal.interruptions import (
+    EndRefused,
+    RunOwnershipLost,
+    StartRefused,
+    StoreUnavailable,
+)
 
 _TRIES = 3
 
@@ -209,15 +80,16 @@ class JournalWriter:
             queue.answered(commit, outcome)
 
     async def _send(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
-        for _ in range(_TRIES - 1):
-            try:
-                return await self._journal.commit(commits)
-            except OSError:
-                continue
         try:
+            for _ in range(_TRIES - 1):
+                with suppress(OSError):
+                    return await self._journal.commit(commits)
             return await self._journal.commit(commits)
         except OSError as error:
             raise StoreUnavailable(f"the journal did not answer {_TRIES} times: {error}") from error
+        except Exception as error:
+            # No exception for the program, which could take it for the outcome of a call.
+            raise StoreUnavailable(f"the journal failed: {error_words(error)}") from error
 
 
 def _name(queue: CommitQueue) -> tuple[str, str]:
@@ -241,6 +113,9 @@ class CommitQueue:
         """The error that ended the attempt."""
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._settling: list[asyncio.Future[None]] = []
+        self.newest_signal = 0
+        """The number of the run's last signal, as far as commits have brought it back."""
+        self._refused_end: DraftMark | None = None
         self.on_lost: Callable[[Sequence[JournalRow]], None] | None = None
         """Called with the rows that are not committed when another owner has taken the run over."""
 
@@ -248,6 +123,7 @@ class CommitQueue:
         """Return when everything so far is committed.
 
         Raises:
+            EndRefused: it ends the run, and there are unread signals; the draft is as it was at the mark.
             RunInterruption: it cannot be; the attempt is dead.
         """
         if self.death is not None:
@@ -259,6 +135,11 @@ class CommitQueue:
         self._waiting.append((changes, durable))
         self._enlist()
         await durable
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether the run has a signal that this attempt has not read."""
+        return self.newest_signal > self._draft.read_signal
 
     @property
     def is_settled(self) -> bool:
@@ -303,15 +184,16 @@ class CommitQueue:
             self.kill(outcome)
         else:
             self._apply(commit, outcome)
-            if self.death is None:
+            if self.death is None and self._refused_end is None:
                 self._changes_committed = self._changes_under_way
         self._release_waiting()
 
     def _apply(self, commit: JournalCommit, outcome: CommitOutcome) -> None:
         run_id = self.run.run_id
         match outcome:
-            case Committed(head) if head == commit.expected_head + len(commit.rows):
+            case Committed(head, last_signal) if head == commit.expected_head + len(commit.rows):
                 self._draft.committed = head
+                self.newest_signal = last_signal
                 self.log.committed(head)
             case Committed(head):
                 words = f"the store reports row {head} for a commit after row {commit.expected_head}"
@@ -321,6 +203,8 @@ class CommitQueue:
                 if self.on_lost is not None:
                     self.on_lost((*commit.rows, *self._draft.rows))
                 self.kill(RunOwnershipLost(f"run {run_id!r}: {words}"))
+            case SignalsUnread(last_signal):
+                self._take_back_end(commit, last_signal)
             case CommitRefused(reason, CommitRefusal.CONVERSATION_HELD | CommitRefusal.PARENT_CLOSED):
                 self.kill(StartRefused(reason))
             case CommitRefused(reason):
@@ -328,8 +212,16 @@ class CommitQueue:
             case _:
                 assert_never(outcome)
 
-    def _commit_soon(self) -> None:
-        """Commit without a barrier: a result that was paid for should not be lost with the process."""
+    def _take_back_end(self, commit: JournalCommit, last_signal: int) -> None:
+        self.newest_signal = last_signal
+        try:
+            self._refused_end = mark = self._draft.take_back(commit)
+            self.state = mark.state
+        except StoreUnavailable as error:
+            self.kill(error)
+
+    def commit_soon(self) -> None:
+        """Commit without a barrier: a result that was paid for is not lost with the process, a question is shown."""
         self._changes_wanted = self._draft.changes
         self._enlist()
 
@@ -341,12 +233,15 @@ class CommitQueue:
     def _release_waiting(self) -> None:
         """Resume tasks with committed changes; enlist the next commit for the others."""
         self._is_enlisted = False
+        refused_end, self._refused_end = self._refused_end, None
         waiting, self._waiting = self._waiting, []
         for changes, durable in waiting:
             if durable.done():
                 continue
             if self.death is not None:
                 durable.set_exception(self.death)
+            elif refused_end is not None and changes > refused_end.changes:
+                durable.set_exception(EndRefused())
             elif changes > self._changes_committed or self.log.is_promised:
                 self._waiting.append((changes, durable))
             else:
@@ -358,45 +253,3 @@ class CommitQueue:
         for settled in settling:
             if not settled.done():
                 settled.set_result(None)
-
-
-class OutboxNotifier:
-    """Wakes a waiting task; a notification without a waiting task wakes the next one at once."""
-
-    def __init__(self) -> None:
-        self._notified = asyncio.Event()
-
-    def notify(self) -> None:
-        """Wake the waiting task."""
-        self._notified.set()
-
-    async def wait(self, clock: IClock, seconds: float) -> None:
-        """Return after a notification, or after so many seconds."""
-        waits = [asyncio.ensure_future(self._notified.wait()), asyncio.ensure_future(clock.sleep(seconds))]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waits:
-                each.cancel()
-            await asyncio.wait(waits)
-        self._notified.clear()
-
-
-class NotifyingJournal(IAgentJournal):
-    """A journal that wakes the outbox relay after every commit that carries facts."""
-
-    def __init__(self, journal: IAgentJournal, notifier: OutboxNotifier) -> None:
-        self._journal = journal
-        self._notifier = notifier
-
-    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
-        outcomes = await self._journal.commit(commits)
-        if any(commit.outbox for commit in commits):
-            self._notifier.notify()
-        return outcomes
-
-    def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:
-        return self._journal.read(run, after)
-
-    async def head(self, run: RunKey) -> JournalHead | None:
-        return await self._journal.head(run)

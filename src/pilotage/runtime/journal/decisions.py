@@ -118,6 +118,7 @@ class Diverge:
     recorded: str
     asked: str
     tasks: tuple[str, ...] = ()
+    action_id: str = ""
 
 
 @value
@@ -130,7 +131,7 @@ OnAsk: TypeAlias = Begin | ReturnAtOnce | Hold | CutShort | Over
 OnCancel: TypeAlias = CutShort | Withdraw | PutOff | Hold | Over
 OnGate: TypeAlias = GateAnswer | HeldGate | Over
 OnRest: TypeAlias = Deliver | CutShort | Release | AnswerGates | Idle | StandStill | Over
-OnStill: TypeAlias = Diverge | AnswerGates | Pause
+OnStill: TypeAlias = Diverge | AnswerGates | Release | Pause
 OnEnd: TypeAlias = End | Hold | Over
 
 BEGIN, BEGIN_AGAIN, HOLD, PUT_OFF, IDLE, END = Begin(), Begin(True), Hold(), PutOff(), Idle(), End()

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from pilotage.agent.spec import LimitCode
-from pilotage.agent.state import AgentSituation
-from pilotage.jsonvalue import JsonObject
+from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason
+from pilotage.jsonvalue import JsonObject, object_or_empty
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.chain import Damage
+from pilotage.runtime.journal.divergence import NO_SIDES, Sides
 from pilotage.runtime.journal.record_fields import DamagedRecordError
 
 AWAITS = "awaits"
@@ -27,11 +28,20 @@ class RunInterruption(BaseException):
 class Paused(RunInterruption):
     """The run waits, for recorded questions or for another reason: `reason` is a sentence, `facts` are for programs."""
 
+    situation = AgentSituation.USER_INTERRUPTED
+    """The situation of a run that waits for another reason than a question."""
+
     def __init__(self, *wait_ids: str, reason: str | None = None, facts: JsonObject | None = None) -> None:
         super().__init__(*wait_ids)
         self.wait_ids = wait_ids
         self.reason = reason
         self.facts: JsonObject = facts or {}
+
+
+class ModelUnavailable(Paused):
+    """A model failed in a way that may pass: it is asked again at the time that the facts have as `wake_at`."""
+
+    situation = AgentSituation.MODEL_UNAVAILABLE
 
 
 class RunEnded(RunInterruption):
@@ -69,17 +79,55 @@ class RunOwnershipLost(RunInterruption):
     """Another owner has taken the run over; this attempt must not act any more."""
 
 
-class RunDiverged(RunInterruption):
-    """The program requests an action that differs from the recorded one; `difference` describes it."""
+class EventLoopStalled(RunOwnershipLost):
+    """The event loop stood still for so long that the run is left to another owner: no further effect may begin."""
 
-    def __init__(self, action_id: str, difference: str) -> None:
+
+class RunDiverged(RunInterruption):
+    """The program requests an action that differs from the recorded one: `difference` in words, `sides` in parts."""
+
+    situation = AgentSituation.DIVERGED
+    """The situation of the run from then on."""
+
+    def __init__(self, action_id: str, difference: str, sides: Sides = NO_SIDES) -> None:
         super().__init__(f"{action_id}: {difference}")
         self.action_id = action_id
         self.difference = difference
+        self.sides = sides
+
+    @property
+    def facts(self) -> JsonObject:
+        """Return the divergence for readers of the run."""
+        return {
+            words.ACTION: self.action_id,
+            words.DIFFERENCE: self.difference,
+            **self.sides.to_json(),
+        }
+
+
+class ChildInterrupted(RunDiverged):
+    """A child run diverged, or cannot go on for another reason: its parent shows what the state of the child shows."""
+
+    def __init__(self, action_id: str, child: AgentState) -> None:
+        super().__init__(action_id, f"its child {child.id!r}: {child.current_activity}")
+        self.child = child
+        if child.reason is not AgentStateReason.DIVERGED:
+            self.situation = AgentSituation.RECOVERY_REQUIRED
+
+    @property
+    def facts(self) -> JsonObject:
+        below = object_or_empty(self.child.metadata.get(words.DIVERGENCE))
+        return {**below, **super().facts, **_sides_of(below), words.CHILD_RUN: self.child.id}
+
+
+def _sides_of(facts: JsonObject) -> JsonObject:
+    return {name: facts[name] for name in (words.RECORDED, words.ASKED) if name in facts}
 
 
 class RecordDamaged(RunDiverged):
     """The record of the run, or of a child run of it, is damaged; `damage` has the row and the reason."""
+
+    situation = AgentSituation.RECOVERY_REQUIRED
 
     def __init__(self, damage: Damage, child: str | None = None) -> None:
         whose = "the run" if child is None else f"its child {child!r}"
@@ -106,6 +154,10 @@ class RunHandedOver(RunInterruption):
 
 class CancelledMeanwhile(RunInterruption):
     """The run was cancelled while it waited for the last of its tasks: it ends as cancelled instead."""
+
+
+class EndRefused(RunInterruption):
+    """The run has a signal that this attempt has not read, so it does not end yet. The attempt is alive."""
 
 
 class StartRefused(RunInterruption):

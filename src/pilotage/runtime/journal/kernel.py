@@ -8,6 +8,7 @@ The laws:
 1. *Numbers.* A call made in a scope gets the next number of the scope. The recorded call with that number must have the
    same kind, label and fingerprint; otherwise the attempt diverges, before anything is dispatched. A number without
    rows is a new call. A task other than the owner of a scope is a branch, named by its first call and occurrence.
+   The number of a call that a person has skipped is passed over: the program does not make that call any more.
 2. *Nothing new before the end of the record.* A call without recorded outcome is held until every recorded outcome was
    delivered, every recorded call without outcome was made again, and the program is at rest. A call with recorded calls
    inside begins again when that is true of everything outside of such calls.
@@ -21,11 +22,14 @@ The laws:
 5. *Parks.* A wait parks its call and nothing else. When no call is under way, no outcome waits and the program is at
    rest, the attempt pauses with all waits.
 6. *Standing still.* A program that stays at rest while the next recorded outcome is not asked for has diverged.
-7. *End.* A program that ended, with all its tasks, while recorded calls are unused has diverged.
+7. *End.* A program that ended, with all its tasks, while recorded calls are unused has diverged. So has a branch or
+   turn, before it is folded, while recorded calls inside of it are unused.
 8. *A dead attempt stays dead.* After Diverge or Pause every event returns that decision again.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from pilotage.runtime.journal.decisions import (
     BEGIN,
@@ -34,15 +38,11 @@ from pilotage.runtime.journal.decisions import (
     HOLD,
     IDLE,
     NEWLY_OPEN,
-    OPEN,
     PUT_OFF,
     SHUT,
-    AnswerGates,
     CutShort,
     Deliver,
     Diverge,
-    GateAnswer,
-    HeldGate,
     Hold,
     OnAsk,
     OnCancel,
@@ -57,124 +57,97 @@ from pilotage.runtime.journal.decisions import (
     StandStill,
     Withdraw,
 )
+from pilotage.runtime.journal.domains import Domains
+from pilotage.runtime.journal.gates import Gates
 from pilotage.runtime.journal.positions import (
     NOT_ALONE,
-    TASK,
     WAS_HELD,
     Call,
-    CallIdentity,
     CallScope,
     CallState,
     Domain,
     Record,
     RecordRow,
+    Requested,
 )
+from pilotage.runtime.journal.progress import RecordProgress
 
-_NO_CALLS: dict[int, Call] = {}
 # Looking a member up costs as much as a call.
 _EXPECTED, _MADE, _WAITING, _UNCUT = CallState.EXPECTED, CallState.MADE, CallState.WAITING, CallState.UNCUT
 _HELD, _UNDER_WAY, _PARKED, _ENDED = CallState.HELD, CallState.UNDER_WAY, CallState.PARKED, CallState.ENDED
 
 
-class Kernel:
+class Kernel(Domains):
     """The state of one attempt at a run."""
 
     def __init__(self, record: Record | None = None) -> None:
-        self._record = record or Record()
-        self._left = self._record.left
-        self._level = 0
+        super().__init__(record or Record())
+        self._progress = RecordProgress(self._record)
         self._open: set[Call] = set()
         """Calls that were asked for and have not ended."""
         self._waits: dict[Call, str] = {}
-        self._gates: list[Call] = []
-        """Gates that wait for their answer."""
+        self._gates = Gates(self._record)
         self._busy = 0
         """The number of calls under way that do not wait for calls inside of them."""
-        self._tasks = 0
+        self._unasked = 0
+        """The number of calls that were made and are not awaited yet."""
         self.over: Over | None = None
         """The decision that ended the attempt."""
-        self.is_replaying = True
-        """Whether a recorded outcome is to be delivered, or a recorded call without outcome to be made."""
-        self._advance()
+
+    @property
+    def is_replaying(self) -> bool:
+        """Return whether a recorded outcome is to be delivered, or a recorded call without outcome to be made."""
+        return self._progress.is_replaying
 
     @property
     def has_waits(self) -> bool:
         """Return whether a call is parked."""
         return bool(self._waits)
 
-    def open_scope(self, path: str, owner: object, around: Call | None = None) -> CallScope:
-        """Return a scope with an order of its own: of the run, of a call that makes calls, of a `gather` branch."""
-        record = self._record
-        domain = Domain(owner, around, record.orders.get(path, ()))
-        return CallScope(path, domain, record.scopes.get(path, _NO_CALLS))
-
-    def branch(self, scope: CallScope, name: str) -> CallScope:
-        """Return the scope of a task that is not the owner; `name` is label and fingerprint of its first call."""
-        occurrence = scope.branches[name] = scope.branches.get(name, 0) + 1
-        path = f"{scope.path}/{TASK}{name}#{occurrence}"
-        return CallScope(path, scope.domain, self._record.scopes.get(path, _NO_CALLS))
-
-    def see(self, domain: Domain, task: object) -> bool:
-        """Take in that a task makes or awaits a call; return whether it is a new one, whose end must be reported."""
-        if task is domain.owner or task in domain.others:
-            return False
-        domain.others.add(task)
-        domain.epoch += 1
-        self._tasks += 1
-        return True
-
-    def task_ended(self, domain: Domain, task: object) -> None:
-        """Take in that a task has ended."""
-        domain.others.discard(task)
-        domain.moves += 1
-        self._tasks -= 1
-
     def folded(self, path: str) -> RecordRow | None:
         """Return the row of a branch that has ended; replay does not enter it."""
-        return self._record.folds.get(path)
-
-    def skip(self, scope: CallScope) -> RecordRow | None:
-        """Return the row of the folded stretch at the beginning of a scope, and number the calls behind it."""
-        row = self._record.skips.get(scope.path)
-        if row is not None:
-            scope.number = row.number - 1
-        return row
+        return self._progress.folded(path)
 
     def make(
-        self, scope: CallScope, asked: CallIdentity, *, is_repeatable: bool = True, call_id: str = ""
+        self, scope: CallScope, asked: Requested, *, is_repeatable: bool = True, call_id: str = ""
     ) -> Call:
         """Return the call with the next number of a scope; a call that differs from the record sets `over`."""
         domain = scope.domain
         domain.moves += 1
-        scope.number = number = scope.number + 1
-        call = scope.recorded.get(number) or self._record.unnumbered(call_id)
-        if call is None or call.state is not _EXPECTED:
-            # A scope that is entered again in the same attempt does not use its record twice.
-            call = Call(scope.path, number, asked)
-        elif not self._fits(call, asked):
-            self._diverge(f"{call.path} call {number}", str(call.asked), str(asked))
-        elif call.end is None:
-            self._use(call)
-        call.domain = domain
-        call.is_repeatable = is_repeatable
-        call.state = _MADE
+        number = scope.number + 1
+        if scope.skipped:
+            while number in scope.skipped:
+                number += 1
+        scope.number = number
+        call = self._recorded(scope, asked, call_id) if self._progress.is_replaying else None
+        if call is None:
+            call = Call(scope.path, number, asked, call_id)
+        call.domain, call.is_repeatable, call.state = domain, is_repeatable, _MADE
+        self._unasked += 1
         return call
 
     def ask(self, call: Call, *, is_struck: bool = False) -> OnAsk:
         """Decide about a call that is awaited now; `is_struck`: a cancellation was put off to this call."""
         if self.over is not None:
             return self.over
-        domain, end = call.domain, call.end
+        domain = call.domain
         domain.moves += 1
-        if end is None:
-            return self._ask_new(call, domain, is_struck=is_struck)
-        if not self._takes_turn(call, end):
-            domain.moves += 1
-            self._deliver_recorded(call)
-            return ReturnAtOnce(end)
-        self._enter(call, _UNCUT if call.is_cut else _WAITING)
-        if is_struck and call.is_cut:
-            return self._cut_recorded(call, domain)
+        self._unasked -= 1
+        if call.end is not None:
+            return self._ask_recorded(call, call.end, is_struck=is_struck)
+        if is_struck and self._may_cut(call):
+            call.is_struck = True
+            if not self.is_replaying:
+                self._enter(call, _HELD)
+                return CutShort(call, self._cut(call, domain))
+        if self._may_begin(call):
+            call.epoch = NOT_ALONE if domain.others else domain.epoch
+            self._enter(call, _UNDER_WAY)
+            self._busy += 1
+            return BEGIN_AGAIN if call.has_begun else BEGIN
+        call.epoch = WAS_HELD
+        domain.held.append(call)
+        self._enter(call, _HELD)
         return HOLD
 
     def known(self, call: Call, *, is_at_once: bool = False) -> bool:
@@ -182,6 +155,10 @@ class Kernel:
 
         Without a turn the call has ended. `is_at_once` is True if the event loop did not turn since the call was begun.
         """
+        if call.state is _ENDED:
+            return False
+        if call.has_inside:
+            self._progress.drop_inside(call)
         domain = call.domain
         self._stop(call)
         if self._is_free(call, domain, is_at_once=is_at_once):
@@ -201,13 +178,13 @@ class Kernel:
         match call.state:
             case CallState.UNCUT:
                 return self._cut_recorded(call, domain)
-            case CallState.HELD if call in self._gates:
-                self._gates.remove(call)
+            case CallState.HELD if call in self._gates.waiting:
+                self._gates.waiting.remove(call)
                 return CutShort(call)
             case CallState.HELD if self._may_cut(call):
                 call.is_struck = True
                 return HOLD
-            case CallState.UNDER_WAY if call.is_repeatable:
+            case CallState.UNDER_WAY if call.is_repeatable or call.has_not_acted:
                 self._stop(call)
                 return CutShort(call, self._cut(call, domain))
             case CallState.PARKED if call.wait is not None:
@@ -219,40 +196,50 @@ class Kernel:
     def park(self, call: Call, wait: str, *, may_withdraw: bool = True) -> None:
         """Park a call under way: it waits for an answer, a signal, a long timer or a child."""
         self._stop(call)
+        if call.state is _MADE:
+            self._unasked -= 1
+            self._enter(call, _PARKED)
         call.state = _PARKED
         call.epoch = WAS_HELD
         call.wait = wait if may_withdraw else None
         self._waits[call] = wait
         call.domain.moves += 1
 
+    def forget(self, call: Call) -> None:
+        """Take in that a call under way ended without an outcome: it was refused before it began."""
+        if call.state is _UNDER_WAY:
+            self._stop(call)
+            call.domain.moves += 1
+            self._leave(call)
+
+    def is_alone(self, call: Call) -> bool:
+        """Return whether nothing is open but a parked call and the calls around it: the attempt pauses at once."""
+        depth, around = 1, call.domain.around
+        while around is not None:
+            depth, around = depth + 1, around.domain.around
+        is_other = self._tasks or self._unasked or self._gates.waiting
+        return not is_other and len(self._open) <= depth
+
     def gate(self, scope: CallScope, name: str) -> OnGate:
         """Decide about a gate in front of the next call of a scope: it takes no number."""
         if self.over is not None:
             return self.over
-        if (scope.path, scope.number, name) in self._record.gates:
-            return OPEN
-        if self._record.goes_on(scope.path, scope.number):
-            return SHUT
-        if not self.is_replaying:
-            return NEWLY_OPEN
-        gate = Call(scope.path, scope.number, CallIdentity("gate", name, ""))
-        gate.domain, gate.state = scope.domain, _HELD
-        scope.domain.moves += 1
-        self._gates.append(gate)
-        return HeldGate(gate)
+        return self._gates.decide(scope, name, is_replaying=self.is_replaying)
 
     def rest(self, domain: Domain) -> OnRest:
         """Decide what happens when the program is at rest in a domain."""
         if self.over is not None:
             return self.over
+        if domain.keeps_turn:
+            return IDLE
         if domain.turns:
             return self._take_turn(domain, domain.turns[0])
         if domain.held and (ready := self._ready(domain)) is not None:
             return ready
-        if (due := self._due()) is not None:
+        if (due := self._progress.due(self._not_entered())) is not None:
             return self._stand_still(due)
-        if self._gates and not self.is_replaying and (gates := self._gates_in(domain)):
-            return self._answer(gates, NEWLY_OPEN)
+        if not self.is_replaying and (gates := self._gates.waiting_in(domain)):
+            return self._gates.answer(gates, NEWLY_OPEN)
         if self._waits and not self._busy and self._is_all_parked():
             return Pause(frozenset(self._waits.values()))
         return IDLE
@@ -260,58 +247,82 @@ class Kernel:
     def confirm(self, still: StandStill | Pause) -> OnStill:
         """Take in that nothing has moved for long enough since `rest` returned this decision.
 
-        Only gates that wait for their answer let the attempt go on.
+        Gates that wait for their answer let the attempt go on. So do recorded calls that are held while only calls
+        without outcome are left: these may come behind them.
         """
         if isinstance(still, Pause):
             self.over = self.over or still
             return still
-        if self._gates:
-            return self._answer(tuple(self._gates), SHUT)
+        if self._gates.waiting:
+            return self._gates.answer(tuple(self._gates.waiting), SHUT)
+        if not self._progress.outcomes and (again := self._begin_recorded()) is not None:
+            return again
         self.over = self.over or still.diverge
         return still.diverge
 
-    def program_ended(self) -> OnEnd:
-        """Decide about a program that has returned or raised; Hold: its tasks may use the rest of the record."""
+    def program_ended(self, below: str = "") -> OnEnd:
+        """Decide about a program, or a branch or turn with a path, that has returned or raised.
+
+        Hold: its tasks may use the rest of the record.
+        """
         if self.over is not None:
             return self.over
-        if not self.is_replaying:
+        left_out = self._progress.left_out(below) if self.is_replaying else None
+        if left_out is None:
             return END
         if self._tasks:
             return HOLD
-        unused = next(call for call in self._record.calls() if _is_unused(call))
-        self._diverge(f"{unused.path} call {unused.number}", str(unused.asked), "the program has ended")
+        where, recorded, action_id = left_out
+        self._diverge(where, recorded, "the program has ended", action_id)
         return self.over or END
 
-    def _fits(self, recorded: Call, asked: CallIdentity) -> bool:
-        return asked.fits(recorded.asked)
+    def _fits(self, recorded: Call, asked: Requested) -> bool:
+        return recorded.identity is None or asked.fits(recorded.identity)
 
     def _takes_turn(self, call: Call, end: RecordRow) -> bool:
         return call.is_cut or (end.takes_turn and call.number > 0)
 
     def _may_begin(self, call: Call) -> bool:
-        return not self.is_replaying or (call.has_inside and self._level > call.level)
+        progress = self._progress
+        return not progress.is_replaying or call.is_sync or (call.has_inside and progress.level > call.level)
 
     def _is_free(self, call: Call, domain: Domain, *, is_at_once: bool) -> bool:
         """Return whether an outcome may reach the program without its turn."""
-        return call.epoch == domain.epoch or (is_at_once and call.epoch != WAS_HELD)
+        is_free = call.epoch == domain.epoch or not call.is_ordered
+        return is_free or (is_at_once and call.epoch != WAS_HELD)
 
     def _may_cut(self, call: Call) -> bool:
         """Return whether a held call may be cut short: not if it may have taken effect, or must be entered."""
         return (call.is_repeatable or not call.has_begun) and not call.has_inside
 
-    def _ask_new(self, call: Call, domain: Domain, *, is_struck: bool) -> OnAsk:
-        call.is_struck = is_struck and self._may_cut(call)
-        if call.is_struck and not self.is_replaying:
-            self._enter(call, _HELD)
-            return CutShort(call, self._cut(call, domain))
-        if self._may_begin(call):
-            call.epoch = NOT_ALONE if domain.others else domain.epoch
-            self._enter(call, _UNDER_WAY)
-            self._busy += 1
-            return BEGIN_AGAIN if call.has_begun else BEGIN
-        call.epoch = WAS_HELD
-        domain.held.append(call)
-        self._enter(call, _HELD)
+    def _recorded(self, scope: CallScope, asked: Requested, call_id: str) -> Call | None:
+        """Return the recorded call with the present number of a scope, or one with recorded calls inside; else None.
+
+        A scope that is entered again in the same attempt does not use its record twice.
+        """
+        record = self._record
+        call = scope.recorded.get(scope.number) or record.unnumbered(call_id)
+        if call is None or call.state is not _EXPECTED:
+            if call_id not in record.unwritten:
+                return None
+            call = Call(scope.path, scope.number, asked, call_id)
+            call.has_inside, call.level = True, record.unwritten.pop(call_id)
+            return call
+        if not self._fits(call, asked):
+            self._diverge(f"{call.path} call {scope.number}", str(call.asked), str(asked), call.id)
+        elif call.end is None:
+            self._use(call)
+        return call
+
+    def _ask_recorded(self, call: Call, end: RecordRow, *, is_struck: bool) -> OnAsk:
+        domain = call.domain
+        if not self._takes_turn(call, end):
+            domain.moves += 1
+            self._deliver_recorded(call)
+            return ReturnAtOnce(end)
+        self._enter(call, _UNCUT if call.is_cut else _WAITING)
+        if is_struck and call.is_cut:
+            return self._cut_recorded(call, domain)
         return HOLD
 
     def _enter(self, call: Call, state: CallState) -> None:
@@ -358,6 +369,10 @@ class Kernel:
         return CutShort(call)
 
     def _take_turn(self, domain: Domain, call: Call) -> OnRest:
+        if call.end is not None and (made_before := self._progress.unmade_before(call)) is not None:
+            if gates := self._gates.waiting_in(domain):
+                return self._gates.answer(gates, SHUT)
+            return self._stand_still(made_before)
         if call.state is _WAITING:
             domain.turns.popleft()
             domain.passed += 1
@@ -372,8 +387,8 @@ class Kernel:
             and isinstance(cut := self._cut_recorded(call, domain), CutShort)
         ):
             return cut
-        if self._gates and (gates := self._gates_in(domain)):
-            return self._answer(gates, SHUT)
+        if gates := self._gates.waiting_in(domain):
+            return self._gates.answer(gates, SHUT)
         return self._stand_still(call)
 
     def _deliver_recorded(self, call: Call) -> None:
@@ -382,13 +397,7 @@ class Kernel:
 
     def _use(self, call: Call) -> None:
         """Count a recorded call as used: its outcome is delivered, or without an outcome it is made again."""
-        self._left[call.level] -= 1
-        self._advance()
-
-    def _advance(self) -> None:
-        while self._level < len(self._left) and not self._left[self._level]:
-            self._level += 1
-        self.is_replaying = self._level < len(self._left)
+        self._progress.use(call)
 
     def _ready(self, domain: Domain) -> Release | CutShort | None:
         """Release the held calls that begin now; one that the program has cancelled meanwhile is cut short first."""
@@ -400,46 +409,39 @@ class Kernel:
         if struck is not None:
             domain.held.remove(struck)
             return CutShort(struck, self._cut(struck, domain))
-        for call in ready:
-            domain.held.remove(call)
+        return self._release(ready)
+
+    def _begin_recorded(self) -> Release | None:
+        """Release the held calls that are recorded themselves."""
+        held = [call for call in self._open if call.state is _HELD and call in call.domain.held]
+        ready = tuple([call for call in held if call.identity is not None and not call.is_struck])
+        return self._release(ready) if ready else None
+
+    def _release(self, calls: tuple[Call, ...]) -> Release:
+        for call in calls:
+            call.domain.moves += 1
+            call.domain.held.remove(call)
             call.state = _UNDER_WAY
             self._busy += 1
-        return Release(ready)
+        return Release(calls)
 
-    def _gates_in(self, domain: Domain) -> tuple[Call, ...]:
-        return tuple([gate for gate in self._gates if gate.domain is domain])
-
-    def _answer(self, gates: tuple[Call, ...], answer: GateAnswer) -> AnswerGates:
-        for gate in gates:
-            gate.domain.moves += 1
-            gate.state = _ENDED
-            self._gates.remove(gate)
-        return AnswerGates(gates, answer)
-
-    def _due(self) -> Call | None:
-        """Return the first recorded call that is not used; not those inside of a parked call."""
-        if not self.is_replaying:
-            return None
-        parked = [f"{call.id}/" for call in self._waits]
-        for call in self._record.calls():
-            is_inside = any(f"{call.path}/".startswith(path) for path in parked)
-            if _is_unused(call) and not is_inside:
-                return call
-        return None
+    def _not_entered(self) -> Collection[Call]:
+        """Return the calls whose insides cannot be due: parked ones, and those that are held behind them."""
+        if not self._waits:
+            return ()
+        return [*self._waits, *(call for call in self._open if call.state is _HELD and call.has_inside)]
 
     def _is_all_parked(self) -> bool:
         waiting = (_PARKED, _UNDER_WAY, _HELD) if self.is_replaying else (_PARKED, _UNDER_WAY)
-        return not self._gates and all(call.state in waiting for call in self._open)
+        return not self._gates.waiting and all(call.state in waiting for call in self._open)
 
     def _stand_still(self, due: Call) -> StandStill:
-        stands = tuple(sorted(f"{call}: {call.state.value}" for call in self._open))
         where = f"{due.path} call {due.number}"
-        return StandStill(due.took, Diverge(where, str(due.asked), "no task asks for it", stands))
+        unasked = Diverge(where, str(due.asked), "no task asks for it", self._stands(), due.id)
+        return StandStill(due.took, unasked)
 
-    def _diverge(self, where: str, recorded: str, asked: str) -> None:
-        stands = tuple(sorted(f"{call}: {call.state.value}" for call in self._open))
-        self.over = self.over or Diverge(where, recorded, asked, stands)
+    def _diverge(self, where: str, recorded: str, asked: str, action_id: str) -> None:
+        self.over = self.over or Diverge(where, recorded, asked, self._stands(), action_id)
 
-
-def _is_unused(call: Call) -> bool:
-    return call.state is _EXPECTED or (call.end is not None and call.state is not _ENDED)
+    def _stands(self) -> tuple[str, ...]:
+        return tuple(sorted(f"{call}: {call.state.value}" for call in self._open))

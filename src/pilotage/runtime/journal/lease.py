@@ -12,7 +12,7 @@ from pilotage.agent.ports.leases import IAgentLeases, Lease
 from pilotage.checks import reject_not_positive
 from pilotage.errors import RunConflictError
 from pilotage.ids import IClock
-from pilotage.runtime.journal.interruptions import RunOwnershipLost, StoreUnavailable
+from pilotage.runtime.journal.interruptions import EventLoopStalled, RunOwnershipLost, StoreUnavailable
 from pilotage.values import value
 
 _IDLE_CHECK_SECONDS = 2.0
@@ -32,6 +32,9 @@ class LeaseRenewer:
         self._due: dict[HeldLease, float] = {}
         self._renewals: dict[HeldLease, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
+        self.beats = 0
+        """Grows at least every `beat_seconds` while leases are held and the event loop moves."""
+        self.beat_seconds = _IDLE_CHECK_SECONDS
 
     def add(self, lease: HeldLease) -> None:
         """Renew a lease from now on."""
@@ -47,6 +50,23 @@ class LeaseRenewer:
         if lease in self._renewals:
             self._renewals[lease].cancel()
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether there are leases to renew and a loop that should do it; may be asked in any thread."""
+        task = self._task
+        return bool(self._due) and task is not None and not task.done() and task.get_loop().is_running()
+
+    def revoke(self, reason: str) -> list[RunKey]:
+        """Renew none of the present leases any more: no further effect begins under them. May be called in any thread.
+
+        Returns:
+            The runs whose leases were revoked.
+        """
+        leases = list(self._due)
+        for lease in leases:
+            lease.revoke(reason)
+        return [lease.run for lease in leases]
+
     async def stop_if_idle(self) -> None:
         """End all tasks of the renewer, unless there still is a lease to renew."""
         tasks = [*self._renewals.values(), *([self._task] if self._task is not None else ())]
@@ -58,10 +78,11 @@ class LeaseRenewer:
 
     async def _renew_all(self) -> None:
         while self._due:
+            self.beats += 1
             now = self._clock.monotonic()
             lease, due = next(iter(self._due.items()))
             if due > now:
-                await self._clock.sleep(min(due - now, _IDLE_CHECK_SECONDS))
+                await self._clock.sleep(min(due - now, self.beat_seconds))
                 continue
             del self._due[lease]
             self._due[lease] = now + self._every
@@ -88,7 +109,8 @@ class LeaseSettings:
         reject_not_positive(self, seconds=self.seconds)
 
 
-_SAFE_SHARE = 2 / 3
+SAFE_SHARE = 2 / 3
+"""The share of a lease for which its owner is sure of the run."""
 _RENEW_SHARE = 1 / 3
 
 
@@ -133,11 +155,21 @@ class HeldLease:
         self._unanswered = 0
         """How many requests for the lease were cancelled before the store answered."""
         self._holders: _Holders | None = None
+        self._revoked: str | None = None
+
+    @property
+    def run(self) -> RunKey:
+        """The run."""
+        return self._run
 
     @property
     def is_certain(self) -> bool:
         """Whether the lease certainly holds, so that no other process tries to drive the run."""
-        return self._clock.monotonic() < self._safe_until
+        return self._revoked is None and self._clock.monotonic() < self._safe_until
+
+    def revoke(self, reason: str) -> None:
+        """Renew the lease no more: the run is left to another owner."""
+        self._revoked = reason
 
     @property
     def is_held(self) -> bool:
@@ -180,8 +212,11 @@ class HeldLease:
 
         Raises:
             RunOwnershipLost: another process has it.
+            EventLoopStalled: it was revoked.
             StoreUnavailable: the store does not answer.
         """
+        if self._revoked is not None:
+            raise EventLoopStalled(f"run {self._run.run_id!r}: {self._revoked}")
         asked = self._clock.monotonic()
         try:
             lease = await self._leases.renew(self._run, self._owner, self._seconds)
@@ -196,6 +231,8 @@ class HeldLease:
 
     async def renew_ahead(self) -> None:
         """Renew the lease before it expires. An expired one is left to `renew`, before the next effect."""
+        if self._revoked is not None:
+            return
         asked = self._clock.monotonic()
         with suppress(OSError):
             lease = await self._leases.renew(self._run, self._owner, self._seconds)
@@ -250,4 +287,4 @@ class HeldLease:
             del _holders[self._owner, self._run]
 
     def _granted(self, asked: float, seconds: float) -> None:
-        self._safe_until = asked + seconds * _SAFE_SHARE
+        self._safe_until = asked + seconds * SAFE_SHARE

@@ -6,11 +6,14 @@ another owner has the run, and ends the attempt.
 
 from __future__ import annotations
 
-from pilotage.agent.evidence import AgentEvidence
-from pilotage.agent.facts import fact_of
+from collections.abc import Iterable, Mapping
+
+from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
+from pilotage.agent.facts import fact_of, signal_too_late
 from pilotage.agent.ports.budget import BudgetSettlement
 from pilotage.agent.ports.conversations import ConversationTurns, ITaskStore
 from pilotage.agent.ports.journal import (
+    ClosedSignal,
     JournalHead,
     JournalRow,
     JournalStage,
@@ -20,17 +23,19 @@ from pilotage.agent.ports.journal import (
     SealedRecord,
 )
 from pilotage.agent.ports.sealing import RecordSealError
-from pilotage.agent.state import AgentState
+from pilotage.agent.signals import AgentSignal, AgentSignalEnd, end_of_unread
+from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.events.event_log import PendingEvents
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.commits import CommitDraft, CommitQueue, JournalWriter, Opening
+from pilotage.runtime.journal.commits import CommitQueue, JournalWriter
+from pilotage.runtime.journal.draft import CommitDraft, Opening
 from pilotage.runtime.journal.interruptions import SealMissing
 from pilotage.runtime.journal.record_fields import plain_record
 from pilotage.runtime.journal.seals import Seals, WithoutKey, withholds, without_key_for
-from pilotage.runtime.journal.start_record import ownership_proof
+from pilotage.runtime.journal.start_record import ownership_proof, suspension
 
 __all__ = ["EphemeralLedger", "Ledger", "Opening"]
 
@@ -55,6 +60,9 @@ class Ledger(CommitQueue):
         draft = CommitDraft(run, head, writer_id, log=log or PendingEvents(), opening=opening)
         super().__init__(writer, draft, state)
         self._seals = seals or Seals(None, run)
+        self.unread: dict[str, AgentSignal] = {}
+        """The signals that were read from the store and have no end yet."""
+        self._ended: set[str] = set()
 
     def claim(self, record: JsonValue, view: JsonValue) -> None:
         """Append a CLAIMED row; as the first row of an attempt it takes the run over.
@@ -75,15 +83,22 @@ class Ledger(CommitQueue):
         )
         self._draft.add_claim(RowTexts.of(stored, view))
 
-    async def prove_ownership(self) -> None:
+    async def prove_ownership(self, entered: str | None = None) -> None:
         """Return when this attempt certainly owns the run, by a commit: reading proves nothing.
+
+        `entered` is a suspended action that begins again: from here on its outcome is unknown until it is recorded.
 
         Raises:
             RunOwnershipLost: another owner has it.
         """
-        record = ownership_proof(self.epoch)
+        record = ownership_proof(self.epoch, entered)
         self.claim(record, record)
         await self.barrier()
+
+    def suspend(self, actions: Mapping[str, int]) -> None:
+        """Record with the next commit that a pause interrupts these actions between two calls inside of them."""
+        record = suspension(actions)
+        self.claim(record, record)
 
     def append(
         self,
@@ -92,12 +107,15 @@ class Ledger(CommitQueue):
         attempt: int,
         record: JsonValue,
         view: JsonValue,
+        *,
         tool: AgentToolDescriptor | None = None,
         added: JsonObject | None = None,
+        number: int = 0,
+        turn: int | None = None,
     ) -> None:
         """Append a row of an action, durable after the next barrier. A record that exceeds its view is sealed.
 
-        `added` goes into the view only.
+        `added` goes into the view only. `number` is that of its call, `turn` the place of its outcome among the turns.
         """
         if self.death is not None:
             raise self.death
@@ -123,9 +141,11 @@ class Ledger(CommitQueue):
             attempt=attempt,
             fingerprint=action.fingerprint,
             idempotency=action.idempotency,
+            number=number,
+            turn=turn,
         )
         if stage is not JournalStage.BEFORE:
-            self._commit_soon()
+            self.commit_soon()
 
     def copy_row(self, row: JournalRow) -> None:
         """Append a row of another run, its record open, as one of this run."""
@@ -146,6 +166,8 @@ class Ledger(CommitQueue):
             attempt=row.attempt,
             fingerprint=row.fingerprint,
             idempotency=row.idempotency,
+            number=row.number,
+            turn=row.turn,
         )
 
     async def reopen(self, missing: SealMissing) -> None:
@@ -181,11 +203,52 @@ class Ledger(CommitQueue):
             self._draft.settled.append(settlement)
             self._draft.changes += 1
 
+    def add_signals(self, signals: Iterable[AgentSignal], last: int = 0) -> None:
+        """Add signals that were read from the store; `last` is a number up to which none is missing.
+
+        The end of a signal may have been under way to the store when it was read.
+        """
+        for signal in signals:
+            if signal.id not in self._ended:
+                self.unread[signal.id] = signal
+        self._draft.read_signal = max(self._draft.read_signal, last)
+
     def consume_signal(self, signal_id: str) -> None:
         """Take a signal out of the queue with the next commit."""
-        self.check_alive()
+        self._end_signal(signal_id)
         self._draft.consumed.append(signal_id)
         self._draft.changes += 1
+
+    def supersede_signal(self, signal_id: str) -> None:
+        """Take a signal out of the queue that another one has taken the effect of."""
+        self._end_signal(signal_id)
+        self._draft.closed.append(ClosedSignal(signal_id, AgentSignalEnd.SUPERSEDED))
+        self._draft.changes += 1
+
+    def _end_signal(self, signal_id: str) -> None:
+        self.check_alive()
+        self.unread.pop(signal_id, None)
+        self._ended.add(signal_id)
+
+    def mark_end(self) -> None:
+        """Mark the draft: what is added from here on ends the run, and is dropped if the store refuses that."""
+        self._draft.mark(self.state)
+
+    def close_signals(self) -> JsonObject:
+        """Close all unread signals with the next commit, which ends the run; return what its state says about them.
+
+        They stay unread until it is committed, for the store may refuse the end.
+        """
+        late: list[JsonValue] = []
+        is_cancelled = self.state.status is AgentStatus.CANCELLING
+        for signal in self.unread.values():
+            end = end_of_unread(signal.kind, is_cancelled=is_cancelled)
+            self._draft.closed.append(ClosedSignal(signal.id, end))
+            if end is AgentSignalEnd.TOO_LATE:
+                late.append(signal.id)
+                self.add_fact(signal_too_late(self.state, signal))
+                self.add_evidence(_evidence_of(signal))
+        return {words.LATE_SIGNALS: late} if late else {}
 
     def _sealed(
         self,
@@ -207,6 +270,23 @@ class Ledger(CommitQueue):
             raise missing from error
 
 
+def _evidence_of(signal: AgentSignal) -> AgentEvidence:
+    """Return the evidence of a signal that came too late; its payload is for the run only."""
+    payload: JsonObject = {
+        "signal_id": signal.id,
+        "kind": signal.kind.value,
+        "end": AgentSignalEnd.TOO_LATE.value,
+    }
+    run_id = signal.agent_state_id
+    return AgentEvidence(
+        f"{run_id}:signal:{signal.id}",
+        run_id,
+        AgentEvidenceKind.SIGNAL,
+        payload,
+        summary=f"the {signal.kind.value!r} signal {signal.id!r} came too late: the run has ended",
+    )
+
+
 class EphemeralLedger(Ledger):
     """The ledger of a run without a journal: it holds the state, and writes only the turns of a conversation."""
 
@@ -219,11 +299,12 @@ class EphemeralLedger(Ledger):
         self.state = state
         self.epoch = 1
         self.death: BaseException | None = None
+        self.unread = {}
 
     def claim(self, record: JsonValue, view: JsonValue) -> None:
         return
 
-    async def prove_ownership(self) -> None:
+    async def prove_ownership(self, entered: str | None = None) -> None:
         self.check_alive()
 
     def append(
@@ -233,8 +314,11 @@ class EphemeralLedger(Ledger):
         attempt: int,
         record: JsonValue,
         view: JsonValue,
+        *,
         tool: AgentToolDescriptor | None = None,
         added: JsonObject | None = None,
+        number: int = 0,
+        turn: int | None = None,
     ) -> None:
         if self.death is not None:
             raise self.death
@@ -252,8 +336,21 @@ class EphemeralLedger(Ledger):
     def add_fact(self, fact: OutboxEvent) -> None:
         return
 
+    def add_signals(self, signals: Iterable[AgentSignal], last: int = 0) -> None:
+        return
+
     def consume_signal(self, signal_id: str) -> None:
         self.check_alive()
+
+    def supersede_signal(self, signal_id: str) -> None:
+        self.check_alive()
+
+    def mark_end(self) -> None:
+        return
+
+    @property
+    def has_unread(self) -> bool:
+        return False
 
     async def barrier(self) -> None:
         self.check_alive()

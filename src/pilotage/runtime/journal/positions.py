@@ -8,37 +8,44 @@ without outcome, level 1 inside of one, and so on.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum, StrEnum
+from typing import Any, Protocol
 
 from pilotage.values import value
 
 TASK = "task:"
 """The first letters of the last part of a path, where the scope is an implicit branch."""
+_INSIDE_CALLS = ("tool:", "step:")
+"""The same, where the scope is inside of a call."""
 
 
 @value
 class CallIdentity:
-    """What the program asks for in one call. `formerly` are the label and fingerprint it had under earlier names."""
+    """What the program asks for in one call."""
 
     kind: str
     label: str
     fingerprint: str
-    formerly: tuple[tuple[str, str], ...] = ()
 
     def fits(self, recorded: CallIdentity) -> bool:
         """Return whether the recorded call is this one."""
-        if self.kind != recorded.kind:
-            return False
-        names = ((self.label, self.fingerprint), *self.formerly)
-        return (recorded.label, recorded.fingerprint) in names
+        return self == recorded
 
     def __str__(self) -> str:
         return f"{self.kind} {self.label!r} ({self.fingerprint})"
 
 
+class Requested(Protocol):
+    """What a program asks for in one call, as far as the kernel compares it with the record."""
+
+    def fits(self, recorded: CallIdentity, /) -> bool:
+        """Return whether the recorded call is this one."""
+        ...
+
+
 class RowStage(StrEnum):
-    """What a row says of its call; FOLDED, SKIPPED and CHANGED rows belong to a scope, CLAIMED rows to the run."""
+    """What a row says of its call; FOLDED and CHANGED rows belong to a scope, CLAIMED rows to the run."""
 
     CLAIMED = "claimed"
     """An attempt began: the time before it, in which the run may have been paused, does not count."""
@@ -48,10 +55,10 @@ class RowStage(StrEnum):
     ENDED = "ended"
     CUT = "cut"
     """The program cut the call short."""
+    SKIPPED = "skipped"
+    """A person decided that the call is passed over: the program does not ask for it any more."""
     FOLDED = "folded"
     """The branch with this path has ended."""
-    SKIPPED = "skipped"
-    """A stretch of the scope is folded; `number` is the first number behind it."""
     CHANGED = "changed"
     """A gate in front of the next number was answered with True; the label is its name."""
 
@@ -72,7 +79,7 @@ class RecordRow:
     takes_turn: bool = True
     passed: int = 0
     at: float = 0.0
-    outcome: object = None
+    outcome: Any = None
 
 
 NOT_ALONE, WAS_HELD = -1, -2
@@ -98,7 +105,8 @@ class Call:
     The defaults are attributes of the class: most calls change few of them, and every effect makes a call.
     """
 
-    id: str = ""
+    identity: CallIdentity | None = None
+    """What is recorded of it; of a call with a question or signal only, its id."""
     state: CallState = CallState.EXPECTED
     domain: Domain
     """There from when the call is made."""
@@ -109,22 +117,37 @@ class Call:
     has_inside: bool = False
     """Whether calls inside of it are recorded that replay enters."""
     level: int = 0
+    first: int = 0
+    """The place of its first row in the record."""
+    last: int = 0
+    """The place of the row with its outcome."""
     took: float = 0.0
     """The seconds between its last row and the row before that."""
     is_repeatable: bool = True
+    has_not_acted: bool = False
+    """Whether it has begun and has certainly taken no effect yet."""
+    is_ordered: bool = True
+    """Whether its outcome takes a turn beside other tasks; False if it is awaited together with those of the others."""
+    is_sync: bool = False
+    """Whether it cannot wait: it only reads, and begins at once."""
     is_struck: bool = False
     """Whether the program has cancelled it before its recorded place."""
     epoch: int = NOT_ALONE
     """The epoch of its domain if it began when only the owner had made calls there."""
     inner: int = 0
     """The number of calls inside of it that have not ended."""
+    takes_turn: bool = False
+    """Whether its outcome, recorded in this attempt, takes a turn."""
+    cut_at: int | None = None
+    """Its place among the turns, if the program has cut it short in this attempt."""
     wait: str | None = None
     """The wait that it is parked for, if that may be withdrawn."""
 
-    def __init__(self, path: str, number: int, asked: CallIdentity) -> None:
+    def __init__(self, path: str, number: int, asked: Requested, call_id: str = "") -> None:
         self.path = path
         self.number = number
         self.asked = asked
+        self.id = call_id
 
     @property
     def is_cut(self) -> bool:
@@ -132,13 +155,13 @@ class Call:
         return self.end is not None and self.end.stage is RowStage.CUT
 
     def __str__(self) -> str:
-        return f"{self.path} call {self.number}: {self.asked}"
+        return self.id or f"{self.path} call {self.number}: {self.asked}"
 
 
 class Domain:
     """Scopes whose outcomes share one order: a scope with its implicit branches."""
 
-    __slots__ = ("around", "epoch", "held", "moves", "others", "owner", "passed", "turns")
+    __slots__ = ("around", "epoch", "held", "keeps_turn", "moves", "others", "owner", "passed", "turns")
 
     def __init__(self, owner: object, around: Call | None, recorded: Iterable[Call]) -> None:
         self.owner = owner
@@ -153,6 +176,8 @@ class Domain:
         self.passed = 0
         """The number of turns and cuts so far."""
         self.held: list[Call] = []
+        self.keeps_turn = 0
+        """The number of outcomes that are recorded and not ready: hooks look at them before the program."""
         self.moves = 0
         """Changes whenever a call is made, asked for, ended or cancelled, and when a task ends."""
 
@@ -160,13 +185,21 @@ class Domain:
 class CallScope:
     """A scope: numbers its calls."""
 
-    __slots__ = ("branches", "domain", "number", "path", "recorded")
+    __slots__ = ("branches", "domain", "number", "path", "recorded", "skipped")
 
-    def __init__(self, path: str, domain: Domain, recorded: dict[int, Call]) -> None:
+    def __init__(
+        self,
+        path: str,
+        domain: Domain,
+        recorded: dict[int, Call],
+        skipped: Collection[int] = (),
+    ) -> None:
         self.path = path
         self.domain = domain
         self.recorded = recorded
         self.number = 0
+        self.skipped = skipped
+        """The numbers that are passed over."""
         self.branches: dict[str, int] = {}
 
 
@@ -185,10 +218,17 @@ class Record:
         self.orders: dict[str, list[Call]] = {}
         """The calls that take a turn or were cut short, by domain, in the order in which the program got them."""
         self.folds: dict[str, RecordRow] = {}
-        self.skips: dict[str, RecordRow] = {}
         self.gates: set[tuple[str, int, str]] = set()
+        self.fold_levels: dict[str, int] = {}
+        """The levels of the folded branches that replay comes to."""
+        self.unwritten: dict[str, int] = {}
+        """The levels of calls without rows, inside of which calls are recorded: they only read, and were under way."""
+        self.skipped: dict[str, set[int]] = {}
+        """The numbers of the calls that are passed over, by scope."""
+        self._passed_over: set[str] = set()
         self._unnumbered: dict[str, Call] = {}
         self._read(rows)
+        self._move_gates()
         self._drop_finished()
         self.left = self._count_levels()
         """The number of calls by level."""
@@ -209,62 +249,84 @@ class Record:
 
     def _read(self, rows: Iterable[RecordRow]) -> None:
         before = 0.0
-        for row in rows:
-            match row.stage:
-                case RowStage.FOLDED:
-                    self.folds[row.id] = row
-                case RowStage.SKIPPED:
-                    self.skips[row.scope] = row
-                case RowStage.CLAIMED:
-                    pass
-                case RowStage.CHANGED:
-                    self.gates.add((row.scope, row.number, row.asked.label))
-                case _:
-                    self._read_call(row, row.at - before)
+        for place, row in enumerate(rows):
+            stage = row.stage
+            if stage is RowStage.FOLDED:
+                self.folds[row.id] = row
+            elif stage is RowStage.CHANGED:
+                self.gates.add((row.scope, row.number, row.asked.label))
+            elif stage is not RowStage.CLAIMED:
+                self._read_call(row, row.at - before, place)
             before = row.at
 
-    def _read_call(self, row: RecordRow, took: float) -> None:
-        call = self._call_of(row)
+    def _read_call(self, row: RecordRow, took: float, place: int) -> None:
+        call = self._call_of(row, place)
+        if row.stage is RowStage.SKIPPED:
+            self._skip(call)
+            return
+        if row.stage is not RowStage.BESIDE:
+            call.asked = call.identity = row.asked
         if call.end is not None:
             return  # A repetition inside of a call that was repeated: the first outcome counts.
         call.took = took
         if row.stage is RowStage.BEGUN:
             call.has_begun = True
         elif row.stage is not RowStage.BESIDE:
-            call.end = row
+            call.end, call.last = row, place
             order = self.orders.setdefault(domain_of(row.scope), [])
             if row.stage is RowStage.CUT:
                 order.insert(row.passed, call)
             elif row.takes_turn and row.number:
                 order.append(call)
 
-    def _call_of(self, row: RecordRow) -> Call:
+    def _skip(self, call: Call) -> None:
+        """Take a call out of the record, with its turn: rows behind this one count turns without it."""
+        self._passed_over.add(call.id)
+        self._drop(call)
+        order = self.orders.get(domain_of(call.path), [])
+        if call in order:
+            order.remove(call)
+        if call.number:
+            self.skipped.setdefault(call.path, set()).add(call.number)
+
+    def _move_gates(self) -> None:
+        """Put gates behind a call that is passed over behind the call before it."""
+        if self.skipped and self.gates:
+            self.gates = {(path, self._before(path, number), name) for path, number, name in self.gates}
+
+    def _before(self, path: str, number: int) -> int:
+        skipped = self.skipped.get(path, ())
+        while number in skipped:
+            number -= 1
+        return number
+
+    def _call_of(self, row: RecordRow, place: int) -> Call:
         if row.number:
             numbered = self.scopes.setdefault(row.scope, {})
-            return numbered.get(row.number) or numbered.setdefault(row.number, _recorded(row))
-        return self._unnumbered.get(row.id) or self._unnumbered.setdefault(row.id, _recorded(row))
+            return numbered.get(row.number) or numbered.setdefault(row.number, _recorded(row, place))
+        return self._unnumbered.get(row.id) or self._unnumbered.setdefault(row.id, _recorded(row, place))
 
     def _drop_finished(self) -> None:
         """Drop the calls inside of what is finished, and give the others their level."""
         by_id = {call.id: call for call in self.calls()}
         finished = {call.id for call in by_id.values() if call.end is not None} | self.folds.keys()
-        finished |= {call.id for call in by_id.values() if self._is_skipped(call)}
-        levels: dict[str, int | None] = {}
+        finished |= self._passed_over
+        levels = _Levels(finished, by_id, self.unwritten)
         dropped: set[Call] = set()
         for call in by_id.values():
-            level = _level(call.path, finished, by_id, levels)
-            if level is None or self._is_skipped(call):
+            level = levels.of(call.path)
+            if level is None:
                 dropped.add(call)
                 self._drop(call)
             else:
                 call.level = level
+        for path in self.folds:
+            level = levels.of(path.rpartition("/")[0])
+            if level is not None:
+                self.fold_levels[path] = level
         if dropped:
             for path, order in self.orders.items():
                 self.orders[path] = [each for each in order if each not in dropped]
-
-    def _is_skipped(self, call: Call) -> bool:
-        skip = self.skips.get(call.path)
-        return skip is not None and call.number < skip.number
 
     def _drop(self, call: Call) -> None:
         self._unnumbered.pop(call.id, None)
@@ -275,29 +337,43 @@ class Record:
         for call in self.calls():
             left += [0] * (call.level + 1 - len(left))
             left[call.level] += 1
+        for level in self.fold_levels.values():
+            left += [0] * (level + 1 - len(left))
+            left[level] += 1
         return left
 
 
-def _recorded(row: RecordRow) -> Call:
-    call = Call(row.scope, row.number, row.asked)
-    call.id = row.id
+def _recorded(row: RecordRow, place: int) -> Call:
+    call = Call(row.scope, row.number, row.asked, row.id)
+    call.identity, call.first = row.asked, place
     return call
 
 
-def _level(
-    path: str, finished: set[str], by_id: Mapping[str, Call], levels: dict[str, int | None]
-) -> int | None:
-    """Return the number of calls without outcome around a scope; None if it is inside of something finished."""
-    if not path:
-        return 0
-    if path not in levels:
-        if path in finished:
-            levels[path] = None
-        else:
-            above = _level(path.rpartition("/")[0], finished, by_id, levels)
-            around = by_id.get(path)
-            if around is not None and above is not None:
-                around.has_inside = True
-                above += 1
-            levels[path] = above
-    return levels[path]
+class _Levels:
+    """Finds the levels of scopes, marks the calls around them, and collects those that have no rows."""
+
+    def __init__(self, finished: set[str], by_id: Mapping[str, Call], unwritten: dict[str, int]) -> None:
+        self._finished = finished
+        self._by_id = by_id
+        self._unwritten = unwritten
+        self._known: dict[str, int | None] = {"": 0}
+
+    def of(self, path: str) -> int | None:
+        """Return the number of calls without outcome around a scope; None if it is inside of something finished."""
+        if path not in self._known:
+            self._known[path] = None if path in self._finished else self._find(path)
+        return self._known[path]
+
+    def _find(self, path: str) -> int | None:
+        above, _, name = path.rpartition("/")
+        level = self.of(above)
+        if level is None:
+            return None
+        around = self._by_id.get(path)
+        if around is not None:
+            around.has_inside = True
+            return level + 1
+        if name.startswith(_INSIDE_CALLS):
+            self._unwritten[path] = level
+            return level + 1
+        return level

@@ -25,6 +25,7 @@ from pilotage.runtime.journal.record_fields import (
     DamagedRecordError,
     contract_value,
     count_field,
+    objects_field,
     optional_text,
     text_field,
     value_field,
@@ -34,8 +35,10 @@ Question: TypeAlias = AgentApprovalRequest | AgentRecoveryRequest
 
 
 def encode_question(question: Question) -> JsonObject:
-    """Return every field of a question as JSON."""
-    return as_object(to_json_value(question))
+    """Return the fields of a question as JSON, without what is only known when it is read; most have nothing inside."""
+    record = as_object(to_json_value(question))
+    left_out = (words.BEGUN,) if record.get(words.INSIDE) else (words.BEGUN, words.INSIDE)
+    return {name: each for name, each in record.items() if name not in left_out}
 
 
 def decode_question(record: JsonObject) -> Question:
@@ -73,7 +76,22 @@ def is_rejection(record: JsonObject) -> bool:
 def encode_recovery_answer(answer: RecoveryAnswer, decided_by: str | None = None) -> JsonObject:
     """Return the answer about an unknown outcome: the name of its class and its fields."""
     record: JsonObject = {words.ANSWER: type(answer).__name__, **as_object(to_json_value(answer))}
+    if isinstance(answer, RecoveryRetried):
+        inside: list[JsonValue] = [encode_recovery_answer(each) for each in answer.inside]
+        record = {key: each for key, each in record.items() if key != words.INSIDE}
+        record = {**record, words.INSIDE: inside} if inside else record
     return record if decided_by is None else {**record, words.DECIDED_BY: decided_by}
+
+
+def answers_inside(record: JsonObject) -> tuple[RecoveryRetried | RecoveryDone, ...]:
+    """Return the answers to actions inside of the one that a question was about."""
+    if words.INSIDE not in record:
+        return ()
+    answers = [decode_recovery_answer(each) for each in objects_field(record, words.INSIDE)]
+    going_on = tuple(each for each in answers if isinstance(each, RecoveryRetried | RecoveryDone))
+    if len(going_on) < len(answers):
+        raise DamagedRecordError(words.INSIDE, "answers that let the run go on")
+    return going_on
 
 
 def decode_recovery_answer(record: JsonObject) -> RecoveryAnswer:
@@ -82,7 +100,8 @@ def decode_recovery_answer(record: JsonObject) -> RecoveryAnswer:
     comment = optional_text(record, words.COMMENT)
     match text_field(record, words.ANSWER):
         case words.RETRIED:
-            return RecoveryRetried(request_id, action_id, count_field(record, words.ATTEMPT), comment)
+            attempt = count_field(record, words.ATTEMPT)
+            return RecoveryRetried(request_id, action_id, attempt, comment, answers_inside(record))
         case words.DONE:
             return RecoveryDone(request_id, action_id, value_field(record, words.RESULT), comment)
         case words.FAILED:

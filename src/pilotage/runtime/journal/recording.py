@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.runtime.journal.action import RESULT, Action
+from pilotage.agent.recovery_request import RecoveryDone, RecoveryRetried
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.divergence import (
+    Sides,
+    asked_about_side,
+    asked_side,
+    asking_line,
+    label_of,
+    recorded_side,
+)
 from pilotage.runtime.journal.interruptions import RunDiverged
+from pilotage.runtime.journal.question_record import answers_inside
+from pilotage.runtime.journal.record_fields import decode_row
+from pilotage.runtime.journal.record_rows import is_skip
+from pilotage.runtime.journal.start_record import suspended_in
+
+_ASKED_ABOUT = (AgentActionKind.TOOL_CALL, AgentActionKind.STEP)
 
 
 @dataclass(slots=True)
 class RecordedAction:
-    """The rows of one action: the last attempt's BEFORE, and the AFTER where it has one.
-
-    `counts` is True if the program itself must request the action again: not if it belongs to another action, or to the
-    end of the run.
-    """
+    """The rows of one action: the last attempt's BEFORE, and the AFTER where it has one."""
 
     before: JournalRow | None = None
     after: JournalRow | None = None
-    is_used: bool = False
-    counts: bool = True
 
     @property
     def row(self) -> JournalRow:
@@ -44,29 +54,21 @@ class RecordedAction:
 
 
 class Recording:
-    """All recorded actions of a run by id, and which of them the program has requested again.
+    """All recorded actions of a run by id."""
 
-    Actions that belong to another recorded action (a question about it, the actions within a tool, a folded branch)
-    are not requested by the program once that action is done.
-    """
-
-    def __init__(self, rows: Iterable[JournalRow]) -> None:
+    def __init__(self, rows: Iterable[JournalRow], claims: Sequence[JournalRow] = ()) -> None:
+        self._claims = claims
+        self._suspended: dict[str, int] | None = None
         self._actions: dict[str, RecordedAction] = {}
         self._kinds: set[AgentActionKind | None] = set()
         self._inside: dict[str, list[JournalRow]] | None = None
-        self._unused = 0
+        self._scopes: set[str] | None = None
+        self._answers_inside: dict[str, RecoveryRetried | RecoveryDone] | None = None
+        self.skipped: frozenset[str] = frozenset()
+        """The ids of calls that a person has skipped."""
         for row in rows:
             if row.kind is not None:
                 self._fold(row)
-        if self._actions:
-            self._unused = self._decide_what_counts()
-        if self._unused == len(self._actions):
-            self._inside = {}
-
-    @property
-    def is_used_up(self) -> bool:
-        """Return whether the program has requested all recorded actions: from here on it is live."""
-        return self._unused == 0
 
     def under_way(self) -> list[tuple[Action, int]]:
         """Return the actions that were begun and have no outcome, with the number of their last attempt."""
@@ -87,13 +89,90 @@ class Recording:
             return None
         row = recorded.row
         if row.fingerprint != action.fingerprint:
-            raise RunDiverged(action.id, _difference(row, action))
-        self._use(recorded)
+            raise RunDiverged(action.id, difference(row, action), _sides(recorded, action))
         return recorded
 
     def knows(self, action_id: str) -> bool:
         """Return whether the action has a row."""
         return action_id in self._actions
+
+    def fingerprint_of(self, action_id: str) -> str | None:
+        """Return the fingerprint of a recorded action, or that of a question asked before it began; else None."""
+        recorded = self._actions.get(action_id) or self._question_about(action_id)
+        return recorded.row.fingerprint if recorded is not None else None
+
+    def _question_about(self, action_id: str) -> RecordedAction | None:
+        """Return the question that was asked before an action began; None if there was none."""
+        asked = (self._actions.get(f"{action_id}/{label}") for label in (words.APPROVAL, words.RESULT))
+        return next((each for each in asked if each is not None), None)
+
+    def open_inside(self, action_id: str) -> list[RecordedAction]:
+        """Return the tool calls and steps inside of an action that were begun and have no outcome, outer ones first.
+
+        Those inside of an action with an outcome are not made again.
+        """
+        return [
+            each
+            for each_id, each in self._actions.items()
+            if each_id.startswith(f"{action_id}/")
+            and each.after is None
+            and each.row.kind in _ASKED_ABOUT
+            and not self._is_inside_of_finished(each_id)
+        ]
+
+    def _is_inside_of_finished(self, action_id: str) -> bool:
+        above = action_id.rpartition("/")[0]
+        while above:
+            if self.outcome_of(above) is not None:
+                return True
+            above = above.rpartition("/")[0]
+        return False
+
+    def answers_inside(self) -> dict[str, RecoveryRetried | RecoveryDone]:
+        """Return the last answer to each action that was asked about together with the one around it."""
+        if self._answers_inside is None:
+            questions = (each.after for each in self._actions.values() if each.is_question)
+            answers = [decode_row(row, answers_inside) for row in questions if row is not None]
+            self._answers_inside = {answer.action_id: answer for each in answers for answer in each}
+        return self._answers_inside
+
+    def answer_inside(self, action_id: str, attempt: int) -> RecoveryRetried | RecoveryDone | None:
+        """Return the answer to an attempt that was asked about together with the action around it."""
+        answer = self.answers_inside().get(action_id)
+        is_of_earlier = isinstance(answer, RecoveryRetried) and answer.attempt != attempt + 1
+        return None if is_of_earlier else answer
+
+    def is_suspended(self, action_id: str, attempt: int) -> bool:
+        """Return whether a pause or a hand-over interrupted an attempt between two calls inside: no crash did."""
+        if self._suspended is None:
+            self._suspended = suspended_in(self._claims)
+        return self._suspended.get(action_id) == attempt or self._was_paused_inside(action_id)
+
+    def _was_paused_inside(self, action_id: str) -> bool:
+        """Return whether an action waits for a person's approval inside of another one: its run was paused there.
+
+        Of versions that did not record which actions a pause suspends.
+        """
+        below = f"{action_id}/"
+        return any(
+            each.is_question
+            and not each.row.number
+            and question.startswith(below)
+            and question.rpartition("/")[0] != action_id
+            and question.rpartition("/")[0] not in self._actions
+            for question, each in self._actions.items()
+        )
+
+    def has_scope(self, path: str) -> bool:
+        """Return whether an action is recorded below a path."""
+        if self._scopes is None:
+            self._scopes = set()
+            for action_id in self._actions:
+                above = action_id.rpartition("/")[0]
+                while above and above not in self._scopes:
+                    self._scopes.add(above)
+                    above = above.rpartition("/")[0]
+        return path in self._scopes
 
     def has_any(self, kind: AgentActionKind) -> bool:
         """Return whether an action of a kind is recorded."""
@@ -115,46 +194,7 @@ class Recording:
         turns: list[JournalRow] = []
         while (row := self.outcome_of(f"{loop_id}/{len(turns) + 1}")) and row.stage is JournalStage.FOLDED:
             turns.append(row)
-            self._use(self._actions[row.action_id])
         return turns
-
-    def check_used_up(self) -> None:
-        """Check that the program has requested every recorded action.
-
-        Raises:
-            RunDiverged: the program leaves out a recorded action.
-        """
-        for action_id, recorded in self._actions.items():
-            if not recorded.is_used and recorded.counts:
-                raise RunDiverged(
-                    action_id, f"{_named(recorded.row)} is recorded, and the program left it out"
-                )
-
-    def _use(self, recorded: RecordedAction) -> None:
-        if not recorded.is_used:
-            recorded.is_used = True
-            self._unused -= recorded.counts
-
-    def _decide_what_counts(self) -> int:
-        """Set `counts` of every action and return how many count; decided once per scope, which is cheap."""
-        in_scopes: dict[str, bool] = {}
-        unused = 0
-        for action_id, recorded in self._actions.items():
-            above = action_id.rpartition("/")[0]
-            if above not in in_scopes:
-                in_scopes[above] = self._is_requested_in(above)
-            recorded.counts = in_scopes[above]
-            unused += recorded.counts
-        return unused
-
-    def _is_requested_in(self, scope: str) -> bool:
-        if scope == RESULT:
-            return False
-        while scope:
-            if scope in self._actions:
-                return False
-            scope = scope.rpartition("/")[0]
-        return True
 
     def _rows_by_action(self) -> dict[str, list[JournalRow]]:
         found: dict[str, list[JournalRow]] = {}
@@ -175,6 +215,8 @@ class Recording:
             recorded.before = row
         else:
             recorded.after = row
+            if is_skip(row):
+                self.skipped |= {row.action_id}
 
 
 def recorded_action(row: JournalRow) -> Action:
@@ -192,14 +234,32 @@ def recorded_action(row: JournalRow) -> Action:
     )
 
 
-def _difference(row: JournalRow, action: Action) -> str:
+def difference(row: JournalRow, action: Action) -> str:
+    """Return how a recorded action differs from the one that the program asks for now."""
     if action.kind is AgentActionKind.APPROVAL_WAIT:
         return f"a person was asked about {action.name!r} with other arguments than the program asks for now"
-    if row.kind is not action.kind:
-        return f"{_named(row)} is recorded, and the program asks for the {action.kind.value} {action.name!r}"
-    return f"{_named(row)} is recorded with other arguments than the program asks for now: {action.view!r}"
+    if row.kind is not action.kind or label_of(row.action_id) != label_of(action.id):
+        return f"{named(row)} is recorded, and the program asks for the {action.kind.value} {action.name!r}"
+    return f"{named(row)} is recorded with other arguments than the program asks for now: {action.view!r}"
 
 
-def _named(row: JournalRow) -> str:
+def _sides(recorded: RecordedAction, action: Action) -> Sides:
+    """Return the sides of a divergence; those of a question are the call that it is about."""
+    if action.kind is not AgentActionKind.APPROVAL_WAIT:
+        return Sides(recorded_side(recorded.before, recorded.after), asked_side(action), asking_line())
+    call_id, number = action.id.rpartition("/")[0], recorded.row.number
+    shown = asked_about_side(call_id, number, recorded.before or recorded.row)
+    asked = replace(shown, arguments=action.view, row=None, is_open=False, fingerprint=action.fingerprint)
+    return Sides(shown, asked, asking_line())
+
+
+def named(row: JournalRow) -> str:
+    """Return the kind and the label of a recorded action."""
     kind = row.kind.value if row.kind else row.stage.value
-    return f"the {kind} {row.action_id.rpartition('/')[2].partition('#')[0]!r}"
+    return f"the {kind} {label_of(row.action_id)!r}"
+
+
+def name_in(action_id: str) -> str:
+    """Return the name of the tool or step in the id of an action."""
+    label = label_of(action_id)
+    return label.partition(":")[2] or label

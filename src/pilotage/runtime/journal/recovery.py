@@ -1,12 +1,20 @@
-"""The recovery of a recorded action: reuse its outcome, read again, repeat, reconcile, or ask a person. Pure."""
+"""The recovery of a recorded action: reuse its outcome, read again, repeat, reconcile, or ask a person. Pure.
+
+A person is asked once about an action and all open actions inside of it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
-from pilotage.agent.ports.journal import JournalRow
-from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.recording import RecordedAction
+from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.recovery_request import OpenAction, RecoveryDecision, UnknownAttempt
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.action import MAY_BE_REPEATED, Action, idempotency_key
+from pilotage.runtime.journal.record_fields import object_or_empty
+from pilotage.runtime.journal.recording import RecordedAction, Recording, name_in
 from pilotage.runtime.journal.seals import has_record
 from pilotage.values import value
 
@@ -25,9 +33,13 @@ class FetchAgain:
 
 @value
 class Repeat:
-    """The outcome is unknown, and a repetition with the same key has no further effect."""
+    """The outcome is unknown, and a repetition with the same key has no further effect.
+
+    Or it `is_suspended`: a pause interrupted it between two calls inside, and it is entered again over their record.
+    """
 
     attempt: int
+    is_suspended: bool = False
 
 
 @value
@@ -47,6 +59,26 @@ class AskHuman:
 Recovery: TypeAlias = Reuse | FetchAgain | Repeat | Reconcile | AskHuman
 
 
+def attempt_in(
+    rows: Sequence[JournalRow], run: RunKey, action_id: str, attempt: int
+) -> UnknownAttempt | None:
+    """Return what the rows of a run say about an attempt that was begun; None if it was not."""
+    begun = next(
+        (
+            row
+            for row in rows
+            if (row.action_id, row.attempt, row.stage) == (action_id, attempt, JournalStage.BEFORE)
+        ),
+        None,
+    )
+    if begun is None:
+        return None
+    claims = (row for row in rows if row.stage is JournalStage.CLAIMED and row.epoch == begun.epoch)
+    owners = (object_or_empty(row.view).get(words.OWNER) for row in claims)
+    process = next((each for each in owners if isinstance(each, str)), None)
+    return UnknownAttempt(idempotency_key(run, action_id), begun.epoch, begun.created_at, process)
+
+
 def recovery_for(action: Action, recorded: RecordedAction, *, can_reconcile: bool) -> Recovery:
     """Return how to recover one action after a crash."""
     if recorded.after is not None:
@@ -56,3 +88,28 @@ def recovery_for(action: Action, recorded: RecordedAction, *, can_reconcile: boo
     if action.may_be_repeated:
         return Repeat(recorded.attempt)
     return AskHuman(recorded.attempt)
+
+
+def open_actions(recording: Recording, action_id: str) -> tuple[OpenAction, ...]:
+    """Return the open actions inside of an action with an unknown outcome, as a question about it shows them."""
+    return tuple(_open_action(recording, each) for each in recording.open_inside(action_id))
+
+
+def _open_action(recording: Recording, recorded: RecordedAction) -> OpenAction:
+    row, attempt = recorded.row, recorded.attempt
+    view = object_or_empty(row.view)
+    needs_answer = (
+        row.idempotency not in MAY_BE_REPEATED
+        and words.RECONCILES not in view
+        and recording.answer_inside(row.action_id, attempt) is None
+        and not recording.knows(f"{row.action_id}/{words.RECOVERY}{attempt}")
+        and not recording.is_suspended(row.action_id, attempt)
+    )
+    return OpenAction(
+        row.action_id,
+        attempt,
+        row.kind or AgentActionKind.STEP,
+        name_in(row.action_id),
+        arguments={words.VIEW: view.get(words.EXECUTED, view.get(words.ASKED))},
+        allowed_decisions=tuple(RecoveryDecision) if needs_answer else (),
+    )

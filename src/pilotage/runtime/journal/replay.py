@@ -1,193 +1,203 @@
-"""`Replay`: the recorded actions of earlier attempts, and which calls of this attempt may still begin.
+"""`Replay`: the recorded actions of earlier attempts, and the calls of this attempt.
 
-The narrow interface between the door and the replay kernel. An attempt that has ended, or a branch that waits for an
-answer, begins no further action.
+The narrow interface between the door and the replay kernel. `Replay` itself is that of an ephemeral run: it has no
+record, and orders nothing. `DurableReplay` numbers calls, and gives every outcome in its turn.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.interruptions import (
-    LimitReached,
-    Paused,
-    RunDiverged,
-    RunEnded,
-    RunHandedOver,
-    RunInterruption,
-    SealMissing,
+from pilotage.runtime.journal.decisions import BEGIN, Begin, Diverge, Over
+from pilotage.runtime.journal.divergence import (
+    CallShown,
+    Sides,
+    asked_about_side,
+    asked_side,
+    asking_line,
+    recorded_side,
 )
+from pilotage.runtime.journal.interruptions import Paused, RunDiverged, RunInterruption
+from pilotage.runtime.journal.kernel import Kernel
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.recording import Recording
+from pilotage.runtime.journal.liveness import Liveness
+from pilotage.runtime.journal.positions import Call, CallScope, Record, RecordRow
+from pilotage.runtime.journal.record_rows import record_rows
+from pilotage.runtime.journal.recording import Recording, difference, named
+from pilotage.runtime.journal.rest import Postponed, calling_task, carry_to_end
 from pilotage.runtime.journal.scope import StepScope, running_task
+from pilotage.runtime.journal.turns import Got, Turns
 
-_UNDER_WAY = ("tool:", "step:")
-
-
-class BranchStopped(RunInterruption):
-    """The result of this branch is no longer needed."""
+_ENDED = "the program has ended"
+_NO_ROWS: tuple[JournalRow, ...] = ()
 
 
-class Liveness:
-    """Tracks the tasks of an attempt, the branches that wait for an answer, and whether the attempt is over."""
+class RunningPlace:
+    """The place of a branch among those that may run at the same time."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._tasks: set[asyncio.Task[object]] = set()
-        self._paused: list[tuple[str, asyncio.Task[object] | None, Paused]] = []
-        self._end: RunInterruption | None = None
-        self.must_look = False
-        """Whether code within an action must call `check`: a cheap flag for the reader of a stream.
+    def __init__(self, room: asyncio.Semaphore) -> None:
+        self._room = room
+        self._is_taken = False
 
-        False for a pause or a handover: these take effect at the next boundary, not within a streamed text.
-        """
-        self._is_met = False
-        self._stopped: set[str] = set()
-        self.under_way = 0
-        """The number of actions that have begun and have not ended."""
-        self._idle: asyncio.Event | None = None
+    async def take(self) -> None:
+        """Take the place, when there is room."""
+        if not self._is_taken:
+            await self._room.acquire()
+            self._is_taken = True
 
-    @property
-    def is_paused(self) -> bool:
-        """Return whether a branch waits for an answer."""
-        return bool(self._paused)
-
-    @property
-    def stopped_by(self) -> Paused | None:
-        """Return the first pause that has a reason other than a question to a person."""
-        return next((pause for _, _, pause in self._paused if pause.reason), None)
-
-    @property
-    def is_pausing(self) -> bool:
-        """Return whether the run pauses at its next boundary, because a signal requested it."""
-        return isinstance(self._end, Paused)
-
-    @property
-    def is_ending(self) -> bool:
-        """Return whether no further action may begin."""
-        return self._end is not None
-
-    @property
-    def met(self) -> RunInterruption | None:
-        """Return the interruption that ended the attempt, once it was raised in the program.
-
-        A program that swallows the interruption does not complete its run.
-        """
-        return self._end if self._is_met else None
-
-    def begin(self, scope: StepScope) -> asyncio.Task[object] | None:
-        """Register the begin of an action and return its task; `ended` must follow, whatever the outcome.
-
-        Raises:
-            RunInterruption: this attempt, or this branch of it, is over; the action has not begun.
-        """
-        if self._ledger.death is not None:
-            raise self._ledger.death
-        if self._end is not None:
-            self._is_met = True
-            raise self._end
-        if self._stopped and any(_begins_below(path, scope.path) for path in self._stopped):
-            raise BranchStopped
-        current = asyncio.current_task()
-        if current is not None and current not in self._tasks:
-            self._tasks.add(current)
-        for path, task, pause in self._paused:
-            is_above = path == scope.path or path.startswith(f"{scope.path}/")
-            if task is current or (is_above and scope.is_led_by(current)):
-                raise pause
-        self.under_way += 1
-        return current
-
-    def ended(self, scope: StepScope, end: BaseException | None = None) -> None:
-        """Register the end of an action, with the exception it raised."""
-        if end is not None:
-            self._register_exception(scope, end)
-        self.under_way -= 1
-        if self._idle is not None and not self.under_way:
-            self._idle.set()
-
-    def _register_exception(self, scope: StepScope, end: BaseException) -> None:
-        """End the branch or the attempt, where the exception of an action requires it."""
-        if isinstance(end, Paused):
-            self.pause(scope, end)
-        elif isinstance(end, (RunDiverged, RunEnded, LimitReached, SealMissing)):
-            self.end(end)
-            self._is_met = True
-
-    def pause(self, scope: StepScope, pause: Paused) -> None:
-        """Pause the calling task and every scope above the given one."""
-        self._paused.append((scope.path, running_task(), pause))
-
-    def end(self, end: RunInterruption) -> None:
-        """End the attempt: in every branch, further actions raise `end`."""
-        if self._end is None:
-            self._end = end
-            self.must_look = not isinstance(end, Paused | RunHandedOver)
-
-    def take_back_pause(self) -> bool:
-        """Withdraw a requested pause; return False if a branch has stopped for it already."""
-        if not self.is_pausing or self._is_met:
-            return False
-        self._end = None
-        return True
-
-    def check(self, scope: StepScope) -> None:
-        """Raise the interruption that ended the attempt, or the pause of this branch."""
-        self.begin(scope)
-        self.under_way -= 1
-
-    def stop(self, path: str) -> None:
-        """Refuse new actions below a path, because its branches are no longer needed; actions under way complete."""
-        self._stopped.add(path)
-
-    def restart(self, path: str) -> None:
-        """Allow new actions below a path again, after its branches have ended."""
-        self._stopped.discard(path)
-
-    def pause_below(self, path: str) -> Paused | None:
-        """Return the first pause at a path or below it; None if there is none."""
-        return next((pause for at, _, pause in self._paused if _is_at_or_below(path, at)), None)
-
-    def forget_pauses_below(self, path: str) -> None:
-        """Forget the pauses at a path and below it, because their branches are no longer needed."""
-        self._paused = [each for each in self._paused if not _is_at_or_below(path, each[0])]
-
-    def siblings(self) -> list[asyncio.Task[object]]:
-        """Return the other tasks of this run that have not ended."""
-        current = running_task()
-        return [task for task in self._tasks if task is not current and not task.done()]
-
-    async def quiesce(self, end: RunInterruption) -> None:
-        """Wait until the calls under way have ended; further calls raise `end`."""
-        self.end(end)
-        while self.under_way:
-            self._idle = self._idle or asyncio.Event()
-            self._idle.clear()
-            await self._idle.wait()
-
-
-def _is_at_or_below(path: str, other: str) -> bool:
-    return other == path or other.startswith(f"{path}/")
-
-
-def _begins_below(stopped: str, path: str) -> bool:
-    """Return whether an action at `path` is a new one; actions within a tool or step under way are part of that."""
-    if not path.startswith(f"{stopped}/"):
-        return False
-    return not any(part.startswith(_UNDER_WAY) for part in path[len(stopped) + 1 :].split("/"))
+    def leave(self) -> None:
+        """Leave the place to another branch."""
+        if self._is_taken:
+            self._is_taken = False
+            self._room.release()
 
 
 class Replay(Recording):
-    """The recorded actions of a run and the calls of this attempt that are under way."""
+    """The calls of an ephemeral run: nothing is recorded, and nothing waits for its turn."""
 
-    def __init__(self, ledger: Ledger, rows: Sequence[JournalRow] = ()) -> None:
-        super().__init__(rows)
+    has_record = False
+    """Whether an earlier attempt recorded an action."""
+    when_over: Callable[[], None] | None = None
+    """Called when the replay kernel ends the attempt."""
+    shields = False
+    """Whether calls that may not be repeated are protected from cancellation by their program."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        rows: Sequence[JournalRow] = _NO_ROWS,
+        claims: Sequence[JournalRow] = _NO_ROWS,
+    ) -> None:
+        super().__init__(rows, claims)
         self.liveness = Liveness(ledger)
-        self.has_record = bool(self._actions)
-        """Whether an earlier attempt recorded an action."""
+        self.postponed = Postponed()
+        """The cancellations of an ephemeral run's program that were put off."""
+
+    @property
+    def is_used_up(self) -> bool:
+        """Return whether all recorded outcomes were delivered: from here on the run is live."""
+        return True
+
+    @property
+    def over(self) -> RunInterruption | None:
+        """Return the end that the replay kernel decided on."""
+        return None
+
+    def release(self) -> None:
+        """Drop the references to the attempt, so that it is freed without the collector."""
+        self.when_over = None
+
+    @property
+    def pauses(self) -> Sequence[Paused]:
+        """Return what the parked calls wait for."""
+        return ()
+
+    def make(self, scope: StepScope, action: Action) -> Call | None:
+        """Return the call of an action with the next number of its scope; None where calls have no numbers.
+
+        Raises:
+            RunDiverged: another call is recorded with this number.
+        """
+        return None
+
+    async def gate(self, scope: StepScope, name: str) -> tuple[bool, int | None]:
+        """Return whether the program takes the new way at a gate, and the number of calls before it if that is new.
+
+        Raises:
+            RunInterruption: the attempt is over.
+        """
+        return True, None
+
+    def see(self, scope: StepScope, task: asyncio.Task[Any]) -> None:
+        """Take in that a branch of the program runs in a task of its own."""
+
+    def ask(self, call: Call, task: asyncio.Task[Any] | None = None) -> Begin | RecordRow | None:
+        """Decide about a call that a task awaits now; None: `wait` for it.
+
+        Raises:
+            CancelledError: a cancellation that was put off strikes.
+            RunInterruption: the attempt is over.
+        """
+        return BEGIN
+
+    async def wait(self, call: Call) -> Got:
+        """Return what a held call gets, or None if it is the turn of an outcome that was just recorded.
+
+        Raises:
+            CancelledError: the program cut the call short.
+            RunInterruption: the attempt is over.
+        """
+        return BEGIN
+
+    def forget(self, call: Call) -> None:
+        """Take in that a call ended with an error that is not recorded: it never took effect."""
+
+    async def turn(self, call: Call) -> None:
+        """Return when the program may get the outcome of a call.
+
+        Raises:
+            RunInterruption: the attempt is over.
+        """
+
+    @contextmanager
+    def turn_kept(self, call: Call) -> Generator[None]:
+        """Context manager: no further outcome reaches the program before this one."""
+        yield
+
+    async def park(self, call: Call, pause: Paused, *, may_withdraw: bool) -> None:
+        """Wait for something outside of the run: this never returns.
+
+        Raises:
+            CancelledError: the program does not want to wait any longer.
+            RunInterruption: the run pauses, or the attempt is over.
+        """
+        raise pause
+
+    async def idle(self, call: Call, pause: Paused, waiting: Coroutine[Any, Any, None]) -> None:
+        """Return when something has happened that a call waits for; meanwhile the call is parked.
+
+        Raises:
+            CancelledError: the program does not want to wait any longer.
+            RunInterruption: the run pauses, or the attempt is over.
+        """
+        await waiting
+
+    def cut(self, call: Call, *, has_acted: bool) -> bool:
+        """Take in that a call was cancelled; return whether its program cut it short, which its row says."""
+        return False
+
+    def limit(self, path: str, place: RunningPlace | None) -> None:
+        """Let the branch with a path leave its place among those that run while a call in it waits; None ends this."""
+
+    async def to_end(self, acting: Coroutine[Any, Any, Any]) -> Any:
+        """Return the result of something that may not be repeated: a cancellation by the program is put off.
+
+        Raises:
+            CancelledError: the attempt is over.
+        """
+        try:
+            return await carry_to_end(acting, self.postponed, lambda: self.liveness.must_look)
+        finally:
+            self.postponed.look_back(calling_task())
+
+    def strike(self, task: asyncio.Task[Any] | None) -> None:
+        """Raise the cancellation that was put off to the next call of a task.
+
+        Raises:
+            CancelledError: there is one.
+        """
+        if task is not None and self.postponed.strikes(task):
+            self.postponed.drop(task)
+            raise asyncio.CancelledError
+
+    def recorded(self, call: Call) -> int | None:
+        """Take in that the outcome of a call is recorded; return its place among the turns, None if it takes none."""
+        return None
 
     def folded(self, action: Action) -> JournalRow | None:
         """Return the row that stands for a finished branch or turn.
@@ -195,5 +205,257 @@ class Replay(Recording):
         Raises:
             RunDiverged: something else is recorded at this place.
         """
+        return None
+
+    async def part_ended(self, path: str) -> None:
+        """Check that a branch or turn that has ended, and is about to be folded, has used its part of the record.
+
+        Raises:
+            RunInterruption: it has not, or waits for an answer.
+        """
+
+    async def ended(self) -> None:
+        """Check that a program that has ended has used its record, and wait for what its tasks wait for.
+
+        Raises:
+            RunInterruption: it has not, or the run pauses.
+        """
+
+
+class DurableReplay(Replay):
+    """The recorded actions of a run, and its calls in this attempt: numbered, held, parked, given in turn."""
+
+    shields = True
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        rows: Sequence[JournalRow] = _NO_ROWS,
+        claims: Sequence[JournalRow] = _NO_ROWS,
+    ) -> None:
+        super().__init__(ledger, rows, claims)
+        self._ledger = ledger
+        self.has_record = bool(self._actions)
+        self._kernel = Kernel(Record(record_rows(rows))) if rows else Kernel()
+        self._turns: RunTurns | None = None
+        self._parked: dict[Call, Paused] = {}
+        self._divergence: RunDiverged | None = None
+        self._places: dict[str, RunningPlace] = {}
+
+    @property
+    def is_used_up(self) -> bool:
+        return not self._kernel.is_replaying
+
+    @property
+    def turns(self) -> RunTurns:
+        """Return the calls of this attempt; made when the program makes its first call."""
+        if self._turns is None:
+            self._turns = self.liveness.turns = RunTurns(self._kernel, self)
+            self._turns.when_over = self.when_over
+            self._turns.is_stopping = self.liveness.is_stopping
+        return self._turns
+
+    @property
+    def over(self) -> RunInterruption | None:
+        over = self._kernel.over
+        return None if over is None else self.interruption(over)
+
+    @property
+    def pauses(self) -> Sequence[Paused]:
+        return tuple(self._parked.values())
+
+    def release(self) -> None:
+        super().release()
+        if self._turns is not None:
+            self._turns.release()
+            self._turns = self.liveness.turns = None
+
+    def make(self, scope: StepScope, action: Action) -> Call | None:
+        calls = scope.calls or self._opened(scope)
+        turns, is_repeatable = self._turns or self.turns, action.may_be_repeated
+        try:
+            # A scope with an owner is always that of the running task.
+            call = turns.make(calls, action, scope.owner, is_repeatable=is_repeatable, call_id=action.id)
+        except RunDiverged:
+            self.liveness.meet(diverged := self._diverged_from(calls, action))
+            raise diverged from None
+        if call.asked is not action:
+            call.asked, call.id = action, action.id
+        return call
+
+    def _diverged_from(self, calls: CallScope, action: Action) -> RunDiverged:
+        recorded = calls.recorded.get(calls.number)
+        row = (
+            self._actions[recorded.id].row if recorded is not None and recorded.id in self._actions else None
+        )
+        words = f"a question or signal of {recorded} is recorded" if row is None else difference(row, action)
+        sides = Sides(self._side_of(recorded), asked_side(action, calls.number), asking_line())
+        self._divergence = RunDiverged(action.id, words, sides)
+        return self._divergence
+
+    def _side_of(self, recorded: Call | None) -> CallShown | None:
+        """Return a recorded call as readers see it; one that had not begun is known by its question."""
+        if recorded is None:
+            return None
+        rows = self._actions.get(recorded.id)
+        if rows is not None:
+            return recorded_side(rows.before, rows.after)
+        asked = self._question_about(recorded.id)
+        if asked is None:
+            return CallShown(recorded.id, "", recorded.number)
+        return asked_about_side(recorded.id, recorded.number, asked.row)
+
+    def _opened(self, scope: StepScope) -> CallScope:
+        kernel, host = self._kernel, scope.host
+        if host is not None:
+            scope.calls = kernel.beside(host.calls or self._opened(host), scope.path)
+        else:
+            scope.calls = kernel.open_scope(scope.path, scope.owner or running_task(), scope.around)
+        return scope.calls
+
+    async def gate(self, scope: StepScope, name: str) -> tuple[bool, int | None]:
+        turns, calls = self.turns, scope.calls or self._opened(scope)
+        is_open = await turns.gate(calls, name)
+        return is_open, turns.opened.pop((calls.path, name), None)
+
+    def see(self, scope: StepScope, task: asyncio.Task[Any]) -> None:
+        self.turns.see((scope.calls or self._opened(scope)).domain, task)
+
+    def ask(self, call: Call, task: asyncio.Task[Any] | None = None) -> Begin | RecordRow | None:
+        return (self._turns or self.turns).ask(call, task)
+
+    async def wait(self, call: Call) -> Got:
+        places = self._places_of(call) if call.end is None else ()
+        for place in places:
+            place.leave()
+        got = await self.turns.wait(call)
+        for place in places:
+            await place.take()
+        return got
+
+    def recorded(self, call: Call) -> int | None:
+        call.takes_turn = (self._turns or self.turns).recorded(call, is_at_once=call.is_sync)
+        return call.domain.passed + len(call.domain.turns) - 1 if call.takes_turn else None
+
+    def forget(self, call: Call) -> None:
+        self._kernel.forget(call)
+
+    async def turn(self, call: Call) -> None:
+        if self.turns.holds(call):
+            await self.turns.wait(call)
+
+    @contextmanager
+    def turn_kept(self, call: Call) -> Generator[None]:
+        call.domain.keeps_turn += 1
+        try:
+            yield
+        finally:
+            call.domain.keeps_turn -= 1
+            self.turns.count(call.domain)
+
+    async def to_end(self, acting: Coroutine[Any, Any, Any]) -> Any:
+        return await self.turns.to_end(acting)
+
+    async def park(self, call: Call, pause: Paused, *, may_withdraw: bool) -> None:
+        self._parked[call] = pause
+        if pause.wait_ids and not self._kernel.is_alone(call):
+            # The others go on, and the question is shown meanwhile.
+            self._ledger.commit_soon()
+        for place in self._places_of(call):
+            place.leave()
+        wait = pause.wait_ids[0] if pause.wait_ids else pause.reason or "pause"
+        try:
+            await self.turns.park(call, wait, may_withdraw=may_withdraw)
+        except asyncio.CancelledError:
+            del self._parked[call]
+            raise
+        except Paused:
+            raise pause from None
+
+    async def idle(self, call: Call, pause: Paused, waiting: Coroutine[Any, Any, None]) -> None:
+        turns = self.turns
+        happening = asyncio.ensure_future(waiting)
+        happening.add_done_callback(lambda _: turns.wake(call))
+        try:
+            await self.park(call, pause, may_withdraw=True)
+        finally:
+            happening.cancel()
+        del self._parked[call]
+
+    def limit(self, path: str, place: RunningPlace | None) -> None:
+        self._places.pop(path, None)
+        if place is not None:
+            self._places[path] = place
+
+    def _places_of(self, call: Call) -> list[RunningPlace]:
+        if not self._places:
+            return []
+        return [place for path, place in self._places.items() if f"{call.path}/".startswith(f"{path}/")]
+
+    def cut(self, call: Call, *, has_acted: bool) -> bool:
+        call.has_not_acted = not has_acted
+        self.turns.cut_under_way(call)
+        return call.cut_at is not None
+
+    def folded(self, action: Action) -> JournalRow | None:
         recorded = self.take(action) if self.has_record else None
-        return recorded.after if recorded is not None else None
+        if recorded is None:
+            return None
+        self._kernel.folded(action.id)
+        return recorded.after
+
+    def finished_turns(self, loop_id: str) -> list[JournalRow]:
+        turns = super().finished_turns(loop_id)
+        for row in turns:
+            self._kernel.folded(row.action_id)
+        return turns
+
+    def pause_below(self, path: str) -> Paused | None:
+        """Return what a parked call at a path or below it waits for; None if there is none."""
+        below = f"{path}/"
+        return next(
+            (pause for call, pause in self._parked.items() if f"{call.path}/".startswith(below)), None
+        )
+
+    async def part_ended(self, path: str) -> None:
+        if self._parked and (waiting := self.pause_below(path)) is not None:
+            raise waiting
+        if self._kernel.is_replaying:
+            await self.turns.ended(path)
+
+    async def ended(self) -> None:
+        if self._kernel.is_replaying or self._parked or self._kernel.over is not None:
+            await self.turns.ended()
+        if self._parked and self._turns is not None:
+            raise self.interruption(await self._turns.over())
+
+    def interruption(self, over: Over) -> RunInterruption:
+        """Return the exception that tells the program of the end of the attempt."""
+        if isinstance(over, Diverge):
+            self._divergence = self._divergence or self._diverged(over)
+            return self._divergence
+        ids = tuple(wait for pause in self._parked.values() for wait in pause.wait_ids)
+        with_reason = next((pause for pause in self._parked.values() if pause.reason), None)
+        if with_reason is None:
+            return Paused(*ids)
+        return type(with_reason)(*ids, reason=with_reason.reason, facts=with_reason.facts)
+
+    def _diverged(self, over: Diverge) -> RunDiverged:
+        recorded = self._actions.get(over.action_id)
+        what = over.recorded if recorded is None else named(recorded.row)
+        asked = "the program left it out" if over.asked == _ENDED else over.asked
+        stands = "".join(f"; {each}" for each in over.tasks)
+        side = None if recorded is None else recorded_side(recorded.before, recorded.after)
+        difference = f"{what} is recorded, and {asked}{stands}"
+        return RunDiverged(over.action_id or over.where, difference, Sides(side))
+
+
+class RunTurns(Turns):
+    """The calls of one attempt at a run."""
+
+    def __init__(self, kernel: Kernel, replay: DurableReplay) -> None:
+        super().__init__(kernel)
+        self._replay = replay
+
+    def interruption(self, over: Over) -> BaseException:
+        return self._replay.interruption(over)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from pilotage.runtime.journal.positions import Domain
@@ -50,7 +50,13 @@ class RestCount:
             self._quiet, self._seen = 0, self.domain.moves
             self._loop.call_soon(self._tick)
 
+    def drop(self) -> None:
+        """Stop counting for good."""
+        self.is_counting, self._at_rest = False, _never
+
     def _tick(self) -> None:
+        if not self.is_counting:
+            return
         moves = self.domain.moves
         self._quiet = self._quiet + 1 if moves == self._seen else 0
         self._seen = moves
@@ -60,6 +66,10 @@ class RestCount:
             self._seen = self.domain.moves
         if self.is_counting:
             self._loop.call_soon(self._tick)
+
+
+def _never(_: RestCount) -> bool:
+    return False
 
 
 class TurnMark:
@@ -81,35 +91,77 @@ class TurnMark:
 class Postponed:
     """Cancellations that were put off to the next call of their task, each with its level of `Task.cancelling()`."""
 
-    __slots__ = ("_levels",)
+    __slots__ = ("levels",)
 
     def __init__(self) -> None:
-        self._levels: dict[asyncio.Task[Any], int] = {}
+        self.levels: dict[asyncio.Task[Any], int] = {}
 
     def add(self, task: asyncio.Task[Any]) -> None:
         """Put the cancellation off that the task has just got."""
-        self._levels[task] = task.cancelling()
+        self.levels[task] = task.cancelling()
 
     def drop(self, task: asyncio.Task[Any]) -> None:
         """Forget the cancellation of a task: it has struck, or the task has ended."""
-        self._levels.pop(task, None)
+        self.levels.pop(task, None)
 
     def strikes(self, task: asyncio.Task[Any]) -> bool:
         """Return whether a cancellation strikes at the call that a task makes now."""
-        if not self._levels:
-            return False
         self._forget_taken_back(task)
-        return task in self._levels
+        return task in self.levels
 
     def look_back(self, task: asyncio.Task[Any]) -> None:
         """Look, directly behind the step in which a task gets an outcome, whether its cancellation was taken back.
 
         Later a `TaskGroup` may raise the level again: on Python 3.11 it leaves that of its parent raised.
         """
-        if self._levels:
+        if self.levels:
             asyncio.get_running_loop().call_soon(self._forget_taken_back, task)
 
     def _forget_taken_back(self, task: asyncio.Task[Any]) -> None:
-        level = self._levels.get(task)
+        level = self.levels.get(task)
         if level is not None and task.cancelling() < level:
-            del self._levels[task]
+            del self.levels[task]
+
+
+async def carry_to_end(
+    acting: Coroutine[Any, Any, Any], postponed: Postponed, is_over: Callable[[], bool]
+) -> Any:
+    """Return the result of something that may not be repeated: a cancellation by the program is put off.
+
+    Raises:
+        CancelledError: the attempt is over.
+    """
+    inner, task = asyncio.create_task(acting), calling_task()
+    while not inner.done():
+        try:
+            await asyncio.wait([inner])
+        except asyncio.CancelledError:
+            if is_over():
+                inner.cancel()
+                await asyncio.wait([inner])
+                if not has_outcome(inner):
+                    raise
+                # It has come to its end, which is recorded.
+                cancel_later(task)
+                break
+            postponed.add(task)
+    return inner.result()
+
+
+def calling_task() -> asyncio.Task[Any]:
+    """Return the task that makes a call."""
+    task = asyncio.current_task()
+    if task is None:
+        raise RuntimeError("calls of a run are made inside of a task")
+    return task
+
+
+def has_outcome(ended: asyncio.Future[Any]) -> bool:
+    """Return whether something that has ended gave a result or an error: nothing cancelled or interrupted it."""
+    return not ended.cancelled() and isinstance(ended.exception(), Exception | None)
+
+
+def cancel_later(task: asyncio.Task[Any]) -> None:
+    """Let a cancellation that the running task has just got strike again when the task waits next."""
+    task.uncancel()
+    task.cancel()

@@ -12,33 +12,58 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Token
 from types import TracebackType
 
-from pilotage.agent.tools.declare import IToolCalls, active_tool_calls, original_function
+from pilotage.agent.tools.declare import IToolCalls, active_tool_calls
 from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
+from pilotage.runtime.journal.positions import Call, CallScope
+
+_NONE: frozenset[str] = frozenset()
 
 
 class StepScope:
     """One place in the structure of a run; numbers the actions requested there."""
 
-    __slots__ = ("_guests", "_ordinals", "owner", "path")
+    calls: CallScope | None = None
+    """The numbers of its calls, in a durable run."""
+    host: StepScope | None = None
+    """The scope that it is an implicit branch of: outcomes in both have one order."""
+    _guests: dict[str, StepScope] | None = None
 
-    def __init__(self, path: str, owner: Task[object] | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        owner: Task[object] | None = None,
+        around: Call | None = None,
+        skipped: frozenset[str] = _NONE,
+    ) -> None:
         self.path = path
         self.owner = owner
+        self.skipped = skipped
+        """The ids of calls that a person has skipped, of the whole run: they are passed over."""
+        self.around = around
+        """The call that it is inside of."""
         self._ordinals: dict[str, int] = {}
-        self._guests: dict[str, StepScope] | None = None
 
     def next_id(self, label: str) -> str:
         """Return the id of the next action with this label."""
-        ordinal = self._ordinals[label] = self._ordinals.get(label, 0) + 1
+        ordinal = self._ordinals.get(label, 0) + 1
+        if self.skipped:
+            ordinal = self._behind_skipped(label, ordinal)
+        self._ordinals[label] = ordinal
         return f"{self.path}/{label}#{ordinal}"
 
     def coming_id(self, label: str) -> str:
         """Return the id that `next_id` will return."""
-        return f"{self.path}/{label}#{self._ordinals.get(label, 0) + 1}"
+        ordinal = self._ordinals.get(label, 0) + 1
+        return f"{self.path}/{label}#{self._behind_skipped(label, ordinal)}"
+
+    def _behind_skipped(self, label: str, ordinal: int) -> int:
+        while f"{self.path}/{label}#{ordinal}" in self.skipped:
+            ordinal += 1
+        return ordinal
 
     def branch(self, name: str, owner: Task[object] | None = None) -> StepScope:
         """Return a new scope below this one; equal names are distinguished by an ordinal."""
-        return StepScope(self.next_id(name), owner)
+        return StepScope(self.next_id(name), owner, skipped=self.skipped)
 
     def contains(self, other: StepScope) -> bool:
         """Return whether the other scope is below this one."""
@@ -49,7 +74,7 @@ class StepScope:
         name = guest.path.rpartition("/")[2]
         guests = self._guests = self._guests or {}
         if name not in guests:
-            guests[name] = StepScope(f"{self.path}/{name}", self.owner)
+            guests[name] = StepScope(f"{self.path}/{name}", self.owner, skipped=self.skipped)
         return guests[name]
 
     def is_led_by(self, task: Task[object] | None) -> bool:
@@ -58,23 +83,17 @@ class StepScope:
 
 
 class Place:
-    """The place of the running code: its scope, and the performer of its run's tool calls.
+    """The place of the running code: its scope, and the performer of its run's tool calls."""
 
-    Tools called in a thread are part of the tool that runs there: only the event loop performs calls for a run.
-    """
+    __slots__ = ("calls", "scope")
 
-    __slots__ = ("calls", "is_thread", "scope")
-
-    def __init__(self, calls: IToolCalls, scope: StepScope, is_thread: bool = False) -> None:
+    def __init__(self, calls: IToolCalls, scope: StepScope) -> None:
         self.calls = calls
         self.scope = scope
-        self.is_thread = is_thread
 
     def call(
         self, tool: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> object:
-        if self.is_thread:
-            return original_function(tool)(*args, **kwargs)
         return self.calls.call(tool, args, kwargs)
 
     def invoke(
@@ -104,13 +123,6 @@ def enter(scope: StepScope) -> None:
     active_tool_calls.set(Place(_here().calls, scope))
 
 
-def enter_thread() -> None:
-    """Mark the running code as a thread of a tool."""
-    place = current_place()
-    if place is not None:
-        active_tool_calls.set(Place(place.calls, place.scope, is_thread=True))
-
-
 def _here() -> Place:
     place = active_tool_calls.get()
     if isinstance(place, Place):
@@ -135,7 +147,7 @@ class Inside:
             place = active_tool_calls.get()
             if not isinstance(place, Place):
                 raise LookupError("no run is active in this context")
-            self._token = active_tool_calls.set(Place(place.calls, self._scope, place.is_thread))
+            self._token = active_tool_calls.set(Place(place.calls, self._scope))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -144,9 +156,10 @@ class Inside:
             active_tool_calls.reset(self._token)
 
 
-def inside(path: str, task: Task[object] | None) -> Inside:
-    """Return a context manager that puts the requests of a task below the action of this id."""
-    return Inside(StepScope(path, task))
+def inside(path: str, task: Task[object] | None, around: Call | None = None) -> Inside:
+    """Return a context manager that puts the requests of a task below a path; `around` is the call they belong to."""
+    here = active_tool_calls.get()
+    return Inside(StepScope(path, task, around, here.scope.skipped if isinstance(here, Place) else _NONE))
 
 
 def entered(scope: StepScope | None) -> Inside:
@@ -162,10 +175,18 @@ def worker_scope(name: str) -> StepScope:
     return scope_for(name).branch(name, running_task())
 
 
-def scope_for(label: str, asked: JsonValue = None) -> StepScope:
+def branch_name(label: str, asked: JsonValue = None) -> str:
+    """Return the name of an implicit branch: that of its first request."""
+    return f"task:{label}" if asked is None else f"task:{label}:{text_digest(canonical_json(asked))[:8]}"
+
+
+def scope_for(
+    label: str, asked: JsonValue = None, recorded: Callable[[StepScope], str | None] | None = None
+) -> StepScope:
     """Return the scope of the calling task; the branch of a new task is named by its first request.
 
-    Without a task (in a thread), and where a scope has no owner, this is the current scope itself.
+    `recorded` may return the name under which the branch is recorded in the scope around it. Without a task (in a
+    thread), and where a scope has no owner, this is the current scope itself.
     """
     place = active_tool_calls.get()
     if type(place) is not Place:
@@ -180,9 +201,10 @@ def scope_for(label: str, asked: JsonValue = None) -> StepScope:
         return scope
     if task is owner or task is None:
         return scope
-    name = label if asked is None else f"{label}:{text_digest(canonical_json(asked))[:8]}"
-    branch = scope.branch(f"task:{name}", task)
-    active_tool_calls.set(Place(place.calls, branch, place.is_thread))
+    name = recorded(scope) if recorded is not None else None
+    branch = scope.branch(name or branch_name(label, asked), task)
+    branch.host = scope
+    active_tool_calls.set(Place(place.calls, branch))
     return branch
 
 

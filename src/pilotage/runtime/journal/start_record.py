@@ -6,7 +6,7 @@ Decoders raise `DamagedRecordError` where a record holds something else.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, fields
 from datetime import UTC, datetime
 from functools import cache, lru_cache
@@ -26,9 +26,11 @@ from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_obje
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import (
     contract_value,
+    count_field,
     decode_row,
     list_field,
     object_or_empty,
+    objects_field,
     optional_text,
     text_field,
     time_field,
@@ -71,6 +73,8 @@ class RunStart:
     session: str | None = None
     branch: str | None = None
     exits: tuple[ModelToolSpec, ...] = ()
+    owner: str | None = None
+    """The process that began the run, by the name of its leases."""
 
     def context(self, run_id: str) -> RunContext:
         """Return the context that tools and hooks of the run get."""
@@ -268,9 +272,29 @@ def _parameters(definition: AgentDefinition) -> Mapping[str, object]:
     return definition.execution.parameters if definition.execution else {}
 
 
-def ownership_proof(epoch: int) -> JsonObject:
-    """Return the record of a row that is written to prove ownership."""
-    return {words.STILL_CLAIMED: epoch}
+def ownership_proof(epoch: int, entered: str | None = None) -> JsonObject:
+    """Return the record of a row that is written to prove ownership, before a suspended action is `entered` again."""
+    proof: JsonObject = {words.STILL_CLAIMED: epoch}
+    return proof if entered is None else {**proof, words.ENTERED: entered}
+
+
+def suspension(actions: Mapping[str, int]) -> JsonObject:
+    """Return the record that names actions which a pause interrupts between two calls inside, with their attempts."""
+    named: list[JsonValue] = [{words.ACTION_ID: each, words.ATTEMPT: actions[each]} for each in actions]
+    return {words.SUSPENDED: named}
+
+
+def suspended_in(claims: Iterable[JournalRow]) -> dict[str, int]:
+    """Return the actions that were interrupted by a pause and not entered since, with their attempts."""
+    found: dict[str, int] = {}
+    for row in claims:
+        record = object_or_empty(row.record)
+        if words.SUSPENDED in record:
+            for each in objects_field(record, words.SUSPENDED):
+                found[text_field(each, words.ACTION_ID)] = count_field(each, words.ATTEMPT)
+        if words.ENTERED in record:
+            found.pop(text_field(record, words.ENTERED), None)
+    return found
 
 
 def state_change(status: str) -> JsonObject:

@@ -20,6 +20,7 @@ from pilotage.agent.facts import approval_requested
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery_request import (
     AgentRecoveryRequest,
+    OpenAction,
     RecoveryCancelled,
     RecoveryDone,
     RecoveryFailed,
@@ -80,6 +81,7 @@ class Questions:
         self._answers = answers
         self._ids = ids
         self._on_rejection = on_rejection
+        self._asked: dict[str, Question] = {}
 
     def place(self, attempt: int = 1) -> RequestPlace:
         """Return where a new request stands. Its id begins with the run's, so that an answer finds its run."""
@@ -93,11 +95,17 @@ class Questions:
             self.ledger.consume_signal(signal.id)
         return answers
 
-    def wait_for(self, request: JsonObject) -> Paused:
+    def wait_for(self, question: Question) -> Paused:
         """Register an open question and return the pause of the call that waits for it."""
-        request_id = text_field(request, words.ID)
-        self.open[request_id] = request
+        request_id = text_field(question.request, words.ID)
+        self.open[request_id], self._asked[request_id] = question.request, question
         return Paused(request_id)
+
+    def withdraw(self, request_ids: Sequence[str]) -> list[Question]:
+        """Return the open questions of this run with these ids, which are not open any more."""
+        for request_id in request_ids:
+            self.open.pop(request_id, None)
+        return [self._asked.pop(each) for each in request_ids if each in self._asked]
 
     def resume_run(self, activity: str = "a person has answered") -> None:
         """Move a waiting run to RUNNING; with the second of several answers it is running already."""
@@ -134,6 +142,7 @@ class Question(Effect):
         super().__init__(about.scope, question_action(about, what))
         self._questions = questions
         self._about = about
+        self.number = about.number
         self.request = _NOT_ASKED
         """The record of the request."""
 
@@ -164,7 +173,7 @@ class Question(Effect):
     async def act(self) -> object:
         answer = self._answer(self.request)
         if answer is None:
-            raise self._questions.wait_for(self.request)
+            raise self._questions.wait_for(self)
         if self._lets_run_go_on(answer):
             self._questions.resume_run()
         return Outcome(answer, guarded_answer(self._about, answer), answer)
@@ -230,9 +239,12 @@ class RecoveryQuestion(Question):
         self._attempt = attempt
         self._late = late
         self._known = known
+        self.inside: tuple[OpenAction, ...] = ()
+        """The open actions inside of the one that it is about."""
 
     def _new_request(self) -> AgentRecoveryRequest:
-        return recovery_request(self._about, self._questions.place(self._attempt), self._late)
+        place = self._questions.place(self._attempt)
+        return recovery_request(self._about, place, self._late, self.inside)
 
     def _answer(self, request: JsonObject) -> JsonObject | None:
         if self._known is not None:

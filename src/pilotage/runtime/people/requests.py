@@ -9,6 +9,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import (
     DEFERRED_CALL,
     AgentRecoveryRequest,
+    OpenAction,
     RecoveryDecision,
     RecoveryDone,
 )
@@ -20,6 +21,8 @@ from pilotage.jsonvalue import JsonObject, JsonValue, as_object
 from pilotage.runtime.effect import Ask, Effect
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.record_fields import objects_field
+from pilotage.runtime.journal.recording import name_in
 from pilotage.safety.guard import guard_json_value
 from pilotage.values import value
 
@@ -59,11 +62,28 @@ def approval_request(effect: Effect, place: RequestPlace, ask: Ask) -> AgentAppr
 
 
 def recovery_request(
-    effect: Effect, place: RequestPlace, late: tuple[JsonValue, ...] = ()
+    effect: Effect,
+    place: RequestPlace,
+    late: tuple[JsonValue, ...] = (),
+    inside: tuple[OpenAction, ...] = (),
 ) -> AgentRecoveryRequest:
-    """Return the question about the unknown outcome of an attempt; `late` holds outcomes of a former owner."""
+    """Return the question about the unknown outcome of an attempt; `late` holds outcomes of a former owner.
+
+    `inside` are the open actions inside of it.
+    """
     reason = f"It is not known whether attempt {place.attempt} of {effect.action.name!r} took effect."
-    return replace(_about(effect, place, reason), late_outcomes=late)
+    if effect.doubt is not None:
+        reason = f"Attempt {place.attempt} took effect, and its result is not known: {effect.doubt}"
+    if inside:
+        reason = f"{reason} Open inside of it: {', '.join(_chain(effect, each) for each in inside)}."
+    return replace(_about(effect, place, reason), late_outcomes=late, inside=inside)
+
+
+def _chain(effect: Effect, inner: OpenAction) -> str:
+    """Return the calls from an effect to an open action inside of it."""
+    below = inner.action_id.removeprefix(f"{effect.action.id}/").split(words.SEPARATOR)
+    calls = [name_in(part) for part in below if part.startswith((words.TOOL, words.STEP))]
+    return " → ".join([effect.action.name, *calls])
 
 
 def result_request(effect: Effect, place: RequestPlace) -> AgentRecoveryRequest:
@@ -125,7 +145,7 @@ def _worded(request: AgentApprovalRequest, wanted: AgentApprovalRequest) -> Agen
 def fits(effect: Effect, answer: RecoveryDone) -> bool:
     """Return whether the result in an answer is one that the effect could have had."""
     try:
-        effect.decode(answer.result)
+        effect.codec.decode(answer.result)
     except AgentStructuredOutputError:
         return False
     return True
@@ -133,9 +153,13 @@ def fits(effect: Effect, answer: RecoveryDone) -> bool:
 
 def guarded_answer(effect: Effect, record: JsonObject) -> JsonObject:
     """Return an answer as others may read it: arguments and results are hidden as they are in the call itself."""
+    guarded = dict(record)
+    if words.INSIDE in record:
+        # Which results of the actions inside are sensitive is known when they are made again.
+        guarded[words.INSIDE] = [_without_result(each) for each in objects_field(record, words.INSIDE)]
     if effect.descriptor is None:
-        return record
-    schema, guarded = effect.descriptor.schema, dict(record)
+        return record if guarded == record else guarded
+    schema = effect.descriptor.schema
     hidden = {
         words.RESULT: schema.output_sensitive_fields,
         words.MODIFIED_PAYLOAD: schema.input_sensitive_fields,
@@ -144,6 +168,10 @@ def guarded_answer(effect: Effect, record: JsonObject) -> JsonObject:
         if fields and record.get(key) is not None:
             guarded[key] = guard_json_value(record[key], fields)
     return record if guarded == record else guarded
+
+
+def _without_result(answer: JsonObject) -> JsonObject:
+    return {key: each for key, each in answer.items() if key != words.RESULT}
 
 
 def decided_by(signal: AgentSignal) -> str | None:
@@ -160,9 +188,9 @@ def question_action(effect: Effect, what: str) -> Action:
         kind=AgentActionKind.APPROVAL_WAIT,
         name=action.name,
         asked=None,
-        view=None,
+        view=action.view,
         idempotency=Idempotency.NON_IDEMPOTENT,
         is_read_only=False,
         fingerprint=action.fingerprint,
-        hides=tool is None or bool(withheld_by(tool)),
+        hides=action.kind is not AgentActionKind.STEP if tool is None else bool(withheld_by(tool)),
     )

@@ -17,7 +17,7 @@ from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSignalLane
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, as_object, canonical_json, to_json_value
 from pilotage.runtime.effect import NO_OUTCOME, SIGNAL, Effect, Outcome
 from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.journal import stored_words as words
@@ -71,7 +71,11 @@ class SignalQueue:
         """The joined label of what was taken in, where that is less than what every run starts with."""
         self._ledger = ledger
         self._waiting = [signal for signal in pending if signal.kind in MESSAGES] if pending else []
-        self._pauses: list[str] = []
+        self._pauses = [
+            signal.id
+            for signal in pending
+            if signal.kind is AgentSignalKind.PAUSE and signal.id in ledger.unread
+        ]
         self._known = {signal.id for signal in pending} if pending else set[str]()
         self._taken: list[tuple[int, ModelMessage]] = []
         self._shown: list[AgentSignal] = []
@@ -89,19 +93,32 @@ class SignalQueue:
         if signal.id in self._known:
             return False
         self._known.add(signal.id)
+        self._ledger.add_signals([signal])
         if signal.kind in MESSAGES:
             self._waiting.append(signal)
         elif signal.kind is AgentSignalKind.PAUSE:
             self._pauses.append(signal.id)
         return True
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a message waits to be taken in."""
+        return bool(self._waiting)
+
+    @property
+    def is_pause_wanted(self) -> bool:
+        """Whether a pause signal has come that the run has not honoured yet."""
+        return bool(self._pauses)
+
     def take_back_pauses(self, signal: AgentSignal) -> None:
-        """Use up the pause signals together with the signal that lets the run go on."""
-        self._pauses.append(signal.id)
-        self.settle_pauses()
+        """Use the signal up that lets the run go on; it supersedes the pause signals."""
+        for signal_id in self._pauses:
+            self._ledger.supersede_signal(signal_id)
+        self._pauses.clear()
+        self._ledger.consume_signal(signal.id)
 
     def settle_pauses(self) -> None:
-        """Consume the pause signals: the run pauses, or continues after all."""
+        """Consume the pause signals: the run pauses."""
         for signal_id in self._pauses:
             self._ledger.consume_signal(signal_id)
         self._pauses.clear()
@@ -113,6 +130,18 @@ class SignalQueue:
     def for_handlers(self, scope: StepScope, boundary: str) -> SignalIntake:
         """Return the effect that takes in the signals with handlers, up to the first one that waits for a model."""
         return SignalIntake(self, scope, boundary, self._first_handled, position=0)
+
+    def for_another_turn(self, scope: StepScope, boundary: str, *, is_possible: bool) -> SignalIntake:
+        """Return the effect that takes in all messages for another turn of a loop, if a new one is possible."""
+
+        def choose(waiting: Sequence[AgentSignal]) -> Sequence[AgentSignal]:
+            return tuple(waiting) if is_possible else ()
+
+        return SignalIntake(self, scope, boundary, choose)
+
+    def apply_all(self, record: JsonObject) -> list[ModelMessage]:
+        """Return the messages of a record, for the loop to add to its transcript."""
+        return [message_of(signal) for signal in self._signals_in(record)]
 
     def one(self, scope: StepScope, boundary: str, kind: AgentSignalKind) -> SignalIntake:
         """Return the effect that takes in the first signal of a kind that the program was not given.
@@ -139,7 +168,7 @@ class SignalQueue:
             if signal in self._waiting:
                 self._waiting.remove(signal)
                 self._ledger.consume_signal(signal.id)
-        record: dict[str, JsonValue] = {words.RESULT: [to_json_value(signal) for signal in chosen]}
+        record: dict[str, JsonValue] = {words.RESULT: [_recorded(signal) for signal in chosen]}
         if position is not None:
             record[words.AT] = position
             record[words.HANDLED] = [signal.id for signal in chosen if signal.kind in self.policy.handled]
@@ -239,6 +268,12 @@ class SignalIntake(Effect):
         self._choose = choose
         self._position = position
 
+    def belongs_to(self, effect: Effect | None) -> None:
+        """Take signals in beside a call: with its number, and only those that are recorded if the call is."""
+        if effect is not None:
+            self.number = effect.number
+            self.is_live = effect.call is None or effect.call.identity is None
+
     async def act(self) -> object:
         record = self._queue.take(self._choose, self._position) if self.is_live else None
         if record is None and self.waits_for is not None:
@@ -249,6 +284,12 @@ class SignalIntake(Effect):
 
     def reuse(self, record: JsonObject) -> object:
         return record
+
+
+def _recorded(signal: AgentSignal) -> JsonObject:
+    """Return the record of a signal; its end belongs to the store."""
+    recorded = as_object(to_json_value(signal))
+    return {name: given for name, given in recorded.items() if name != "end"}
 
 
 def message_of(signal: AgentSignal) -> ModelMessage:

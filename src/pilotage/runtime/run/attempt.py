@@ -6,12 +6,13 @@ The outcome of an attempt is decided here, once; `ending` carries it out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextvars import Token
 from dataclasses import replace
 from functools import partial
 
-from pilotage.agent.events import RunStartedEvent
+from pilotage.agent.events import AgentEvent, RunStartedEvent
+from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.principal import enter_run_context
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
@@ -20,11 +21,13 @@ from pilotage.agent.tools.declare import IToolCalls
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.deadlines import remaining, timed_out
 from pilotage.runtime.door.run import LiveRun, new_live_run
-from pilotage.runtime.door.signals import SignalHandlers
+from pilotage.runtime.door.signals import SignalHandlers, messages_for_another_turn
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.feed import close
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
+    EndRefused,
     LimitReached,
     Paused,
     RecordDamaged,
@@ -33,6 +36,7 @@ from pilotage.runtime.journal.interruptions import (
     RunHandedOver,
     RunInterruption,
     SealMissing,
+    StoreUnavailable,
     damage_of,
     what_counts,
 )
@@ -47,16 +51,27 @@ from pilotage.runtime.run.program import Program
 class RunAttempt:
     """Drives a program for one run."""
 
-    def __init__(self, tools: ToolCalls, program: Program, ending: Ending) -> None:
+    def __init__(
+        self,
+        tools: ToolCalls,
+        program: Program,
+        ending: Ending,
+        pending: Callable[[], Awaitable[Sequence[AgentSignal]]],
+    ) -> None:
         self.run = tools.run
         self._program = program
         self._ledger = tools.run.ledger
         self._ending = ending
         self._tools = tools
+        self._pending = pending
+        if self._ledger.is_durable:
+            self.run.read_signals = self._read_signals
+        self._turns = 0
         self._task: asyncio.Task[object] | None = None
         self._entered: Token[IToolCalls | None] | None = None
         self._late: LimitReached | None = None
-        self._is_cancelled = self._is_ending = self._is_executing = False
+        self._is_cancelled = self._is_ending = self._is_executing = self._is_interrupted = False
+        self.run.replay.when_over = self._interrupt_program
 
     async def drive(self) -> RunResult:
         """Drive the run until it ends, pauses or is handed over, and return its result.
@@ -167,6 +182,31 @@ class RunAttempt:
             liveness.end(Paused())
         elif signal.kind is AgentSignalKind.RESUME and liveness.take_back_pause():
             signals.take_back_pauses(signal)
+        elif signal.kind is AgentSignalKind.RESUME and not (liveness.is_pausing or self.run.replay.pauses):
+            # There is nothing to resume, and a later pause must not end at once.
+            self._ledger.supersede_signal(signal.id)
+
+    async def _read_signals(self) -> None:
+        """Read the signals that a commit has reported, and heed them.
+
+        Raises:
+            StoreUnavailable: they cannot be read.
+        """
+        # Signals up to this number are stored by now; a newer one is reported by the next commit.
+        last = self._ledger.newest_signal
+        try:
+            pending = await self._pending()
+        except RecordSealError as error:
+            raise SealMissing(str(error)) from error
+        except Exception as error:
+            raise StoreUnavailable(f"run {self.run.id!r}: its signals cannot be read: {error}") from error
+        self._ledger.add_signals(pending, last)
+        for signal in pending:
+            if signal.kind is not AgentSignalKind.CANCEL:
+                self.receive(signal)
+            elif await self.cancel(signal):
+                # The cancellation of this task takes effect here, before anything else begins.
+                await asyncio.sleep(0)
 
     async def _run(self) -> RunResult:
         self._report_start()
@@ -176,17 +216,16 @@ class RunAttempt:
             if self.run.hooks is not None or self.run.admission.check_switch is not None:
                 await self._check_allowed()
             self._is_executing = True
+            self._pause_if_wanted()
             await self._execute()
-            self._is_executing = False
-            if self._is_cancelled:
-                return await self._finish_cancelling()
-            ending = self._finish() if self._late is None else self._stop(self._late)
-            return await self._unless_cancelled(ending)
+            return await self._end_or_go_on()
         except asyncio.CancelledError as end:
             if self._is_cancelled:
                 return await self._finish_cancelling()
             if self._late is not None:
                 return await self._stop_for_time(self._late)
+            if self._is_interrupted and (over := self.run.replay.over) is not None:
+                return await self._stop_for_time(over)
             if self._task is None or self._task.cancelling():
                 raise
             # This attempt was not cancelled: a tool, a model or a guard raised a CancelledError of its own.
@@ -196,8 +235,53 @@ class RunAttempt:
             self._is_executing = False
             if self._is_cancelled:
                 return await self._finish_cancelling()
+            self._forget_interruption()
             self._is_ending = True
             return await self._unless_cancelled(self._stop(self._late or what_counts(end)))
+
+    async def _end_or_go_on(self) -> RunResult:
+        """End the attempt after its program has returned; where a signal has come since, the program goes on first."""
+        while True:
+            self._is_executing = False
+            self._forget_interruption()
+            if self._is_cancelled:
+                return await self._finish_cancelling()
+            ending = self._finish() if self._late is None else self._stop(self._late)
+            try:
+                return await self._unless_cancelled(ending)
+            except EndRefused:
+                self.run.events.take_back()
+                self._is_ending = False
+                self.run.replay.liveness.reopen()
+                self._is_executing = True
+                await self._read_signals()
+                self._pause_if_wanted()
+                await self._attend()
+
+    def _pause_if_wanted(self) -> None:
+        """Pause at the next boundary for a pause signal that came while no attempt could heed it."""
+        if self.run.signals.is_pause_wanted:
+            self.run.replay.liveness.end(Paused())
+
+    async def _attend(self) -> None:
+        """Give the program the signals that came since its last boundary, as long as it can go on with them."""
+        run, program = self.run, self._program
+        while True:
+            if run.ledger.has_unread:
+                await self._read_signals()
+            if run.handles_signals:
+                await run.part(SignalHandlers).at_end()
+            if not run.ledger.is_durable or not run.signals.listens:
+                return
+            if run.signals.is_waiting and run.replay.liveness.is_ending:
+                # The run pauses or is handed over first, and takes them in when it goes on.
+                run.replay.liveness.check(words.RUN)
+            number = self._turns + 1
+            messages = await messages_for_another_turn(run, number, is_possible=program.can_go_on)
+            if not messages:
+                return
+            self._turns = number
+            await self._write(program.go_on(messages))
 
     async def _unless_cancelled(self, ending: Awaitable[RunResult]) -> RunResult:
         try:
@@ -208,13 +292,11 @@ class RunAttempt:
     async def _finish(self) -> RunResult:
         """End the attempt after its program has returned; an interruption that the program swallowed takes effect."""
         self._is_ending = True
-        run, liveness = self.run, self.run.replay.liveness
-        if (end := liveness.met) is not None:
+        run = self.run
+        if (end := run.replay.liveness.met or await self._unfinished()) is not None:
             return await self._stop(end)
-        if liveness.is_paused:
+        if run.replay.liveness.is_pausing:
             return await self._ending.pause()
-        if run.replay.has_record:
-            run.replay.check_used_up()
         if run.events.is_replaying:
             run.events.go_live()
         if run.admission.check_switch is not None:
@@ -243,19 +325,33 @@ class RunAttempt:
             case RunEnded(situation=AgentSituation.CANCELLING, reason=reason):
                 await self._ending.begin_cancelling(reason)
                 return await self._finish_cancelling()
+            case RunEnded() if (unfinished := await self._unfinished_by(end)) is not None:
+                return await self._stop(unfinished)
             case RunEnded() | LimitReached():
                 return await self._ending.stop_short(answer, end.situation, error_of(end))
             case DamagedRecordError():
                 return await self._ending.interrupt(RecordDamaged(damage_of(end)))
             case RunInterruption():
                 raise end
-            case _ if self.run.replay.liveness.is_paused:
-                return await self._ending.pause()
+            case _ if (unfinished := await self._unfinished()) is not None:
+                return await self._stop(unfinished)
             case _:
                 result = await self._ending.stop_short(answer, AgentSituation.FAILED, error_of(end))
                 return replace(result, cause=end)
 
-    async def _stop_for_time(self, late: LimitReached) -> RunResult:
+    async def _unfinished(self) -> RunInterruption | None:
+        """Return what keeps a run from ending whose program has ended: a record with more in it, or calls that wait."""
+        try:
+            await self.run.replay.ended()
+        except RunInterruption as end:
+            return end
+        return None
+
+    async def _unfinished_by(self, end: RunEnded) -> RunInterruption | None:
+        """Return the same for a program that ended with an error of its own; any other end came from outside."""
+        return await self._unfinished() if self.run.replay.liveness.met is not end else None
+
+    async def _stop_for_time(self, late: RunInterruption) -> RunResult:
         if self._task is not None:
             self._task.uncancel()
         self._is_executing = False
@@ -273,9 +369,14 @@ class RunAttempt:
     async def _execute(self) -> None:
         run = self.run
         enter_run_context(run.context)
-        self._entered = enter_run(self._tools, StepScope("run", self._task))
-        writer, secrets = run.events, run.secrets_to_recall
-        events = self._program.events()
+        self._entered = enter_run(self._tools, StepScope("run", self._task, skipped=run.replay.skipped))
+        await self._write(self._program.events())
+        for stream in tuple(run.open_streams):
+            await stream.close_if_left()
+        await self._attend()
+
+    async def _write(self, events: AsyncIterator[AgentEvent]) -> None:
+        writer, secrets = self.run.events, self.run.secrets_to_recall
         try:
             async for event in events:
                 if secrets:
@@ -285,8 +386,6 @@ class RunAttempt:
                     await writer.wait_for_room()
         finally:
             await close(events)
-        if run.handles_signals:
-            await run.part(SignalHandlers).at_end()
 
     async def _check_allowed(self) -> None:
         run = self.run
@@ -318,7 +417,19 @@ class RunAttempt:
 
     def _interrupt_work(self) -> None:
         if self._is_executing and self._task is not None:
+            self.run.replay.liveness.stopping()
             self._task.cancel()
+
+    def _interrupt_program(self) -> None:
+        """Wake the program, whatever it waits for: the replay kernel has ended the attempt."""
+        task = self._task
+        if self._is_executing and task is not None and task is not asyncio.current_task():
+            self._is_interrupted = True
+            task.cancel()
+
+    def _forget_interruption(self) -> None:
+        if self._is_interrupted and self._task is not None:
+            self._task.uncancel()
 
 
 def _error_code(result: RunResult) -> dict[str, str]:

@@ -9,12 +9,20 @@ from functools import lru_cache
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
 from pilotage.agent.ports.architecture import Architecture
+from pilotage.agent.ports.budget import IAgentBudget
 from pilotage.agent.ports.model import IAgentModel, ModelSelection
 from pilotage.agent.tools.catalog import discover_agent_tools
 from pilotage.agent.tools.described import deferred_tool
 from pilotage.container.application import Application
 from pilotage.container.graph import Graph, One
-from pilotage.errors import CallerError, ModelNotFoundError, PodNotFoundError, Problem, start_error
+from pilotage.errors import (
+    AgentModelConfigurationError,
+    CallerError,
+    ModelNotFoundError,
+    PodNotFoundError,
+    Problem,
+    start_error,
+)
 from pilotage.runtime.architecture.registry import find_architecture
 from pilotage.runtime.architecture.tools import BoundTool, ToolOffer
 from pilotage.runtime.catalogs import provided_tools
@@ -150,6 +158,24 @@ def check_models(services: Services) -> None:
     ]
     if problems:
         raise start_error(services.app.name, problems)
+
+
+def check_budget(services: Services) -> None:
+    """Check that the application's budget can be kept: a bound on cost needs prices.
+
+    Raises:
+        AgentModelConfigurationError: nothing provides them.
+    """
+    budget = services.gate.budget if services.app.contains(IAgentBudget) else None
+    if budget is not None and "cost" in budget.bounded_amounts() and services.pricing is None:
+        problem = Problem(
+            "agent_pricing_missing",
+            f"{type(budget).__name__} bounds cost, which cannot be kept: nothing provides IAgentPricing, which knows "
+            "what tokens cost.",
+            "Bind one: app.bind(IAgentPricing, ...), or leave max_cost out of the windows.",
+            family=AgentModelConfigurationError,
+        )
+        raise start_error(services.app.name, [problem])
 
 
 def _problems_of(definition: AgentDefinition, graph: Graph, services: Services) -> list[Problem]:

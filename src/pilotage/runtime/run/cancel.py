@@ -7,7 +7,9 @@ failure.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from pilotage.agent.cancellation import (
     AgentCancellationCleanupReport,
@@ -28,9 +30,11 @@ from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.interruptions import RunInterruption
+from pilotage.runtime.journal.interruptions import EndRefused, RunInterruption
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.values import value
+
+T = TypeVar("T")
 
 CLEANUP_SECONDS = 30.0
 
@@ -81,10 +85,27 @@ async def finish_cancellation(
     ledger = run.ledger
     report = await _cleaned_up(ledger.state, under_way, cleanup)
     run.outcomes.close_as_unknown(under_way)
-    ledger.change_state(complete_agent_cancellation(ledger.state, report))
-    prepare(ledger.state)
-    await ledger.barrier()
-    return ledger.state
+
+    async def finish() -> AgentState:
+        ledger.mark_end()
+        closed, ended = ledger.close_signals(), complete_agent_cancellation(ledger.state, report)
+        ledger.change_state(replace(ended, metadata={**ended.metadata, **closed}) if closed else ended)
+        prepare(ledger.state)
+        await ledger.barrier()
+        return ledger.state
+
+    return await despite_signals(run, finish)
+
+
+async def despite_signals(run: Run, finish: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of ending a run that goes on with no signal: a new one is read, and is too late."""
+    while True:
+        try:
+            return await finish()
+        except EndRefused:
+            run.events.take_back()
+            if run.read_signals is not None:
+                await run.read_signals()
 
 
 async def end_children(

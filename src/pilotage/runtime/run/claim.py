@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.journal import JournalHead, JournalRow, LeaseRequest, RunKey
+from pilotage.agent.ports.leases import WAITS_FOR_PERSON
 from pilotage.agent.principal import Principal
 from pilotage.agent.sealing_check import input_fields
-from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
+from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.deadlines import extended
@@ -93,7 +95,7 @@ class RunClaims:
         parent = RunKey(run.tenant_id, start.parent) if start.parent else None
         conversation = start.conversation if start.history is not None else None
         ledger = self.ledger_at(state, NO_HEAD, PendingEvents(), Opening(parent, conversation, lease))
-        record = encode_start(start)
+        record = {**encode_start(start), **self._owner}
         ledger.claim(record, {**record, "input": guard_json_value(start.input, input_fields(definition))})
         ledger.change_state(state.moved_to(AgentSituation.RUNNING))
         return ledger
@@ -120,16 +122,18 @@ class RunClaims:
         Raises:
             RunConflictError: another process took the run over at the same time.
         """
+        ledger = self.claiming(definition, state, history, {words.CLAIMED_BY: principal.id})
+        await committed(ledger)
+        return ledger
+
+    def claiming(
+        self, definition: AgentDefinition, state: AgentState, history: RunHistory, claim: JsonObject
+    ) -> Ledger:
+        """Return a ledger with the row that takes a run over, not committed yet; `claim` says who does it and why."""
         head = JournalHead(history.last.seq, history.last.epoch, history.last.digest)
         ledger = self.ledger_at(state, head, PendingEvents(history.last_number))
-        claim = {words.CLAIMED_BY: principal.id, **self._changes(definition, state, history)}
-        ledger.claim(claim, claim)
-        try:
-            await ledger.barrier()
-        except RunOwnershipLost as lost:
-            raise RunConflictError(
-                f"run {state.id!r} was claimed by another process at the same time."
-            ) from lost
+        whole: JsonObject = {**claim, **self._owner, **self._changes(definition, state, history)}
+        ledger.claim(whole, whole)
         return ledger
 
     def deadline(
@@ -160,6 +164,12 @@ class RunClaims:
             opening=opening,
         )
 
+    @property
+    def _owner(self) -> JsonObject:
+        """Return the name of this process, where runs have leases."""
+        services = self._services
+        return {} if services.leases is None else {words.OWNER: services.owner}
+
     def _changes(
         self, definition: AgentDefinition, state: AgentState, history: RunHistory
     ) -> dict[str, JsonValue]:
@@ -173,3 +183,42 @@ class RunClaims:
         if known and known != (now := definition_digest(definition)):
             changes[words.DRIFT] = {words.WAS: known, words.IS: now}
         return changes
+
+
+async def committed(ledger: Ledger) -> None:
+    """Commit what takes a run over.
+
+    Raises:
+        RunConflictError: another process took the run over at the same time.
+    """
+    try:
+        await ledger.barrier()
+    except RunOwnershipLost as lost:
+        run_id = ledger.run.run_id
+        raise RunConflictError(f"run {run_id!r} was claimed by another process at the same time.") from lost
+
+
+def settle_resumption(ledger: Ledger, pending: Sequence[AgentSignal], *, holds_pauses: bool = False) -> None:
+    """Take the pending resume signals: the run is resumed. That supersedes the pause signals before it.
+
+    With `holds_pauses` those behind the last resume signal stay: the attempt heeds them.
+    """
+    resumes = [place for place, signal in enumerate(pending) if signal.kind is AgentSignalKind.RESUME]
+    last = resumes[-1] if resumes else -1
+    for place, signal in enumerate(pending):
+        if signal.kind is AgentSignalKind.RESUME:
+            ledger.consume_signal(signal.id)
+        elif signal.kind is AgentSignalKind.PAUSE and not (holds_pauses and place > last):
+            ledger.supersede_signal(signal.id)
+
+
+_RESUMABLE_BY_SIGNAL = frozenset(
+    {AgentStateReason.USER_INTERRUPTED, AgentStateReason.MODEL_UNAVAILABLE, *WAITS_FOR_PERSON}
+)
+
+
+def is_resume_requested(state: AgentState, pending: Sequence[AgentSignal]) -> bool:
+    """Return whether the run waits for nothing but to be resumed, and a RESUME signal is pending."""
+    if state.reason not in _RESUMABLE_BY_SIGNAL:
+        return False
+    return any(signal.kind is AgentSignalKind.RESUME for signal in pending)

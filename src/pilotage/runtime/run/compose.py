@@ -32,6 +32,7 @@ from pilotage.runtime.children.launch import ChildLauncher
 from pilotage.runtime.context.fit import ContextPolicy, ContextStage
 from pilotage.runtime.context.snapshots import PromptSnapshots
 from pilotage.runtime.door.model import RunAwareModel, models_held_by, within_length
+from pilotage.runtime.door.model_tries import count_lost, lost_holds
 from pilotage.runtime.door.outcome import LateOutcomes
 from pilotage.runtime.door.run import NO_OVERRIDES, Overrides, Run, RunSource
 from pilotage.runtime.door.signals import SignalHandlers
@@ -44,7 +45,7 @@ from pilotage.runtime.history import RunHistory
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.replay import Replay
+from pilotage.runtime.journal.replay import DurableReplay, Replay
 from pilotage.runtime.journal.start_record import (
     Instruction,
     RunStart,
@@ -122,7 +123,8 @@ class Composer:
             instruction.prompt if instruction else None,
             hidden_output(definition),
         )
-        return RunAttempt(tools, program, Ending(run, policy))
+        pending = partial(self._services.pending_signals, run.ledger.run)
+        return RunAttempt(tools, program, Ending(run, policy), pending)
 
     def _run(self, claimed: Claimed) -> Run:
         definition, start, ledger = claimed.definition, claimed.start, claimed.ledger
@@ -133,7 +135,7 @@ class Composer:
             source,
             services.run_ports,
             ledger,
-            Replay(ledger, history.actions if history else ()),
+            _replay(ledger, history),
             self._events(claimed, source.attribution, Exposure(spec.streaming_exposure_mode, redactor)),
             redactor=redactor,
             spending=Spending(
@@ -145,6 +147,9 @@ class Composer:
             lease=claimed.lease,
             parts=self._parts,
         )
+        if run.spending.is_metered and history is not None:
+            run.lost_holds = lost_holds(history.actions)
+            count_lost(run.lost_holds, run.spending)
         self._equip(run, history)
         return run
 
@@ -203,6 +208,7 @@ class Composer:
         run, services = tools.run, self._services
         source, definition, start = run.source, run.source.definition, run.source.start
         drawn = self._blueprint(run)
+        run.replay.shields = getattr(drawn.architecture, "cancels_calls", True)
         offer = drawn.offer
         if start.capabilities is not None:
             offer = offer.within(start.capabilities)
@@ -215,7 +221,7 @@ class Composer:
             services.provided,
             instructions=drawn.instructions,
             output=drawn.output,
-            max_turns=definition.spec.limits.max_steps or DEFAULT_MAX_TURNS,
+            max_turns=start.limits.max_steps or DEFAULT_MAX_TURNS,
         )
         session = AgentSession(
             run.id,
@@ -272,6 +278,14 @@ class Composer:
 
     def _instance(self, run: Run) -> object:
         return run.source.instance or self._services.instance_of(run.source.definition)
+
+
+def _replay(ledger: Ledger, history: RunHistory | None) -> Replay:
+    if not ledger.is_durable:
+        return Replay(ledger)
+    return (
+        DurableReplay(ledger) if history is None else DurableReplay(ledger, history.actions, history.claims)
+    )
 
 
 def _source(claimed: Claimed) -> RunSource:

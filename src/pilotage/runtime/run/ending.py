@@ -6,28 +6,25 @@ Tasks that still run when the program has ended may complete before the deadline
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
-from datetime import datetime
 
-from pilotage.agent.events import RunFinishedEvent, RunPausedEvent
+from pilotage.agent.events import RunFinishedEvent
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns
 from pilotage.agent.ports.handlers import IAgentOutputGuard
 from pilotage.agent.run_values import RunResult
-from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
+from pilotage.agent.state import AgentSituation, AgentStateReason, AgentStatus
 from pilotage.errors import AgentOutputGuardError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
-from pilotage.runtime.budget.deadlines import earliest, remaining, timed_out
+from pilotage.runtime.budget.deadlines import remaining, timed_out
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.exposure.trust import label_to_keep
 from pilotage.runtime.history import cancellation_error
 from pilotage.runtime.journal.interruptions import (
-    AWAITS,
     CancelledMeanwhile,
     LimitReached,
     Paused,
-    RecordDamaged,
     RunDiverged,
     RunEnded,
     RunHandedOver,
@@ -35,9 +32,10 @@ from pilotage.runtime.journal.interruptions import (
     SealMissing,
 )
 from pilotage.runtime.journal.records import Answer
-from pilotage.runtime.journal.stored_words import SEAL_MISSING
+from pilotage.runtime.journal.stored_words import ACTION_ID
 from pilotage.runtime.people.requests import is_recovery
-from pilotage.runtime.run.cancel import Cleanup, end_children, finish_cancellation
+from pilotage.runtime.run.cancel import Cleanup, despite_signals, end_children, finish_cancellation
+from pilotage.runtime.run.pausing import Pausing, running
 from pilotage.runtime.run.publish import Publisher
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.trust import TrustLabel
@@ -72,6 +70,7 @@ class RemainingTasks:
         """
         liveness = self._run.replay.liveness
         liveness.end(end)
+        liveness.wake(end)
         if at_once:
             await self.stopped()
         if liveness.under_way:
@@ -88,6 +87,7 @@ class RemainingTasks:
 
     def stop(self) -> None:
         """Stop the tasks that are waited for."""
+        self._run.replay.liveness.stopping()
         for task in self._awaited:
             task.cancel()
 
@@ -160,6 +160,7 @@ class Ending:
 
         Raises:
             AgentOutputGuardError: the answer must not leave.
+            EndRefused: there are signals that the run has not read; nothing of its end is recorded.
             LimitReached: the deadline of the run is reached before everything under way has ended.
             Paused: a person is asked first.
             RunEnded: the answer of a person is a rejection.
@@ -177,6 +178,7 @@ class Ending:
             is_anything_begun = run.replay.has_record or run.outcomes.under_way
             if is_anything_begun and (under_way := run.outcomes.still_open(run.replay)):
                 await end_children(self._cleanup, under_way)
+            run.ledger.mark_end()
 
         record = await self._publisher.publish(published, settle)
         if policy.conversation is not None and policy.question:
@@ -197,19 +199,26 @@ class Ending:
         await end_children(self._cleanup, under_way)
         run.outcomes.close_as_unknown(under_way)
         left = replace(left, interruption=left.interruption or str(error["code"]))
-        record = self._publisher.record_partial(left, error)
-        return await self._finish(situation, left, record, error)
+
+        async def finish() -> RunResult:
+            run.ledger.mark_end()
+            record = self._publisher.record_partial(left, error)
+            return await self._finish(situation, left, record, error)
+
+        return await despite_signals(run, finish)
 
     async def pause(self, pause: Paused | None = None) -> RunResult:
         """Pause a run, after its other tasks have ended or wait as well.
 
         `pause` may say what it waits for, where that is neither a person's answer nor a pause signal.
         """
+        self._run.replay.liveness.wake(pause or Paused())
         try:
             await self._tasks.wait()
         except LimitReached as late:
             return await self.stop_short(Answer(), late.situation, error_of(late))
         self._flush_or_drop()
+        self._run.outcomes.write_cuts()
         return await Pausing(self._run).pause(pause)
 
     async def hand_over(self, end: RunHandedOver) -> RunResult:
@@ -218,6 +227,8 @@ class Ending:
             await self._tasks.settle(end)
         except LimitReached as late:
             return await self.stop_short(Answer(), late.situation, error_of(late))
+        asked = [wait for wait in self._run.questions.open.values() if is_recovery(wait)]
+        self._run.outcomes.suspend({str(wait[ACTION_ID]) for wait in asked})
         await self._run.ledger.barrier()
         self._run.ledger.kill(end)
         return RunResult(self._run.ledger.state)
@@ -225,6 +236,7 @@ class Ending:
     async def interrupt(self, divergence: RunDiverged) -> RunResult:
         """Interrupt a run with a program that differs from the record."""
         await self._run.replay.liveness.quiesce(divergence)
+        self._run.outcomes.suspend(only_entered_again=True)
         return await Pausing(self._run).diverge(divergence)
 
     async def interrupt_unsealed(self, missing: SealMissing) -> RunResult:
@@ -286,7 +298,8 @@ class Ending:
         """Move the run to its last state, commit it with the result, and emit the last event."""
         run, ledger, spent = self._run, self._run.ledger, self._run.spending.spent
         activity = run.redactor.text(str(error["message"])) if error else None
-        ledger.change_state(running(ledger.state).moved_to(situation, activity=activity))
+        closed = ledger.close_signals() if ledger.unread else None
+        ledger.change_state(running(ledger.state).moved_to(situation, activity=activity, metadata=closed))
         facts: dict[str, JsonValue] = {"output": self._publisher.view_of(record)["result"]}
         if answer.interruption is not None:
             facts["interruption_reason"] = answer.interruption
@@ -304,116 +317,6 @@ class Ending:
             artifacts=answer.learned or {},
             spent=spent,
         )
-
-
-class Pausing:
-    """Ends an attempt with a pause: the state names the wait and its time limit, in one commit."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._ledger = run.ledger
-
-    async def pause(self, pause: Paused | None) -> RunResult:
-        """Pause for the answers of people, for the reason of `pause`, or because of a pause signal."""
-        run, waits = self._run, self._run.questions.open
-        stopped_by = pause if pause is not None and pause.reason else run.replay.liveness.stopped_by
-        state = self._waiting(waits) if waits else self._waiting_for(stopped_by)
-        run.signals.settle_pauses()
-        for wait_id, wait in waits.items():
-            self._prepare(state, wait_id, wait)
-        if not waits:
-            facts: JsonObject = stopped_by.facts if stopped_by is not None else {}
-            self._prepare(state, None, {"prompt": state.current_activity or "paused", **facts})
-        return await self._commit(Paused(*waits))
-
-    async def diverge(self, divergence: RunDiverged) -> RunResult:
-        """Interrupt the run until a person has examined the recorded actions that its program did not request again."""
-        facts: JsonObject = {
-            "divergence": {"action": divergence.action_id, "difference": divergence.difference}
-        }
-        words = f"the program diverged from its record at {divergence}"
-        if isinstance(divergence, RecordDamaged):
-            facts, words = {"damage": divergence.damage.facts}, divergence.difference
-        self._move(AgentSituation.RECOVERY_REQUIRED, words, facts)
-        self._prepare(self._ledger.state, None, {"prompt": words})
-        return await self._commit(divergence)
-
-    async def interrupt_unsealed(self, missing: SealMissing) -> RunResult:
-        """Interrupt the run until it is resumed by an application with a key."""
-        self._move(AgentSituation.RECOVERY_REQUIRED, str(missing), {SEAL_MISSING: str(missing)})
-        self._prepare(self._ledger.state, None, {"prompt": str(missing)})
-        return await self._commit(missing)
-
-    async def _commit(self, end: Paused | RunDiverged | SealMissing) -> RunResult:
-        await self._ledger.barrier()
-        self._ledger.kill(end)
-        self._run.events.release()
-        return RunResult(self._ledger.state)
-
-    def _waiting(self, waits: Mapping[str, JsonObject]) -> AgentState:
-        """Return the state of a run that waits for people; a run with a deferred question stays deferred."""
-        if self._ledger.state.reason is AgentStateReason.APPROVAL_DEFERRED:
-            return self._with_wake_up()
-        prompt = next((str(wait.get("prompt") or wait["reason"]) for wait in waits.values()), "waiting")
-        situation = (
-            AgentSituation.RECOVERY_REQUIRED
-            if all(map(is_recovery, waits.values()))
-            else AgentSituation.WAITING_FOR_APPROVAL
-        )
-        return self._move(situation, prompt)
-
-    def _waiting_for(self, pause: Paused | None) -> AgentState:
-        words = (pause and pause.reason) or "paused on request"
-        is_new = self._ledger.state.current_activity != words
-        since: JsonObject = {"paused_at": self._run.ports.clock.now().isoformat()}
-        return self._move(AgentSituation.USER_INTERRUPTED, words, since if is_new else None)
-
-    def _move(self, situation: AgentSituation, activity: str, facts: JsonObject | None = None) -> AgentState:
-        """Move the run to a waiting state; one that came back and has nothing new waits as it did."""
-        ledger = self._ledger
-        if ledger.state.reason is not situation.reason or facts:
-            since: JsonObject = {**(facts or {}), "paused_at": self._run.ports.clock.now().isoformat()}
-            ledger.change_state(running(ledger.state).moved_to(situation, activity=activity, metadata=since))
-        return self._with_wake_up()
-
-    def _with_wake_up(self) -> AgentState:
-        """Return the state with the time when the run has something to do even if no answer comes.
-
-        And with the message that a branch of it awaits. Where the time of people counts, the deadline may pass.
-        """
-        run = self._run
-        ends = [wait.get("expires_at") for wait in run.questions.open.values()]
-        deadline = run.source.deadline if run.source.definition.spec.human_time_counts else None
-        wake_at = earliest(deadline, *(datetime.fromisoformat(end) for end in ends if isinstance(end, str)))
-        stopped_by = run.replay.liveness.stopped_by
-        awaits = stopped_by.facts.get(AWAITS) if stopped_by is not None else None
-        state = self._ledger.state
-        if (state.wake_at, state.awaits) != (wake_at, awaits):
-            self._ledger.change_state(replace(state, wake_at=wake_at, awaits=str(awaits) if awaits else None))
-        return self._ledger.state
-
-    def _prepare(self, state: AgentState, wait_id: str | None, wait: Mapping[str, JsonValue]) -> None:
-        decisions = wait.get("allowed_decisions")
-        call_id = wait.get("call_id")
-        self._run.events.prepare(
-            RunPausedEvent(
-                self._run.source.attribution,
-                state.reason or AgentStateReason.USER_INTERRUPTED,
-                str(wait.get("prompt") or wait["reason"]),
-                state.id,
-                approval_id=wait_id,
-                tool_call_id=str(call_id) if call_id else None,
-                allowed_decisions=tuple(map(str, decisions)) if isinstance(decisions, list) else (),
-                metadata=wait,
-            )
-        )
-
-
-def running(state: AgentState) -> AgentState:
-    """Return the state from which the table of transitions allows a step: a run that waited is running again."""
-    if state.status in (AgentStatus.ACTIVE, AgentStatus.CANCELLING):
-        return state
-    return state.moved_to(AgentSituation.RUNNING)
 
 
 def error_of(end: BaseException) -> JsonObject:

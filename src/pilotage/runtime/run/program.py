@@ -12,18 +12,23 @@ from collections.abc import (
     Generator,
     Iterable,
     Mapping,
+    Sequence,
 )
 from contextlib import aclosing
 from inspect import isawaitable
 from typing import Any, cast
 
 from pilotage.agent.events import AgentEvent
+from pilotage.agent.messages import ModelMessage, ModelMessageRole, new_message
 from pilotage.agent.ports.architecture import AgentSession, Architecture, Dependencies
 from pilotage.agent.state import AgentSituation
 from pilotage.agent.yields import AgentYield, Error, Evidence, Final, Tool
+from pilotage.jsonvalue import canonical_json, to_json_value
+from pilotage.runtime.budget.deadlines import timed_out
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.events.feed import close
 from pilotage.runtime.events.projections import events_of
+from pilotage.runtime.journal.action import RESULT
 from pilotage.runtime.journal.interruptions import RunEnded
 from pilotage.runtime.journal.records import Answer
 
@@ -58,6 +63,15 @@ class Program(ABC):
     @abstractmethod
     def answer(self) -> Answer:
         """Return the answer, or the part of it that exists so far."""
+
+    @property
+    def can_go_on(self) -> bool:
+        """Return whether a program that has its answer can take another turn for new messages."""
+        return False
+
+    def go_on(self, messages: Sequence[ModelMessage]) -> AsyncIterator[AgentEvent]:
+        """Return the events of another turn for these messages; only for a program that can go on."""
+        raise AssertionError("this program does not take another turn")
 
 
 class ExecuteProgram(Program):
@@ -119,6 +133,28 @@ class ArchitectureProgram(Program):
         events = self._architecture.run(self._session, self._dependencies, self._prompt)
         return events if self.recall is None else self._after_recall(self.recall, events)
 
+    @property
+    def can_go_on(self) -> bool:
+        """Return whether the loop has an answer, and the limits of the agent and its own leave it a turn."""
+        run, session = self._run, self._session
+        if session.interrupted or run.source.start.exits or _is_published(run):
+            return False
+        spent, own = run.spending, getattr(self._architecture, "max_turns", None)
+        most = own if isinstance(own, int) else self._dependencies.max_turns
+        deadline = run.source.deadline
+        is_late = deadline is not None and timed_out(deadline, run.ports.clock.now()) is not None
+        return not is_late and spent.own.steps < most and spent.limit_for_model_call() is None
+
+    def go_on(self, messages: Sequence[ModelMessage]) -> AsyncIterator[AgentEvent]:
+        session = self._session
+        last = session.messages[-1] if session.messages else None
+        if last is None or last.role is not ModelMessageRole.ASSISTANT:
+            session.messages.append(new_message(ModelMessageRole.ASSISTANT, _as_text(session.output)))
+        session.messages.extend(messages)
+        # With evidence at the end of the transcript, the question of the run is asked again.
+        asked = messages[-1].text if messages[-1].role is ModelMessageRole.USER else self._prompt
+        return self._architecture.run(session, self._dependencies, asked)
+
     async def _after_recall(
         self, recall: Callable[[], Awaitable[None]], events: AsyncIterator[AgentEvent]
     ) -> AsyncGenerator[AgentEvent, None]:
@@ -141,3 +177,12 @@ class ArchitectureProgram(Program):
             spent.own.steps,
             dict(session.metadata),
         )
+
+
+def _is_published(run: Run) -> bool:
+    """Return whether the answer is recorded, or a person was asked about it: it stands then."""
+    return run.replay.knows(RESULT) or run.was_asked(RESULT)
+
+
+def _as_text(output: object) -> str:
+    return output if isinstance(output, str) else canonical_json(to_json_value(output))

@@ -11,6 +11,7 @@ from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError, RunConflictError, error_words
 from pilotage.runtime.door.run import LiveRun
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.run.supervise import RunHandle, RunSupervisor
 from pilotage.runtime.run.watch import SignalWatch
 from pilotage.runtime.services import Services
@@ -30,8 +31,10 @@ class RunResumer:
         self._background: dict[asyncio.Task[None], str] = {}
         """The tasks that drive answered runs, with the ids of these runs."""
 
-    async def resume(self, run_id: str, principal: Principal | None) -> RunHandle:
+    async def resume(self, run_id: str, principal: Principal | None, *, by_person: bool) -> RunHandle:
         """Resume a run and return its handle: that of the current attempt, or of the end, where there is one.
+
+        If a person resumes it, the claims that ended without progress are no longer counted.
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
@@ -39,9 +42,30 @@ class RunResumer:
             CallerError: the run is a child run, or its record is so damaged that it cannot be interrupted either.
         """
         async with self._lock_of(run_id):
-            handle = await self._resumed(run_id, principal)
+            if by_person:
+                await self.forget_claims(run_id, principal)
+            handle = await self._resumed(run_id, principal, by_person=by_person)
         self._watch.begin()
         return handle
+
+    async def forget_claims(self, run_id: str, principal: Principal | None) -> None:
+        """Count the claims of a run from zero: a person resumes or cancels it."""
+        backlog = self._services.backlog
+        if backlog is not None:
+            state = await self._supervisor.records.state(run_id, principal)
+            await backlog.forget(RunKey(state.tenant_id, run_id))
+
+    async def root_of(self, state: AgentState, principal: Principal | None) -> AgentState:
+        """Return the run above a run and its parents."""
+        while (parent := state.metadata.get(words.PARENT)) is not None:
+            state = await self._supervisor.records.state(str(parent), principal)
+        return state
+
+    async def resume_tree_soon(self, state: AgentState, principal: Principal | None) -> None:
+        """Resume the run above a run in the background, if the application has its agent."""
+        root = await self.root_of(state, principal)
+        if root.agent_type in self._services.agent_ids:
+            self.resume_soon(root.id, principal)
 
     def resume_soon(self, run_id: str, principal: Principal | None) -> None:
         """Resume an answered run in the background, after the attempt that asked has ended."""
@@ -65,7 +89,9 @@ class RunResumer:
     def _lock_of(self, run_id: str) -> asyncio.Lock:
         return self._locks.setdefault(run_id, asyncio.Lock())
 
-    async def _resumed(self, run_id: str, principal: Principal | None, tries: int = _TRIES) -> RunHandle:
+    async def _resumed(
+        self, run_id: str, principal: Principal | None, tries: int = _TRIES, *, by_person: bool = False
+    ) -> RunHandle:
         supervisor = self._supervisor
         record = await supervisor.records.checked(run_id, principal)
         state = record.state
@@ -78,15 +104,15 @@ class RunResumer:
             return supervisor.handle(live)
         if live is not None:
             await asyncio.wait([live.task])
-            return await self._resumed(run_id, principal, tries)
+            return await self._resumed(run_id, principal, tries, by_person=by_person)
         try:
-            return await supervisor.resume(record, acting(principal, state))
+            return await supervisor.resume(record, acting(principal, state), by_person=by_person)
         except RunConflictError:
             head = await self._services.journal.head(RunKey(state.tenant_id, run_id))
             if tries == 1 or head is None or not record.rows or head.epoch != record.rows[-1].epoch:
                 raise
             # The owner wrote between the reads, and there is no other claim: read again.
-            return await self._resumed(run_id, principal, tries - 1)
+            return await self._resumed(run_id, principal, tries - 1, by_person=by_person)
 
     async def _resume_answered(
         self, run_id: str, asking: LiveRun | None, principal: Principal | None

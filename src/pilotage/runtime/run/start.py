@@ -145,8 +145,13 @@ class RunStarts:
         has_one = spec.effective_timeout_seconds is not None
         return deadline_at(self._services.clock.now(), spec) if has_one else None
 
-    async def fork(self, run_id: str, rows: Sequence[JournalRow], principal: Principal) -> AgentState:
-        """Begin a run with the rows of another one, without its parent and conversation and with a new deadline."""
+    async def fork(
+        self, run_id: str, rows: Sequence[JournalRow], principal: Principal, fork: str | None = None
+    ) -> AgentState:
+        """Begin a run with the rows of another one, without its parent and conversation and with a new deadline.
+
+        `fork` is its id, a new one by default.
+        """
         origin = decode_start(rows[0])
         definition = self._services.definition_of(origin.agent)
         facts = {name: fact for name, fact in origin.metadata.items() if name != "alias"}
@@ -162,8 +167,9 @@ class RunStarts:
             parent=None,
             generation=0,
             deadline=self._deadline(definition.spec),
+            owner=None,
         )
-        run = RunKey(principal.tenant, self._services.ids.uid())
+        run = RunKey(principal.tenant, fork or self._services.ids.uid())
         return await self._launcher.claims.begin_fork(definition, start, run, rows[1:])
 
     async def _begin(

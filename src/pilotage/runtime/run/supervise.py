@@ -12,19 +12,20 @@ from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import JournalRow, RunKey
-from pilotage.agent.principal import Principal
+from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
-from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
+from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.errors import RunConflictError, RunNotFoundError
 from pilotage.filling import unchecked
 from pilotage.runtime.audit import AuditTrail
-from pilotage.runtime.children.launch import ChildLauncher, RunStarter
+from pilotage.runtime.children.launch import ChildLauncher, RunStarter, cancellation_of
 from pilotage.runtime.door.run import NO_OVERRIDES, LiveRun, Overrides, Run
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import LogReader, Subscription
 from pilotage.runtime.events.writer import DurableEventWriter
 from pilotage.runtime.history import RunHistory, RunReader, RunRecord, attribution_of
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import RunOwnershipLost, damage_of
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import EphemeralLedger
@@ -33,9 +34,9 @@ from pilotage.runtime.journal.start_record import RunStart, decode_start
 from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.blueprint import selected_model
 from pilotage.runtime.run.cancel import begin_cancellation
-from pilotage.runtime.run.claim import RunClaims
+from pilotage.runtime.run.claim import RunClaims, is_resume_requested, settle_resumption
 from pilotage.runtime.run.compose import Claimed, Composer, new_claimed
-from pilotage.runtime.run.damaged import DamagedRuns
+from pilotage.runtime.run.damaged import DamagedRuns, PoisonedRuns
 from pilotage.runtime.services import Services
 
 
@@ -83,7 +84,6 @@ async def release_lease(lease: HeldLease | None) -> None:
 
 
 _new_state = unchecked(AgentState)
-_PAUSE_AND_RESUME = frozenset({AgentSignalKind.PAUSE, AgentSignalKind.RESUME})
 
 
 class RunHandle:
@@ -113,6 +113,7 @@ class RunSupervisor(RunStarter):
         self.claims = RunClaims(services)
         self.records = RunReader(services)
         self._damaged = DamagedRuns(services, self.claims)
+        self.poisoned = PoisonedRuns(services, self.claims)
         self._composer = Composer(services, ChildLauncher(services, self.records, self))
         self._live: dict[str, LiveRun] = {}
         self._is_leaving = False
@@ -187,10 +188,18 @@ class RunSupervisor(RunStarter):
         return attempt.live(task)
 
     async def resume(
-        self, record: RunRecord, principal: Principal, overrides: Overrides = NO_OVERRIDES
+        self,
+        record: RunRecord,
+        principal: Principal,
+        overrides: Overrides = NO_OVERRIDES,
+        *,
+        by_person: bool = True,
     ) -> RunHandle:
-        """Resume a run and return its handle; one with a damaged record is interrupted."""
-        live = await self.revive(record, principal, overrides=overrides)
+        """Resume a run and return its handle; one with a damaged record is interrupted.
+
+        A person who resumes a run takes back the pauses that were sent to it before.
+        """
+        live = await self.revive(record, principal, overrides=overrides, by_person=by_person)
         return self.handle(live) if isinstance(live, LiveRun) else self.attached(live)
 
     async def revive(
@@ -199,13 +208,15 @@ class RunSupervisor(RunStarter):
         principal: Principal,
         parent: Run | None = None,
         overrides: Overrides = NO_OVERRIDES,
+        *,
+        by_person: bool = False,
     ) -> LiveRun | AgentState:
         state, damage = record.state, record.damage
         lease = await self._services.acquire_lease(RunKey(state.tenant_id, state.id))
         try:
             if damage is None:
                 try:
-                    claimed = await self._revived(state, record.rows, principal)
+                    claimed = await self._revived(state, record.rows, principal, by_person=by_person)
                     return self._set_going(replace(claimed, parent=parent, lease=lease, overrides=overrides))
                 except DamagedRecordError as error:
                     damage = damage_of(error)
@@ -216,7 +227,9 @@ class RunSupervisor(RunStarter):
         await release_lease(lease)
         return interrupted
 
-    async def _revived(self, state: AgentState, rows: Sequence[JournalRow], principal: Principal) -> Claimed:
+    async def _revived(
+        self, state: AgentState, rows: Sequence[JournalRow], principal: Principal, *, by_person: bool
+    ) -> Claimed:
         services = self._services
         history = RunHistory.of(rows)
         definition, start = services.definition_of(state.agent_type), decode_start(history.first)
@@ -224,14 +237,17 @@ class RunSupervisor(RunStarter):
             selected_model(services.app, start.model)
         deadline = self.claims.deadline(definition, state, history)
         ledger = await self.claims.take_over(definition, state, history, principal)
+        last = ledger.newest_signal
         pending = await services.pending_signals(ledger.run)
+        ledger.add_signals(pending, last)
         cancel = next((signal for signal in pending if signal.kind is AgentSignalKind.CANCEL), None)
         if cancel is not None and state.status is not AgentStatus.CANCELLING:
             await begin_cancellation(ledger, cancel)
-        for signal in pending:
-            if signal.kind in _PAUSE_AND_RESUME:
-                ledger.consume_signal(signal.id)
-        if cancel is None and _is_resume_requested(state, pending):
+        is_resumed = cancel is None and is_resume_requested(state, pending)
+        # Its owner died before it could heed them.
+        holds_pauses = state.status is AgentStatus.ACTIVE and not by_person
+        settle_resumption(ledger, pending, holds_pauses=holds_pauses)
+        if is_resumed:
             # The signal is consumed: the state it requests must be recorded in the same commit.
             ledger.change_state(ledger.state.moved_to(AgentSituation.RUNNING))
         turns, instance = await self.history(start), services.instance_of(definition)
@@ -253,6 +269,19 @@ class RunSupervisor(RunStarter):
             await self._end(state, signal, principal)
         finally:
             await release_lease(lease)
+
+    async def end_orphan(self, run: RunKey) -> bool:
+        """Cancel a child run whose parent has ended; return False for a run that is none."""
+        principal = Principal(LOCAL.id, run.tenant_id)
+        state = await self.records.state(run.run_id, principal)
+        parent = state.metadata.get(words.PARENT)
+        if parent is None or state.is_terminal:
+            return False
+        above = await self.records.find(str(parent), run.tenant_id)
+        if above is None or not above.is_terminal:
+            return False
+        await self.end(state, cancellation_of(run.run_id), principal)
+        return True
 
     async def _end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
         # Read again, the rows first: the previous owner may have ended the run meanwhile.
@@ -279,7 +308,9 @@ class RunSupervisor(RunStarter):
         start = decode_start(history.first)
         ledger = await self.claims.take_over(definition, state, history, principal)
         if state.status is not AgentStatus.CANCELLING:
-            is_stored = signal.id in {each.id for each in await self._services.signals.list_pending(state.id)}
+            last, pending = ledger.newest_signal, await self._services.signals.list_pending(state.id)
+            ledger.add_signals(pending, last)
+            is_stored = signal.id in ledger.unread
             await begin_cancellation(ledger, signal, is_stored=is_stored)
         await self._composer.compose(new_claimed(definition, None, start, ledger, history)).drive()
 
@@ -363,7 +394,7 @@ class RunSupervisor(RunStarter):
         try:
             is_cancelled = await live.cancel(signal)
         except RunOwnershipLost as lost:
-            live.task.cancel()
+            live.stop()
             await asyncio.wait([live.task])
             raise RunConflictError(
                 f"run {live.id!r} was taken over by another process. The cancellation is on its way there."
@@ -386,11 +417,12 @@ class RunSupervisor(RunStarter):
 
     async def stop(self) -> None:
         """End the attempts of this process, not their runs."""
-        # A task cancelled before its first step would not run its clean-up: let all tasks begin first.
-        await asyncio.sleep(0)
+        if self._live:
+            # A task cancelled before its first step would not run its clean-up: let all tasks begin first.
+            await asyncio.sleep(0)
         tasks = [live.task for live in self._live.values()]
-        for task in tasks:
-            task.cancel()
+        for live in list(self._live.values()):
+            live.stop()
         if tasks:
             await asyncio.wait(tasks)
         await self._services.stop_idle_renewer()
@@ -410,10 +442,9 @@ class RunSupervisor(RunStarter):
         # Checked first: accessing `services.conversations` may open a database.
         if not start.history or start.conversation is None:
             return ()
-        conversations = self._services.conversations
+        conversations, tenant = self._services.conversations, start.principal.tenant
         if conversations is None:
             return ()
-        tenant = start.principal.tenant
         return await conversations.load_history(tenant, start.conversation, up_to=start.history)
 
     def _forget(self, live: LiveRun, task: asyncio.Task[RunResult]) -> None:
@@ -421,13 +452,6 @@ class RunSupervisor(RunStarter):
         _ = task.cancelled() or task.exception()
         if self._live.get(live.id) is live:
             del self._live[live.id]
-
-
-def _is_resume_requested(state: AgentState, pending: Sequence[AgentSignal]) -> bool:
-    """Return whether the run was paused by a signal and a RESUME signal is pending."""
-    if state.reason is not AgentStateReason.USER_INTERRUPTED:
-        return False
-    return any(signal.kind is AgentSignalKind.RESUME for signal in pending)
 
 
 def _durable_writer(live: LiveRun) -> DurableEventWriter | None:

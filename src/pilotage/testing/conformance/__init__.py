@@ -31,6 +31,7 @@ from pilotage.testing.conformance.outbox import OutboxConformance
 from pilotage.testing.conformance.repositories import SignalRepositoryConformance, StateRepositoryConformance
 from pilotage.testing.conformance.retention import RetentionConformance
 from pilotage.testing.conformance.sealing import SealerConformance
+from pilotage.testing.conformance.signal_commits import SignalCommitConformance
 from pilotage.testing.conformance.spending import SpendingConformance
 from pilotage.testing.conformance.switches import SwitchesConformance
 from pilotage.testing.conformance.transaction import TransactionConformance
@@ -41,7 +42,7 @@ __all__ = [
     "AuditLogConformance", "BacklogConformance", "ConversationCommitConformance",
     "EvidenceRepositoryConformance", "JournalConformance", "LateOutcomesConformance",
     "LeaseCommitConformance", "LeasesConformance", "MemoryConformance", "ModelConformance",
-    "OutboxConformance", "RetentionConformance", "SealerConformance", "SignalRepositoryConformance",
-    "SpendingConformance", "StateRepositoryConformance", "SwitchesConformance", "TaskStoreConformance",
-    "TransactionConformance", "WakeUpsConformance",
+    "OutboxConformance", "RetentionConformance", "SealerConformance", "SignalCommitConformance",
+    "SignalRepositoryConformance", "SpendingConformance", "StateRepositoryConformance", "SwitchesConformance",
+    "TaskStoreConformance", "TransactionConformance", "WakeUpsConformance",
 ]

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from pilotage.agent.ports.journal import IAgentJournal, JournalCommit, RunKey
-from pilotage.agent.ports.leases import LETS_GO_ON, IAgentBacklog, IAgentLeases, Lease
+from pilotage.agent.ports.leases import (
+    LETS_GO_ON,
+    IAgentBacklog,
+    IAgentLeases,
+)
 from pilotage.agent.ports.repositories import IAgentSignalRepository, IAgentStateRepository
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError
-from pilotage.testing.conformance.kit import FOREIGN_RUN, LONG, OTHER_RUN, RUN, PassTime, TimedKit
-from pilotage.testing.conformance.samples import claim, row
+from pilotage.testing.conformance.claims import AGENT, MANY, ClaimCounting, claimed, stand
+from pilotage.testing.conformance.kit import FOREIGN_RUN, LONG, OTHER_RUN, RUN, PassTime
+from pilotage.testing.conformance.samples import row
 
-AGENT = "shop:Refunds"
-MANY = 100
+OPEN = [status for status in AgentStatus if not status.is_terminal]
 UNDER_WAY = [AgentStatus.ACTIVE, AgentStatus.CANCELLING]
 NO_HELP = sorted(set(AgentSignalKind) - LETS_GO_ON)
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 _NEVER = datetime(2999, 1, 1, tzinfo=UTC)
 
 
-class BacklogConformance(TimedKit):
+class BacklogConformance(ClaimCounting):
     """What every backlog must do.
 
     Fixtures to give: `journal`, `states`, `signals`, `leases` and `backlog` over one empty store; `pass_time`, an
@@ -53,7 +56,8 @@ class BacklogConformance(TimedKit):
         self, journal: IAgentJournal, leases: IAgentLeases, backlog: IAgentBacklog
     ) -> None:
         await stand(journal, AgentStatus.ACTIVE)
-        (lease,) = await backlog.claim("ada", LONG, MANY, agents=[AGENT])
+        (given,) = await backlog.claim("ada", LONG, MANY, agents=[AGENT])
+        lease = given.lease
         assert (lease.run, lease.owner, lease.granted_seconds) == (RUN, "ada", LONG)
         assert await leases.holder(RUN) == lease
         assert await leases.acquire(RUN, "bob", LONG) is None
@@ -190,8 +194,8 @@ class BacklogConformance(TimedKit):
     async def test_a_signal_to_a_run_that_has_ended_wakes_nobody(
         self, journal: IAgentJournal, signals: IAgentSignalRepository, backlog: IAgentBacklog
     ) -> None:
-        await stand(journal, AgentStatus.COMPLETED)
         await signals.append(AgentSignal("signal-1", RUN.run_id, AgentSignalKind.RESUME))
+        await stand(journal, AgentStatus.COMPLETED, last_signal=1)
         assert await claimed(backlog) == []
 
     async def test_a_run_goes_on_when_the_message_has_come_that_it_awaits(
@@ -253,6 +257,24 @@ class BacklogConformance(TimedKit):
         await stand(journal, AgentStatus.INTERRUPTED, head=1)
         assert await claimed(backlog) == [OTHER_RUN]
 
+    @pytest.mark.parametrize("status", OPEN)
+    async def test_a_run_whose_parent_has_ended_is_given_out_whatever_it_waits_for(
+        self, journal: IAgentJournal, backlog: IAgentBacklog, status: AgentStatus
+    ) -> None:
+        await stand(journal, AgentStatus.ACTIVE)
+        await stand(journal, status, run=OTHER_RUN, parent=RUN.run_id)
+        await stand(journal, AgentStatus.FAILED, head=1)
+        assert await claimed(backlog) == [OTHER_RUN]
+
+    async def test_a_run_that_has_ended_after_its_parent_is_over(
+        self, journal: IAgentJournal, backlog: IAgentBacklog
+    ) -> None:
+        await stand(journal, AgentStatus.ACTIVE)
+        await stand(journal, AgentStatus.ACTIVE, run=OTHER_RUN, parent=RUN.run_id)
+        await stand(journal, AgentStatus.CANCELLED, head=1)
+        await stand(journal, AgentStatus.CANCELLED, run=OTHER_RUN, head=1)
+        assert await claimed(backlog) == []
+
     async def test_a_run_that_belongs_to_another_is_given_out_when_its_answer_has_come(
         self, journal: IAgentJournal, signals: IAgentSignalRepository, backlog: IAgentBacklog
     ) -> None:
@@ -279,41 +301,6 @@ class BacklogConformance(TimedKit):
         with pytest.raises(AgentDefinitionError):
             await backlog.claim(*asked, agents=[AGENT])
         assert await claimed(backlog) == [RUN]
-
-
-async def stand(
-    journal: IAgentJournal,
-    status: AgentStatus,
-    *,
-    run: RunKey = RUN,
-    agent: str = AGENT,
-    parent: str | None = None,
-    wake_at: datetime | None = None,
-    awaits: str | None = None,
-    head: int = 0,
-) -> None:
-    """Commit a run, or its next row, in a status."""
-    facts = {"parent": parent} if parent else {}
-    state = AgentState(
-        run.run_id,
-        agent,
-        status,
-        tenant_id=run.tenant_id,
-        metadata=facts,
-        wake_at=wake_at,
-        awaits=str(awaits) if awaits else None,
-    )
-    rows = (row(head + 1) if head else claim(1, epoch=1),)
-    above = RunKey(run.tenant_id, parent) if parent else None
-    await journal.commit([JournalCommit(run, f"token-{head}", head, rows, state, parent=above)])
-
-
-async def claimed(
-    backlog: IAgentBacklog, *, limit: int = MANY, leaving: Sequence[RunKey] = ()
-) -> list[RunKey]:
-    """The runs that one claim gives."""
-    leases: Sequence[Lease] = await backlog.claim("ada", LONG, limit, agents=[AGENT], leaving=leaving)
-    return [lease.run for lease in leases]
 
 
 async def holder(leases: IAgentLeases) -> str | None:

@@ -58,6 +58,14 @@ class JournalConformance(Kit):
         assert await commit_one(journal, commit_of(*rows)) == Committed(4)
         assert [replace(each, created_at=None) for each in await rows_of(journal)] == list(rows)
 
+    async def test_the_position_of_a_call_and_the_turn_of_its_outcome_come_back(
+        self, journal: IAgentJournal
+    ) -> None:
+        begun = row(1, "root/pay#1", stage=JournalStage.BEFORE, number=3)
+        ended = row(2, "root/pay#1", number=3, turn=0)
+        await commit_one(journal, commit_of(begun, ended))
+        assert [(each.number, each.turn) for each in await rows_of(journal)] == [(3, None), (3, 0)]
+
     async def test_the_keys_of_a_payload_are_kept_whatever_their_order(self, journal: IAgentJournal) -> None:
         await journal.commit([commit_of(row(1, record={"b": 1, "a": 2}), row(2, record={"a": 2, "b": 1}))])
         first, second = await rows_of(journal)

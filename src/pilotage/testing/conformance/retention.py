@@ -110,13 +110,15 @@ class RetentionConformance(Kit):
         conversations: ITaskStore,
     ) -> None:
         await conversations.append_turns("default", "chat", [ConversationTurn("user", "somebody else")])
-        await journal.commit([ended()])
-        await signals.append(
-            AgentSignal("signal-1", RUN.run_id, AgentSignalKind.USER_MESSAGE, {"text": "Ada"})
-        )
+        signal = AgentSignal("signal-1", RUN.run_id, AgentSignalKind.USER_MESSAGE, {"text": "Ada"})
+        taken = replace(signal, id="signal-2")
+        for each in (signal, taken):
+            await signals.append(each)
+        await journal.commit([replace(ended(), consumed_signals=(taken.id,), last_signal=2)])
         await retention.erase(RUN)
         assert await evidence.list_by_state(RUN.run_id) == []
         assert [each.payload for each in await signals.list_pending(RUN.run_id)] == [{}]
+        assert (await signals.append(taken)).payload == {}
         said = [turn.content for turn in await conversations.load_history("default", "chat")]
         assert said[0] == "somebody else"
         assert len(said) == 3
@@ -181,8 +183,8 @@ class RetentionConformance(Kit):
         evidence: IAgentEvidenceRepository,
         conversations: ITaskStore,
     ) -> None:
-        await journal.commit([ended()])
         await signals.append(AgentSignal("signal-1", RUN.run_id, AgentSignalKind.USER_MESSAGE))
+        await journal.commit([replace(ended(), last_signal=1)])
         assert await retention.prune("default", ended_before=LATER) == 1
         assert await journal.head(RUN) is None
         assert await rows_of(journal) == []

@@ -45,6 +45,8 @@ def row(
     epoch: int = 1,
     record: JsonValue | SealedRecord = None,
     view: JsonValue = None,
+    number: int = 0,
+    turn: int | None = None,
 ) -> JournalRow:
     """A row of a tool call; its action is named after its number where no name is given."""
     kind = None if stage is JournalStage.CLAIMED else AgentActionKind.TOOL_CALL
@@ -60,6 +62,8 @@ def row(
         record=record,
         view=view,
         digest=f"digest-{seq}",
+        number=number,
+        turn=turn,
     )
 
 

@@ -91,7 +91,7 @@ class TransactionConformance(Kit):
         read_outbox: ReadOutbox,
     ) -> None:
         await signals.append(SIGNAL)
-        assert await commit_one(journal, FULL) == Committed(1)
+        assert await commit_one(journal, FULL) == Committed(1, last_signal=1)
         assert await numbers_of(journal) == [1]
         assert (await states.get(RUN.run_id)).status is AgentStatus.ACTIVE
         assert await signals.list_pending(RUN.run_id) == []
@@ -138,7 +138,7 @@ class TransactionConformance(Kit):
     ) -> None:
         await signals.append(SIGNAL)
         await journal.commit([FULL])
-        assert await commit_one(journal, FULL) == Committed(1)
+        assert await commit_one(journal, FULL) == Committed(1, last_signal=1)
         assert len(await evidence.list_by_state(RUN.run_id)) == 1
         assert await read_outbox() == [EVENT]
 

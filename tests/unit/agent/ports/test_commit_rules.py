@@ -7,9 +7,16 @@ from dataclasses import replace
 import pytest
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
-from pilotage.agent.ports.commit_rules import RunSnapshot, decide, parent_of, wanted_conversation
+from pilotage.agent.ports.commit_rules import (
+    RunSnapshot,
+    decide,
+    parent_of,
+    refuse_after_end,
+    wanted_conversation,
+)
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns
 from pilotage.agent.ports.journal import (
+    ClosedSignal,
     CommitOutcome,
     CommitRefusal,
     CommitRefused,
@@ -19,10 +26,13 @@ from pilotage.agent.ports.journal import (
     JournalRow,
     JournalStage,
     RunKey,
+    SignalsUnread,
 )
 from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.signals import AgentSignalEnd
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.agent.tools.metadata import Idempotency
+from pilotage.errors import CallerError
 
 RUN, PARENT = RunKey("acme", "r1"), RunKey("acme", "p1")
 ACTIVE = AgentState("r1", "shop:Refunds", AgentStatus.ACTIVE, tenant_id="acme")
@@ -87,6 +97,13 @@ LEFT_CHAT = replace(IN_CHAT, status=AgentStatus.FAILED)
 LEFT_TAKEN = replace(LEFT_CHAT, conversation="taken")
 
 
+TOLD_TWICE = RunSnapshot(head=2, epoch=5, last_signal=2)
+
+
+def closed(signal_id: str) -> ClosedSignal:
+    return ClosedSignal(signal_id, AgentSignalEnd.TOO_LATE)
+
+
 def refused(reason: str, code: CommitRefusal = CommitRefusal.INVALID) -> CommitRefused:
     return CommitRefused(reason, code)
 
@@ -111,6 +128,43 @@ RULES: dict[str, tuple[JournalCommit, RunSnapshot, CommitOutcome | None]] = {
     "behind an earlier head": (replace(NEXT, token="late"), AT_4, HeadMoved(4, 5)),
     "behind a head that is not there yet": (NEXT, NEW, HeadMoved(0, 0)),
     "a first commit of a run that has rows": (FIRST, AT_2, HeadMoved(2, 5)),
+    # Unread signals
+    "an end that knows the last signal": (replace(NEXT, state=DONE, last_signal=2), TOLD_TWICE, None),
+    "an end over an unread signal": (
+        replace(NEXT, state=DONE, last_signal=1),
+        TOLD_TWICE,
+        SignalsUnread(2),
+    ),
+    "an end that knows of no signal": (replace(NEXT, state=DONE), TOLD_TWICE, SignalsUnread(2)),
+    "an end before the first commit is there": (
+        replace(FIRST, state=DONE),
+        RunSnapshot(last_signal=1),
+        SignalsUnread(1),
+    ),
+    "no end over an unread signal": (replace(NEXT, state=ACTIVE), TOLD_TWICE, None),
+    "rows over an unread signal": (NEXT, TOLD_TWICE, None),
+    "a change after the end": (replace(NEXT, state=DONE), replace(TOLD_TWICE, status=DONE.status), None),
+    "an end that is sent again": (
+        replace(NEXT, state=DONE),
+        replace(AT_4, last_signal=3),
+        Committed(4, last_signal=3),
+    ),
+    "a mistake before an unread signal": (
+        replace(NEXT, state=DONE, rows=()),
+        TOLD_TWICE,
+        NO_ROW,
+    ),
+    "a signal that is closed": (replace(NEXT, closed_signals=(closed("s1"),)), AT_2, None),
+    "an unknown signal that is closed": (
+        replace(NEXT, closed_signals=(closed("s2"),)),
+        AT_2,
+        refused(NO_SIGNAL.format("s2")),
+    ),
+    "a signal that is taken and closed": (
+        replace(NEXT, consumed_signals=("s1",), closed_signals=(closed("s1"),)),
+        AT_2,
+        refused(NO_SIGNAL.format("s1")),
+    ),
     # The token
     "sent again": (NEXT, AT_4, Committed(4)),
     "sent again after others of its owner": (NEXT, replace(AT_4, head=9), Committed(4)),
@@ -255,3 +309,12 @@ def test_a_parent_is_named_by_the_commit_or_by_the_state() -> None:
 def test_an_unknown_run_takes_hold_of_what_its_first_commit_names() -> None:
     assert wanted_conversation(replace(FIRST, conversation="chat"), None) == "chat"
     assert wanted_conversation(FIRST, None) is None
+
+
+@pytest.mark.parametrize("status", [None, *AgentStatus])
+def test_only_a_run_that_has_ended_refuses_signals(status: AgentStatus | None) -> None:
+    if status is None or not status.is_terminal:
+        refuse_after_end(RUN, status)
+        return
+    with pytest.raises(CallerError, match=f"run 'r1' is {status.value} and takes no signals any more"):
+        refuse_after_end(RUN, status)

@@ -7,9 +7,8 @@ import asyncio
 import pytest
 from tests.unit.runtime.places import enter
 
-from pilotage.runtime.journal.interruptions import Paused
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.replay import BranchStopped, Liveness
+from pilotage.runtime.journal.liveness import BranchStopped, Liveness
 from pilotage.runtime.journal.scope import StepScope, entered, inside, scope_for, worker_scope
 
 
@@ -81,17 +80,6 @@ async def test_below_a_stopped_gather_nothing_begins_and_what_is_under_way_goes_
     liveness.stop("run/g#1")
     if is_stopped:
         with pytest.raises(BranchStopped):
-            liveness.check(StepScope(path))
+            liveness.check(path)
     liveness.restart("run/g#1")
-    liveness.check(StepScope(path))
-
-
-async def test_a_pause_is_known_at_its_place_and_above_until_it_is_forgotten() -> None:
-    liveness, pause = Liveness(Alive()), Paused("q")
-    liveness.pause(StepScope("run/g#1/0"), pause)
-    assert liveness.pause_below("run/g#1/0") is pause
-    assert liveness.pause_below("run/g#1") is pause
-    assert liveness.pause_below("run/g#1/1") is None
-    assert liveness.pause_below("run/g#1/0/h#1") is None
-    liveness.forget_pauses_below("run/g#1")
-    assert not liveness.is_paused
+    liveness.check(path)

@@ -6,7 +6,6 @@ import pytest
 
 from pilotage.agent.ports.architecture import FailurePolicy
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.architecture.branches import (
     BranchEnd,
     Decision,
@@ -16,9 +15,7 @@ from pilotage.runtime.architecture.branches import (
     Taken,
     check_gather,
     decide,
-    waits_below,
 )
-from pilotage.runtime.people.requests import is_recovery
 
 FAST, COLLECT, QUORUM, FIRST = (
     FailurePolicy.FAIL_FAST,
@@ -91,15 +88,3 @@ def test_a_gather_that_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(AgentDefinitionError, match=words):
         check_gather("drafts", 3, limit, policy, quorum)
-
-
-def test_the_questions_below_a_path_are_those_of_the_run_there_and_those_of_its_children_there() -> None:
-    asked: dict[str, JsonObject] = {
-        "here": {"agent_state_id": "r", "call_id": "run/g#1/0/tool:a#1"},
-        "past": {"agent_state_id": "r", "action_id": "run/g#1/1/tool:a#1", "action_kind": "tool_call"},
-        "beside": {"agent_state_id": "r", "call_id": "run/g#10/0/tool:a#1"},
-        "child": {"agent_state_id": "c", "call_id": "run/g#1/0/tool:a#1"},
-        "other child": {"agent_state_id": "d", "call_id": "run/g#1/0/tool:a#1"},
-    }
-    assert waits_below("run/g#1", "r", asked, {"child"}) == ["here", "past", "child"]
-    assert [wait for wait in asked if is_recovery(asked[wait])] == ["past"]

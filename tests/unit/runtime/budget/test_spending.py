@@ -14,6 +14,7 @@ from pilotage.agent.ports.budget import BudgetAmount, BudgetExhausted, IAgentPri
 from pilotage.agent.spec import AgentExecutionLimits, LimitCode
 from pilotage.agent.state import AgentSituation
 from pilotage.jsonvalue import JsonObject, canonical_json
+from pilotage.runtime.budget.holds import BudgetHold, CallEstimate, Conduct
 from pilotage.runtime.budget.spending import Spending, budget_exhausted, child_limits
 from pilotage.runtime.effect import ONE_STEP, ONE_TOOL_CALL
 from pilotage.runtime.journal.interruptions import LimitReached
@@ -40,8 +41,26 @@ def spending(parent: Spending | None = None, /, **bounds: object) -> Spending:
     return Spending(limits(**bounds), PerToken(), parent)
 
 
+def proven() -> Conduct:
+    conduct = Conduct()
+    conduct.learn(7, TEN, TEN)
+    return conduct
+
+
+def estimate(
+    model: str = "small", asked: int = 7, reply: int = 3, conduct: Conduct | None = None
+) -> CallEstimate:
+    return CallEstimate((model,), False, asked, reply, conduct or proven())
+
+
+def hold(run: Spending, model: str = "small") -> BudgetHold:
+    held = run.hold_model_call(estimate(model))
+    assert held is not None
+    return held
+
+
 def call(run: Spending, usage: ModelUsage = TEN, model: str = "small") -> None:
-    run.settle_model_call(model, usage, run.reserve_model_call())
+    run.settle_model_call(model, usage, hold(run, model))
 
 
 def refused(act: Callable[[], object]) -> LimitReached:
@@ -101,7 +120,7 @@ def test_steps_are_taken_before_they_are_done() -> None:
 
 def test_a_call_that_failed_was_a_step() -> None:
     run = spending(max_steps=1)
-    run.release(run.reserve_model_call())
+    run.release(hold(run))
     assert refused(run.reserve_model_call).code is LimitCode.MAX_STEPS
 
 
@@ -114,12 +133,68 @@ def test_tool_calls_are_reserved_all_or_none() -> None:
     assert run.spent.tool_calls == 3
 
 
-def test_a_call_may_start_below_the_token_bound_and_the_one_that_crosses_it_is_the_last() -> None:
-    run = spending(max_tokens=11)
+def test_a_call_needs_room_for_its_worst_case() -> None:
+    run = spending(max_tokens=19)
     call(run)
-    call(run)
-    assert run.spent.tokens == 20
+    assert refused(lambda: call(run)).code == "agent_max_tokens_exceeded"
+    assert (run.spent.steps, run.spent.tokens) == (1, 10)
+
+
+def test_a_reply_that_takes_more_than_was_held_is_the_last() -> None:
+    run = spending(max_tokens=19)
+    call(run, ModelUsage(7, 23, 30))
+    assert run.spent.tokens == 30
     assert refused(run.reserve_model_call).code == "agent_max_tokens_exceeded"
+
+
+def test_the_bound_of_a_reply_is_reduced_to_the_room() -> None:
+    run = spending(max_tokens=100)
+    held = run.hold_model_call(estimate(reply=4_000))
+    assert held is not None
+    assert (held.reply_tokens, held.amount.tokens) == (93, 100)
+
+
+def test_the_bound_of_a_reply_is_reduced_to_the_money() -> None:
+    run = spending(max_cost=Decimal("5.05"))
+    held = run.hold_model_call(estimate(reply=4_000))
+    assert held is not None
+    assert (held.reply_tokens, held.amount.cost) == (43, Decimal(5))
+
+
+def test_a_call_with_no_room_for_a_useful_reply_is_refused() -> None:
+    reached = refused(lambda: spending(max_tokens=22).hold_model_call(estimate(reply=4_000)))
+    assert "0 tokens were used, 0 are held, a call needs 23 or more" in reached.reason
+
+
+def test_a_model_that_has_proven_nothing_is_asked_by_one_call_at_a_time() -> None:
+    run, conduct = spending(max_tokens=1_000), Conduct()
+    first = run.hold_model_call(estimate(conduct=conduct))
+    assert run.hold_model_call(estimate(conduct=conduct)) is None
+    assert run.hold_model_call(estimate(conduct=proven())) is not None
+    run.settle_model_call("small", TEN, first)
+    assert conduct.is_proven
+    assert run.hold_model_call(estimate(conduct=conduct)) is not None
+    assert run.hold_model_call(estimate(conduct=conduct)) is not None
+
+
+def test_a_model_that_broke_its_bound_proves_itself_again() -> None:
+    run, conduct = spending(max_tokens=10_000), proven()
+    run.settle_model_call("small", ModelUsage(7, 50, 57), run.hold_model_call(estimate(conduct=conduct)))
+    for _ in range(7):
+        run.settle_model_call("small", TEN, run.hold_model_call(estimate(conduct=conduct)))
+        assert not conduct.is_proven
+    run.settle_model_call("small", TEN, run.hold_model_call(estimate(conduct=conduct)))
+    assert conduct.is_proven
+
+
+def test_estimates_grow_with_experience_and_within_reason() -> None:
+    conduct = Conduct()
+    conduct.learn(10, ModelUsage(10, 5, 15), ModelUsage(40, 5, 45))
+    assert (conduct.request_tokens(10), conduct.is_proven) == (40, True)
+    conduct.learn(1_000, ModelUsage(1_030, 5, 1_035), ModelUsage(2_000, 5, 2_005))
+    assert (conduct.request_tokens(1_000), conduct.is_proven) == (2_030, True)
+    conduct.learn(10, ModelUsage(50, 5, 55), ModelUsage(10**6, 5, 10**6 + 5))
+    assert (conduct.request_tokens(10), conduct.is_proven) == (1_020, False)
 
 
 def test_tokens_that_reach_the_bound_exactly_are_the_last() -> None:
@@ -131,31 +206,31 @@ def test_tokens_that_reach_the_bound_exactly_are_the_last() -> None:
 def test_the_same_holds_for_cost() -> None:
     run = spending(max_cost=Decimal("1.5"))
     call(run)
-    call(run)
-    assert run.spent.cost == Decimal(2)
-    assert refused(run.reserve_model_call).code == "agent_max_cost_exceeded"
+    assert refused(lambda: call(run)).code == "agent_max_cost_exceeded"
+    assert run.spent.cost == Decimal(1)
 
 
-@pytest.mark.parametrize("bounds", [{"max_tokens": 15}, {"max_cost": Decimal("1.5")}], ids=repr)
+@pytest.mark.parametrize("bounds", [{"max_tokens": 25}, {"max_cost": Decimal("2.5")}], ids=repr)
 def test_calls_side_by_side_see_what_is_held_for_each_other(bounds: dict[str, object]) -> None:
     run = spending(**bounds)
-    first = run.reserve_model_call("small", TEN)
-    second = run.reserve_model_call("small", TEN)
-    assert refused(lambda: run.reserve_model_call("small", TEN)).code in {
+    first, second = hold(run), hold(run)
+    assert run.hold_model_call(estimate()) is None
+    assert refused(lambda: run.hold_model_call(estimate(), may_wait=False)).code in {
         LimitCode.MAX_TOKENS,
         LimitCode.MAX_COST,
     }
     run.settle_model_call("small", ModelUsage(total_tokens=1), first)
     run.release(second)
-    assert run.spent.tokens == 1
-    assert run.limit_for_model_call() is None
+    run.release(second)
+    assert (run.spent.tokens, run.own.held_tokens, run.own.held_cost) == (1, 0, 0)
+    assert run.hold_model_call(estimate()) is not None
 
 
 def test_a_refused_call_takes_nothing() -> None:
-    parent = spending(max_tokens=10)
+    parent = spending(max_tokens=19)
     run = spending(parent)
     call(run)
-    refused(run.reserve_model_call)
+    refused(lambda: call(run))
     assert run.spent.steps == parent.spent.steps == 1
 
 
@@ -175,7 +250,7 @@ def test_a_cost_limit_without_prices_is_refused_before_anything_is_spent() -> No
 def test_a_cost_limit_cannot_be_kept_for_a_model_without_a_price() -> None:
     run = spending(max_cost=Decimal(1))
     assert refused(lambda: call(run, model="unknown")).code == "agent_cost_unavailable"
-    assert run.spent.tokens == 10
+    assert run.spent.tokens == 0
 
 
 def test_amounts_of_two_currencies_are_not_added() -> None:
@@ -271,9 +346,9 @@ def test_looking_ahead_takes_nothing() -> None:
             "Raise the limit, or give the agent a smaller task.",
         ),
         (
-            spending(max_cost=Decimal("0.5")),
+            spending(max_cost=Decimal(1)),
             call,
-            "AgentExecutionLimits.max_cost=0.5 is reached: 1 was spent, 0 is held for calls under way. "
+            "AgentExecutionLimits.max_cost=1 is reached: 1 was spent. "
             "Raise the limit, or give the agent a smaller task.",
         ),
     ],
@@ -284,8 +359,8 @@ def test_the_end_is_said_in_words(run: Spending, act: Callable[[Spending], objec
 
 
 def test_what_cannot_be_counted_is_said_in_words() -> None:
-    assert refused(lambda: call(spending(max_tokens=5), ModelUsage())).reason == (
-        "AgentExecutionLimits.max_tokens=5 cannot be enforced: the reply of 'small' does not say how many tokens it "
+    assert refused(lambda: call(spending(max_tokens=50), ModelUsage())).reason == (
+        "AgentExecutionLimits.max_tokens=50 cannot be enforced: the reply of 'small' does not say how many tokens it "
         "took. Use a model that reports its usage, or leave the limit out."
     )
     assert refused(Spending(limits(max_cost=Decimal(1))).reserve_model_call).reason == (

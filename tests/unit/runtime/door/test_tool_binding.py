@@ -8,6 +8,7 @@ from inspect import signature
 import pytest
 
 from pilotage import Pod, ToolEffects, agent_tool
+from pilotage.errors import AgentToolBindingError
 from pilotage.runtime.door.tool_binding import read_invocation
 
 READ = ToolEffects.read_only()
@@ -33,7 +34,6 @@ CALLS: list[tuple[Callable[..., object], tuple[object, ...], Mapping[str, object
     (Desk.plain, (1,), {"third": 2.0}),
     (Desk.plain, (), {"third": 2.0, "first": 1}),
     (Desk.plain, (1, "x", 2.0), {}),
-    (Desk.plain, (), {}),
     (Desk.by_name_only, (1,), {}),
     (Desk.by_name_only, (1,), {"second": "x"}),
 ]
@@ -54,6 +54,30 @@ def test_arguments_are_those_that_inspect_finds_in_their_order(
     invocation = read_invocation(tool, (DESK, *args), kwargs)
     assert list(invocation.arguments.items()) == wanted
     assert invocation.owner is DESK
+
+
+UNFIT_CALLS: list[tuple[tuple[object, ...], Mapping[str, object], str]] = [
+    ((), {}, "'first' is missing"),
+    (("many",), {}, "'first' should be a valid integer"),
+    ((1, None), {}, "'second' should be a valid string"),
+    ((1, "x", float("nan")), {}, "'third' should be a finite number"),
+    ((object(),), {}, "object has no JSON form"),
+]
+
+
+@pytest.mark.parametrize(("args", "kwargs", "words"), UNFIT_CALLS)
+def test_arguments_of_another_type_are_refused(
+    args: tuple[object, ...], kwargs: Mapping[str, object], words: str
+) -> None:
+    with pytest.raises(AgentToolBindingError, match=words):
+        read_invocation(Desk.plain, (DESK, *args), kwargs)
+
+
+def test_arguments_are_read_as_from_json() -> None:
+    invocation = read_invocation(Desk.plain, (DESK, "7"), {"third": 3})
+    assert invocation.arguments == {"first": 7, "second": "b", "third": 3.0}
+    assert [type(each) for each in invocation.arguments.values()] == [int, str, float]
+    assert list(invocation.given or ()) == ["first", "third"]
 
 
 @pytest.mark.parametrize(("args", "kwargs"), WRONG_CALLS)

@@ -9,10 +9,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from pilotage.runtime.journal.decisions import Diverge, Pause
+from pilotage.runtime.journal.decisions import CutShort, Diverge, GateAnswer, Pause, Withdraw
 from pilotage.runtime.journal.kernel import Kernel
 from pilotage.runtime.journal.positions import Call, CallIdentity, CallScope, Record, RecordRow, RowStage
-from pilotage.runtime.journal.turns import AttemptOver, StandstillLimits, Turns
+from pilotage.runtime.journal.turns import Got, Turns
+from pilotage.runtime.journal.waiting import AttemptOver, StandstillLimits
 
 LATENCIES = (None, 0, 0, 0.0003, 0.0006)
 """Seconds that a read takes; None returns at once."""
@@ -52,6 +53,55 @@ class Rows:
         self.rows.append(replace(row, **more))
 
 
+class PerformedTurns(Turns):
+    """The calls of a test: carried out and recorded in the way of the door."""
+
+    def __init__(self, kernel: Kernel, journal: Rows, patience: StandstillLimits) -> None:
+        super().__init__(kernel, patience)
+        self._journal = journal
+        self.shielded: set[Any] = set()
+        """What runs in a task that the runtime creates for a call: it is no task of the program."""
+
+    def _write_cut(self, cut: CutShort | Withdraw) -> None:
+        if cut.passed is not None:
+            self._journal.cut(cut.call, cut.passed)
+
+    def _write_gate(self, path: str, number: int, name: str, answer: GateAnswer) -> None:
+        if answer.is_new:
+            self._journal.changed(path, number, name)
+
+    async def to_end(self, acting: Coroutine[Any, Any, Any]) -> Any:
+        self.shielded.add(acting)
+        return await super().to_end(acting)
+
+    async def perform(self, call: Call, act: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """Return the outcome of a call: a recorded one, or the result of carrying it out."""
+        got: Got = self.ask(call)
+        if got is None:
+            got = await self.wait(call)
+        if isinstance(got, RecordRow):
+            return got.outcome
+        outcome = await self._carried_out(call, act)
+        await self.known(call, outcome)
+        return outcome
+
+    async def known(self, call: Call, outcome: Any) -> None:
+        """Record the outcome of a call, and return when it is its turn."""
+        takes_turn = self.recorded(call)
+        self._journal.ended(call, outcome, takes_turn=takes_turn)
+        if takes_turn:
+            await self.wait(call)
+
+    async def _carried_out(self, call: Call, act: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        if not call.is_repeatable:
+            return await self.to_end(act())
+        try:
+            return await act()
+        except asyncio.CancelledError:
+            self.cut_under_way(call)
+            raise
+
+
 class Run:
     """One attempt. The methods are what a program may call."""
 
@@ -67,7 +117,7 @@ class Run:
         self.random = random.Random(seed)  # noqa: S311 - chance of a test
         self.journal = Rows(rows)
         self.kernel = kernel(Record(rows))
-        self.turns = Turns(self.kernel, self.journal, patience or StandstillLimits(0.02, 0.15))
+        self.turns = PerformedTurns(self.kernel, self.journal, patience or StandstillLimits(0.02, 0.15))
         self.answers = answers
         self.begun: list[str] = []
         self.world: list[str] = []
@@ -167,7 +217,7 @@ def watch_tasks(run: Run) -> None:
     def create(loop: asyncio.AbstractEventLoop, body: Any, **options: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.Task(body, loop=loop, **options)
         place = _place.get(None)
-        if place is not None and not run.turns.is_creating:
+        if place is not None and body not in run.turns.shielded:
             run.turns.see(place[0].domain, task)
         return task
 

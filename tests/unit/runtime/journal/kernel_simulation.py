@@ -320,11 +320,15 @@ class World:
 
     def _has_turn(self, domain: Domain) -> bool:
         kernel = self.kernel
-        if kernel._gates_in(domain) and (domain.turns or not kernel.is_replaying):
+        if kernel._gates.waiting_in(domain) and (domain.turns or not kernel.is_replaying):
             return True
         if not domain.turns:
             return any(kernel._may_begin(call) for call in domain.held)
-        return any(call.state is CallState.WAITING or call.is_struck for call in self._first_turns(domain))
+        ready = [call for call in self._first_turns(domain) if not self._comes_behind_another_call(call)]
+        return any(call.state is CallState.WAITING or call.is_struck for call in ready)
+
+    def _comes_behind_another_call(self, call: Call) -> bool:
+        return call.end is not None and self.kernel._progress.unmade_before(call) is not None
 
     def _first_turns(self, domain: Domain) -> list[Call]:
         return [domain.turns[0]]
@@ -349,7 +353,7 @@ class World:
 
     def _confirm(self, still: StandStill | Pause) -> None:
         decision = self.kernel.confirm(still)
-        if isinstance(decision, AnswerGates):
+        if isinstance(decision, AnswerGates | Release):
             self._obey(decision)
 
     def _obey(self, decision: Deliver | CutShort | Release | AnswerGates) -> None:
@@ -565,7 +569,8 @@ class World:
 
     def _begin(self, call: Call, task: Task, op: Op, *, is_again: bool) -> None:
         self._check_begin(call)
-        self.begun.append(str(call))
+        if call.identity is None:
+            self.begun.append(str(call))
         if op.kind == "approve" and self.ids[call] not in self.answers:
             self.rows.append(self._row(RowStage.BESIDE, call))
             self.parked[call] = (task, op)
@@ -656,6 +661,8 @@ class World:
 
     def _check_begin(self, call: Call) -> None:
         left = self._left()
+        if call.identity is not None:
+            left = [str(place) for place in self.recorded if place not in self.got]
         if call.has_inside:
             inside = {str((row.scope, row.number)) for row in self.rows if "order" in row.scope}
             left = [place for place in left if place not in inside]

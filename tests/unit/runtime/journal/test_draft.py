@@ -6,7 +6,7 @@ from pilotage.agent.ports.journal import JournalHead, JournalStage, LeaseRequest
 from pilotage.agent.state import AgentSituation, AgentState
 from pilotage.runtime.events.event_log import PendingEvents
 from pilotage.runtime.journal.chain import NO_HEAD, first_broken
-from pilotage.runtime.journal.commits import CommitDraft, Opening
+from pilotage.runtime.journal.draft import CommitDraft, Opening
 
 RUN = RunKey("default", "run-1")
 STATE = AgentState("run-1", "clerk", AgentSituation.RUNNING.status)

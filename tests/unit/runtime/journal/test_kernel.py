@@ -111,7 +111,6 @@ def test_a_recorded_call_of_one_task_returns_at_once() -> None:
         (replace(PAY, kind="step"), False),
         (replace(PAY, label="pay more"), False),
         (replace(PAY, fingerprint="pay(2)"), False),
-        (replace(PAY, label="transfer", fingerprint="transfer()", formerly=(("pay", "pay()"),)), True),
     ],
 )
 def test_the_call_with_a_number_is_the_recorded_one(asked: CallIdentity, fits: bool) -> None:
@@ -120,7 +119,7 @@ def test_the_call_with_a_number_is_the_recorded_one(asked: CallIdentity, fits: b
     if fits:
         assert kernel.ask(call) == HOLD
     else:
-        decision = Diverge("run call 1", str(PAY), str(asked))
+        decision = Diverge("run call 1", str(PAY), str(asked), action_id="run/pay#1")
         assert kernel.over == kernel.ask(call) == decision
 
 
@@ -141,6 +140,21 @@ def test_a_call_that_was_begun_begins_again_when_all_recorded_calls_are_made() -
     ship = made(kernel, scope, SHIP)
     assert kernel.ask(ship) == BEGIN_AGAIN
     assert kernel.rest(scope.domain) == Release((pay,))
+
+
+def test_a_call_without_rows_begins_if_calls_inside_of_it_are_recorded() -> None:
+    kernel, run = over(ended(PAY, 1, takes_turn=False), ended(SHIP, 1, "run/tool:check#1", takes_turn=False))
+    assert isinstance(kernel.ask(made(kernel, run, PAY)), ReturnAtOnce)
+    check = kernel.make(run, PRICE, call_id="run/tool:check#1")
+    assert kernel.ask(check) is BEGIN
+    inside = kernel.open_scope("run/tool:check#1", OWNER, check)
+    assert isinstance(kernel.ask(made(kernel, inside, SHIP)), ReturnAtOnce)
+    assert not kernel.is_replaying
+
+
+def test_a_call_without_rows_is_held_before_the_rest_outside_of_it() -> None:
+    kernel, run = over(ended(PAY, 2), ended(SHIP, 1, "run/tool:check#1"))
+    assert kernel.ask(kernel.make(run, PRICE, call_id="run/tool:check#1")) is HOLD
 
 
 def test_branches_are_named_by_their_first_call_and_its_occurrence() -> None:
@@ -321,7 +335,9 @@ def test_a_program_that_ended_has_used_its_record(rows: Sequence[RecordRow]) -> 
     kernel.see(scope.domain, OTHER)
     assert kernel.program_ended() == HOLD
     kernel.task_ended(scope.domain, OTHER)
-    assert kernel.program_ended() == Diverge("run call 1", str(PAY), "the program has ended")
+    assert kernel.program_ended() == Diverge(
+        "run call 1", str(PAY), "the program has ended", action_id="run/pay#1"
+    )
 
 
 def test_a_dead_attempt_stays_dead() -> None:
@@ -401,12 +417,27 @@ def test_a_folded_branch_is_not_entered() -> None:
     assert not kernel.is_replaying
 
 
-def test_a_folded_stretch_is_skipped() -> None:
-    skip = row(RowStage.SKIPPED, CallIdentity("step", "turns", ""), 3)
-    kernel, scope = over(ended(PRICE, 1), ended(PAY, 2), skip, ended(SHIP, 3, takes_turn=False))
-    assert kernel.skip(scope) == skip
-    assert isinstance(kernel.ask(made(kernel, scope, SHIP)), ReturnAtOnce)
-    assert not kernel.is_replaying
+def test_a_program_that_leaves_a_folded_branch_out_stands_still() -> None:
+    fold = replace(row(RowStage.FOLDED, CallIdentity("step", "vote", ""), 0), id="run/vote#1/0")
+    kernel, scope = over(fold)
+    assert kernel.ask(made(kernel, scope, PAY)) == HOLD
+    still = kernel.rest(scope.domain)
+    assert isinstance(still, StandStill)
+    diverge = kernel.confirm(still)
+    assert isinstance(diverge, Diverge)
+    assert diverge.action_id == "run/vote#1/0"
+
+
+def test_a_branch_that_ended_has_used_what_is_recorded_inside_of_it() -> None:
+    kernel, scope = over(ended(PRICE, 1, "run/vote#1/0"), ended(PAY, 1, "run/vote#1/1"))
+    assert kernel.program_ended("run/vote#1/2") == END
+    assert kernel.program_ended("run/vote#10") == END
+    kernel.see(scope.domain, OTHER)
+    assert kernel.program_ended("run/vote#1/1") == HOLD
+    kernel.task_ended(scope.domain, OTHER)
+    diverge = kernel.program_ended("run/vote#1/1")
+    assert isinstance(diverge, Diverge)
+    assert diverge.where == "run/vote#1/1 call 1"
 
 
 def test_a_scope_that_is_entered_again_does_not_use_its_record_twice() -> None:

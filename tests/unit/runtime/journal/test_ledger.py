@@ -18,12 +18,13 @@ from pilotage.agent.ports.journal import (
     RunKey,
 )
 from pilotage.agent.ports.sealing import RecordSealError
-from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState
-from pilotage.jsonvalue import JsonObject
+from pilotage.jsonvalue import JsonObject, as_list
 from pilotage.runtime.journal.chain import NO_HEAD, first_broken
 from pilotage.runtime.journal.commits import JournalWriter
 from pilotage.runtime.journal.interruptions import (
+    EndRefused,
     Paused,
     RunInterruption,
     RunOwnershipLost,
@@ -325,3 +326,54 @@ async def test_barriers_at_once_wait_for_each_other() -> None:
     assert first_broken(await books.rows()) is None
     assert len(await books.rows()) == 21
     assert books.journal.commits == 2
+
+
+async def test_a_refused_end_leaves_everything_before_it_to_be_committed() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    await books.store.signals.append(AgentSignal("late", RUN.run_id, AgentSignalKind.USER_MESSAGE))
+    ledger.change_state(ledger.state.moved_to(AgentSituation.RUNNING))
+    ledger.append(PAY, AFTER, 1, PAID, PAID)
+    ledger.log.add({"kind": "told"})
+    ledger.mark_end()
+    ledger.append(an_action("run/result#1"), AFTER, 1, PAID, PAID)
+    ledger.log.promise({"kind": "finished"})
+    ledger.change_state(ledger.state.moved_to(AgentSituation.COMPLETED))
+    with pytest.raises(EndRefused):
+        await ledger.barrier()
+    assert ledger.state.status is AgentSituation.RUNNING.status
+    assert ledger.has_unread
+    assert ledger.newest_signal == 1
+    ledger.append(an_action("run/tool:pay#2"), AFTER, 1, PAID, PAID)
+    await ledger.barrier()
+    rows = await books.rows()
+    assert first_broken(rows) is None
+    assert [row.action_id for row in rows if row.stage is AFTER] == [PAY.id, "run/tool:pay#2"]
+    told = [row.view for row in rows if row.stage is TOLD]
+    assert [event for view in told if isinstance(view, dict) for event in as_list(view["events"])] == [
+        {"kind": "told"}
+    ]
+    assert (await books.store.states.get(RUN.run_id)).status is AgentSituation.RUNNING.status
+
+
+async def test_an_end_closes_what_was_read_and_not_taken() -> None:
+    books = Books()
+    ledger = await claimed(books)
+    kinds = {
+        "m": AgentSignalKind.USER_MESSAGE,
+        "r": AgentSignalKind.RESUME,
+        "t": AgentSignalKind.USER_MESSAGE,
+    }
+    for name, kind in kinds.items():
+        await books.store.signals.append(AgentSignal(name, RUN.run_id, kind))
+    ledger.add_signals(await books.store.signals.list_pending(RUN.run_id), 3)
+    ledger.change_state(ledger.state.moved_to(AgentSituation.RUNNING))
+    ledger.consume_signal("t")
+    ledger.add_signals(await books.store.signals.list_pending(RUN.run_id), 3)
+    ledger.mark_end()
+    assert ledger.close_signals() == {"late_signals": ["m"]}
+    ledger.change_state(ledger.state.moved_to(AgentSituation.COMPLETED))
+    await ledger.barrier()
+    sent = [AgentSignal(name, RUN.run_id, kind) for name, kind in kinds.items()]
+    ends = [(await books.store.signals.append(each)).end for each in sent]
+    assert ends == [AgentSignalEnd.TOO_LATE, AgentSignalEnd.SUPERSEDED, AgentSignalEnd.TAKEN]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from tests.unit.runtime.rows import AFTER, BEFORE, WAIT, a_claim, a_row, an_action
 
-from pilotage.agent.ports.journal import JournalRow, JournalStage
+from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import RunDiverged
@@ -39,7 +39,7 @@ def test_the_last_attempt_of_an_action_counts(
 
 def test_claims_are_no_actions() -> None:
     recording = Recording([a_claim(1), a_claim(2, epoch=2)])
-    assert recording.is_used_up
+    assert not recording.under_way()
 
 
 def test_what_is_not_recorded_is_new() -> None:
@@ -49,26 +49,6 @@ def test_what_is_not_recorded_is_new() -> None:
 def test_a_recorded_action_without_rows_is_a_mistake() -> None:
     with pytest.raises(AssertionError, match="a recorded action has at least one row"):
         _ = RecordedAction().row
-
-
-def test_a_recording_is_used_up_when_everything_was_asked_for_again() -> None:
-    recording = Recording([a_row(LOOK), a_row(QUESTION, BEFORE), a_row(PAY)])
-    assert not recording.is_used_up
-    recording.take(LOOK)
-    recording.take(LOOK)
-    assert not recording.is_used_up
-    recording.take(QUESTION)
-    assert not recording.is_used_up
-    recording.take(PAY)
-    assert recording.is_used_up
-    recording.check_used_up()
-
-
-def test_a_question_does_not_have_to_be_asked_for_again() -> None:
-    recording = Recording([a_row(PAY), a_row(QUESTION, BEFORE), a_row(QUESTION, AFTER)])
-    recording.take(PAY)
-    assert recording.is_used_up
-    recording.check_used_up()
 
 
 STEP = AgentActionKind.STEP
@@ -95,18 +75,6 @@ def test_something_else_at_the_same_place_is_divergence(asked: Action, words: st
         recording.take(asked)
     assert str(error.value) == words
     assert error.value.action_id == "run/tool:pay#1"
-    assert not recording.is_used_up
-
-
-@pytest.mark.parametrize("stage", [BEFORE, AFTER])
-def test_what_the_program_leaves_out_is_divergence(stage: JournalStage) -> None:
-    recording = Recording([a_row(LOOK), a_row(PAY, stage)])
-    recording.take(LOOK)
-    with pytest.raises(RunDiverged) as error:
-        recording.check_used_up()
-    assert str(error.value) == (
-        "run/tool:pay#1: the tool_call 'tool:pay' is recorded, and the program left it out"
-    )
 
 
 def test_what_was_begun_and_has_no_outcome_is_under_way() -> None:

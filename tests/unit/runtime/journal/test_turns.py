@@ -17,6 +17,7 @@ from tests.unit.runtime.journal.asyncio_programs import (
 )
 from tests.unit.runtime.journal.asyncio_runs import Ended, Program, Run, drive, watch_tasks
 
+from pilotage.runtime.journal.decisions import Pause
 from pilotage.runtime.journal.positions import RecordRow, RowStage
 
 
@@ -168,3 +169,39 @@ async def main(seeds: int) -> None:
 
 if __name__ == "__main__":
     asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 2))
+
+
+async def nested_wait(run: Run) -> object:
+    """A tool that may not be repeated calls one that a person must approve."""
+    return await run.tool("order", lambda: _approved_inside(run))
+
+
+async def nested_wait_beside_a_read(run: Run) -> object:
+    order = run.tool("order", lambda: _approved_inside(run))
+    return await asyncio.gather(order, run.read("slow", seconds=0.002))
+
+
+async def nested_wait_that_is_cancelled(run: Run) -> object:
+    """The program cancels the outer call while the inner one waits."""
+    order = asyncio.ensure_future(run.tool("order", lambda: _approved_inside(run)))
+    await run.read("slow", seconds=0.002)
+    order.cancel()
+    return await order
+
+
+async def _approved_inside(run: Run) -> str:
+    await run.read("price")
+    return await run.approve("transfer")
+
+
+@pytest.mark.parametrize("program", [nested_wait, nested_wait_beside_a_read, nested_wait_that_is_cancelled])
+async def test_a_wait_inside_of_a_call_that_may_not_be_repeated_pauses_the_run_and_cuts_nothing(
+    program: Program,
+) -> None:
+    paused = await attempt(program, (), 1)
+    assert paused.over == Pause(frozenset({"run/order#1/transfer#1"}))
+    assert not [row for row in paused.rows if row.stage is RowStage.CUT]
+    ended = await attempt(program, paused.rows, 2)
+    outer = [row for row in ended.rows if row.id == "run/order#1"]
+    assert [row.stage for row in outer] == [RowStage.BEGUN, RowStage.ENDED]
+    assert ended.how in ("completed", "failed: None")

@@ -28,6 +28,7 @@ from pilotage.runtime.journal.interruptions import Paused, RunDiverged, RunEnded
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import record_of
 from pilotage.runtime.journal.recording import Recording
+from pilotage.runtime.journal.replay import Replay
 from pilotage.runtime.journal.scope import StepScope
 from pilotage.runtime.people.questions import ApprovalQuestion, Questions
 from pilotage.runtime.people.requests import Ask
@@ -87,7 +88,7 @@ class Desk:
         by_request: dict[str, list[AgentSignal]] = {}
         for signal in answers:
             by_request.setdefault(str(signal.payload["request_id"]), []).append(signal)
-        recording, outcomes = Recording(await self.rows()), Outcomes(ledger, Redactor())
+        recording, outcomes = Recording(await self.rows()), Outcomes(ledger, Redactor(), Replay(ledger))
         questions = Questions(ledger, by_request, self.on_rejection, Redactor(), self.clock, self.ids)
         question = ApprovalQuestion(questions, self._call(), Ask(question=self._wording()))
         try:

@@ -1,0 +1,78 @@
+"""The numbers that models report, and how far they are believed. Pure.
+
+A count that cannot be true counts as not reported: below zero, no whole number, or larger than any reply. The tokens
+of a call are the larger of its total and of the sum of its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pilotage.agent.model_reply import ModelUsage, no_usage
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.records import encode_usage
+from pilotage.values import value
+
+MOST_TOKENS = 10**9
+"""The largest count that is believed of one call."""
+
+_NO_USAGE = no_usage()
+
+
+@value
+class PaidReply:
+    """A reply that was paid for and did not reach the program: another model's reply replaced it."""
+
+    model: str
+    usage: ModelUsage
+
+
+def believable(usage: object) -> ModelUsage:
+    """Return a usage with those counts that can be true; its total is the larger of total and sum."""
+    if usage is _NO_USAGE or not isinstance(usage, ModelUsage):
+        return _NO_USAGE
+    counts = (usage.input_tokens, usage.output_tokens, usage.total_tokens)
+    read, written, total = map(_count, counts)
+    if read is not None and written is not None:
+        total = max(total or 0, read + written)
+    elif total is not None:
+        total = max(total, read or 0, written or 0)
+    # True equals 1 and 2.0 equals 2: only the same objects are the same counts.
+    is_same = all(mine is theirs for mine, theirs in zip((read, written, total), counts, strict=True))
+    return usage if is_same else ModelUsage(read, written, total)
+
+
+def _count(reported: object) -> int | None:
+    return reported if type(reported) is int and 0 <= reported <= MOST_TOKENS else None
+
+
+def accounted(usage: ModelUsage) -> ModelUsage:
+    """Return a believable usage for a price list: tokens that are in the total only are priced as output."""
+    read, written, total = usage.input_tokens, usage.output_tokens, usage.total_tokens
+    if read is None or written is None or total is None or total == read + written:
+        return usage
+    return ModelUsage(read, total - read, total)
+
+
+def paid_replies(metadata: JsonObject, key: str = words.PASSED_OVER) -> tuple[PaidReply, ...]:
+    """Return the replies that were paid for before the one with this metadata, as `FallbackModel` writes them."""
+    passed = metadata.get(key) if metadata else None
+    if not isinstance(passed, list | tuple):
+        return ()
+    return tuple(paid for paid in map(_paid, passed) if paid is not None)
+
+
+def encode_paid(replies: Iterable[PaidReply]) -> list[JsonValue]:
+    """Return paid replies as JSON."""
+    return [{words.MODEL: each.model, words.USAGE: encode_usage(each.usage)} for each in replies]
+
+
+def _paid(entry: JsonValue) -> PaidReply | None:
+    if not isinstance(entry, dict) or words.USAGE not in entry:
+        return None
+    model, usage = entry.get(words.MODEL), entry[words.USAGE]
+    if not isinstance(model, str) or not isinstance(usage, dict):
+        return None
+    names = (words.INPUT_TOKENS, words.OUTPUT_TOKENS, words.TOTAL_TOKENS)
+    return PaidReply(model, believable(ModelUsage(*(_count(usage.get(name)) for name in names))))

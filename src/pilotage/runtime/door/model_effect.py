@@ -1,0 +1,82 @@
+"""Model calls as effects: the model that is asked, the request, and the amounts that are held for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pilotage.agent.compaction import request_tokens
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.budget import BudgetAmount
+from pilotage.agent.ports.model import IAgentModel, ModelCapability
+from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.budget.holds import BudgetHold, CallEstimate, Conduct, estimate_of
+from pilotage.runtime.door.run import Run
+from pilotage.runtime.effect import NOTHING, Effect
+from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.scope import StepScope
+from pilotage.values import value
+
+
+@value
+class ModelSource:
+    """A model as runs call it: the port, adapted to its capabilities, and its name for prices and records.
+
+    `conduct` is the experience of all runs of the process with it.
+    """
+
+    port: IAgentModel
+    name: str
+    capability: ModelCapability
+    conduct: Conduct
+
+
+class ModelEffect(Effect):
+    """A request to a model. It holds the reservation of its admission until the reply is complete.
+
+    `program_request` is the request before it was fitted to its context.
+    """
+
+    manifest: JsonObject | None = None
+    """The parts of the fitted context, for readers of the record."""
+    held: BudgetHold | None = None
+    """Its worst case, held against the limits of the run until it has ended; None without such limits."""
+    budget_hold: BudgetHold | None = None
+    """The same for the application's budget, where that bounds tokens or cost."""
+    bounded: frozenset[str] = frozenset()
+    """The amounts that the application's budget bounds: the reply must report them."""
+    hold_number: int | None = None
+    """The number of the hold's row below its call."""
+
+    def __init__(
+        self, run: Run, scope: StepScope, action: Action, source: ModelSource, request: ModelRequest
+    ) -> None:
+        self.scope = scope
+        self.action = action
+        self.source = source
+        self.request = self.program_request = request
+        self._run = run
+
+    @property
+    def model(self) -> str:
+        """Return the name of the model."""
+        return self.source.name
+
+    @property
+    def held_in_budget(self) -> BudgetAmount:
+        """Return the tokens and cost that the application's budget holds for it."""
+        if self.reservation is None:
+            return NOTHING
+        amount = self.reservation.amount
+        return BudgetAmount(tokens=amount.tokens, cost=amount.cost)
+
+    def estimate(self) -> CallEstimate:
+        """Return the estimate of its request, and the bound of its reply."""
+        source, asked = self.source, request_tokens(self.request)
+        wanted = self.program_request.sampling.max_tokens
+        return estimate_of(source.capability, source.conduct, asked, wanted)
+
+    def bound_reply(self, tokens: int) -> None:
+        """Let the model write at most so many tokens."""
+        sampling = self.request.sampling
+        if sampling.max_tokens != tokens:
+            self.request = replace(self.request, sampling=replace(sampling, max_tokens=tokens))

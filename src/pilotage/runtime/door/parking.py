@@ -1,0 +1,35 @@
+"""Parking: a call that waits for something outside of the run does not return in this attempt."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NoReturn
+
+from pilotage.runtime.door.run import Run
+from pilotage.runtime.effect import Effect
+from pilotage.runtime.journal.interruptions import Paused
+from pilotage.runtime.people.requests import is_recovery
+
+
+async def parked(run: Run, effect: Effect, pause: Paused) -> NoReturn:
+    """Wait for something outside of the run; what the program does not wait for any more is withdrawn.
+
+    Raises:
+        CancelledError: the program cut the call short.
+        RunInterruption: the run pauses, or the attempt is over.
+    """
+    call = effect.call
+    if call is None or run.replay.over is not None or run.replay.liveness.is_ending:
+        raise pause
+    if effect.when_parked is not None:
+        effect.when_parked()
+    asked = run.questions.open
+    may_withdraw = not any(is_recovery(asked[wait]) for wait in pause.wait_ids if wait in asked)
+    try:
+        await run.replay.park(call, pause, may_withdraw=may_withdraw)
+    except asyncio.CancelledError:
+        if call.cut_at is not None:
+            run.outcomes.cut(effect, run.questions.withdraw(pause.wait_ids))
+            await effect.abandon()
+        raise
+    raise AssertionError("a parked call does not return")

@@ -1,0 +1,233 @@
+"""The draft of a run's next commit: its rows, chained as they are added, and what is committed with them."""
+
+from __future__ import annotations
+
+from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.budget import BudgetSettlement
+from pilotage.agent.ports.conversations import ConversationTurns
+from pilotage.agent.ports.journal import (
+    ClosedSignal,
+    JournalCommit,
+    JournalHead,
+    JournalRow,
+    JournalStage,
+    LeaseRequest,
+    OutboxEvent,
+    RowTexts,
+    RunKey,
+)
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.state import AgentState
+from pilotage.agent.tools.metadata import Idempotency
+from pilotage.filling import unchecked
+from pilotage.jsonvalue import JsonObject, text_digest
+from pilotage.runtime.events.event_log import PendingEvents
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.chain import digest_after, payload_digest
+from pilotage.runtime.journal.interruptions import (
+    StoreUnavailable,
+)
+from pilotage.runtime.journal.start_record import state_change
+from pilotage.values import value
+
+_SALT, _TOKEN = 16, 24
+_new_row = unchecked(JournalRow)
+_new_commit = unchecked(JournalCommit)
+
+
+@value
+class Opening:
+    """The parts of a run's first commit only: its parent run, its conversation, the lease of its owner."""
+
+    parent: RunKey | None = None
+    conversation: str | None = None
+    lease: LeaseRequest | None = None
+
+
+_NO_OPENING = Opening()
+
+
+@value
+class DraftMark:
+    """What a draft had before the end of the run was added to it: state, turns, counts, and the end of the chain."""
+
+    state: AgentState
+    changes: int
+    changed_state: AgentState | None
+    turns: ConversationTurns | None
+    rows: int
+    consumed: int
+    closed: int
+    evidence: int
+    facts: int
+    settled: int
+    seq: int
+    digest: str
+    events: int
+
+
+class CommitDraft:
+    """Collects rows and changes of one run since its last commit. `changes` counts them over the whole attempt."""
+
+    def __init__(
+        self, run: RunKey, head: JournalHead, writer_id: str, *, log: PendingEvents, opening: Opening | None
+    ) -> None:
+        self.run = run
+        self.log = log
+        self.epoch = head.epoch + 1
+        self.committed = head.seq
+        """The number of the last row that is committed."""
+        self.changes = 0
+        # The writer's id is unique: two attempts that write equal rows must not recognise each other's as their own.
+        # The token stays when payloads are erased, so the salt cannot be derived from it.
+        self._token = text_digest(f"{words.TOKEN_OF}{writer_id}")[:_TOKEN]
+        self._salt = text_digest(f"{words.SALT_OF}{writer_id}")[:_SALT]
+        self._opening = opening or _NO_OPENING
+        self._commits = 0
+        self._seq, self._digest = head.seq, head.digest
+        self.rows: list[JournalRow] = []
+        self.consumed: list[str] = []
+        self.closed: list[ClosedSignal] = []
+        self.read_signal = 0
+        """The number of the last signal that the attempt has read."""
+        self._mark: DraftMark | None = None
+        self.evidence: list[AgentEvidence] = []
+        self.facts: list[OutboxEvent] = []
+        self.settled: list[BudgetSettlement] = []
+        self.turns: ConversationTurns | None = None
+        self.state: AgentState | None = None
+
+    def add_row(
+        self,
+        texts: RowTexts,
+        *,
+        action_id: str,
+        kind: AgentActionKind | None,
+        stage: JournalStage,
+        attempt: int,
+        fingerprint: str,
+        idempotency: Idempotency,
+        number: int = 0,
+        turn: int | None = None,
+    ) -> None:
+        """Add a row after the last one, chained to it."""
+        seq, salt, epoch = self._seq + 1, self._salt, self.epoch
+        place = (seq, action_id, kind, stage, attempt, epoch, fingerprint, idempotency, number, turn)
+        digest = digest_after(self._digest, place, payload_digest(texts, salt))
+        self.rows.append(
+            _new_row(
+                seq=seq,
+                action_id=action_id,
+                kind=kind,
+                stage=stage,
+                attempt=attempt,
+                epoch=epoch,
+                fingerprint=fingerprint,
+                idempotency=idempotency,
+                record=texts.record,
+                view=texts.view,
+                digest=digest,
+                salt=salt,
+                number=number,
+                turn=turn,
+                encoded=texts,
+            )
+        )
+        self._seq, self._digest = seq, digest
+        self.changes += 1
+
+    def add_claim(self, texts: RowTexts) -> None:
+        """Add a CLAIMED row: it names an owner, a state or a trace, and belongs to no action."""
+        self._add_without_action(texts, words.RUN, JournalStage.CLAIMED)
+
+    def mark(self, state: AgentState) -> None:
+        """Remember the draft: what is added from here on ends the run, and is dropped if that is refused."""
+        self._mark = DraftMark(
+            state=state,
+            changes=self.changes,
+            changed_state=self.state,
+            turns=self.turns,
+            rows=len(self.rows),
+            consumed=len(self.consumed),
+            closed=len(self.closed),
+            evidence=len(self.evidence),
+            facts=len(self.facts),
+            settled=len(self.settled),
+            seq=self._seq,
+            digest=self._digest,
+            events=self.log.last_number,
+        )
+
+    def take_back(self, commit: JournalCommit) -> DraftMark:
+        """Put everything of a refused commit before the mark back into the draft; return the mark.
+
+        What was added since the commit was drawn up stays. That cannot be a row: calls have ended by then, and events
+        wait until the end is decided.
+
+        Raises:
+            StoreUnavailable: there is no mark, or there are rows or events all the same: the attempt cannot go on.
+        """
+        mark, self._mark = self._mark, None
+        if mark is None or self.rows or self.log.is_waiting:
+            raise StoreUnavailable(f"run {self.run.run_id!r} was not ended, because it has unread signals")
+        self.rows = [*commit.rows[: mark.rows]]
+        self.closed[:0] = commit.closed_signals[: mark.closed]
+        self.consumed[:0] = commit.consumed_signals[: mark.consumed]
+        self.evidence[:0] = commit.evidence[: mark.evidence]
+        self.facts[:0] = commit.outbox[: mark.facts]
+        self.settled[:0] = commit.settled[: mark.settled]
+        self.turns = mark.turns
+        self._seq, self._digest, self.state = mark.seq, mark.digest, mark.changed_state
+        self.log.take_back(mark.events)
+        return mark
+
+    def draw_up(self, state: AgentState) -> JournalCommit:
+        """Return one commit of everything in the draft; later additions belong to the next one."""
+        if not self.rows and not self.log.is_waiting:
+            # A commit without a row would not move the head: an attempt that read the run before this change could
+            # still take over the run as it was.
+            record: JsonObject = state_change(state.status.value)
+            self.add_claim(RowTexts.of(record, record))
+        if self.log.is_waiting:
+            self._add_events()
+        self._commits += 1
+        opening = _NO_OPENING if self.committed else self._opening
+        # The opening comes from callers and is checked; everything else is made here.
+        make = _new_commit if opening is _NO_OPENING else JournalCommit
+        commit = make(
+            run=self.run,
+            token=f"{self._token}:{self._commits}",
+            expected_head=self.committed,
+            rows=tuple(self.rows),
+            state=self.state,
+            consumed_signals=tuple(self.consumed),
+            evidence=tuple(self.evidence),
+            outbox=tuple(self.facts),
+            turns=self.turns,
+            settled=tuple(self.settled),
+            parent=opening.parent,
+            conversation=opening.conversation,
+            lease=opening.lease,
+            closed_signals=tuple(self.closed),
+            last_signal=self.read_signal,
+        )
+        self.rows, self.consumed, self.closed, self.state = [], [], [], None
+        self.evidence, self.turns, self.facts, self.settled = [], None, [], []
+        return commit
+
+    def _add_events(self) -> None:
+        """Add the events that readers got since the last commit. Replay does not need them: the row has no record."""
+        seq = self._seq + 1
+        texts = RowTexts.of(None, self.log.write(seq))
+        self._add_without_action(texts, f"{words.EVENTS}{seq}", JournalStage.TOLD)
+
+    def _add_without_action(self, texts: RowTexts, name: str, stage: JournalStage) -> None:
+        self.add_row(
+            texts,
+            action_id=name,
+            kind=None,
+            stage=stage,
+            attempt=1,
+            fingerprint="",
+            idempotency=Idempotency.IDEMPOTENT,
+        )

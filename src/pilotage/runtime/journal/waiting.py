@@ -1,0 +1,224 @@
+"""Calls that wait for a decision of the replay kernel: their slots, the rest of the program, standing still.
+
+Public asyncio API only. Turns of the loop are counted only while a call waits: a live program of one task never does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, assert_never
+
+from pilotage.runtime.journal.decisions import (
+    BEGIN,
+    BEGIN_AGAIN,
+    AnswerGates,
+    CutShort,
+    Deliver,
+    Diverge,
+    GateAnswer,
+    Idle,
+    Over,
+    Pause,
+    Release,
+    StandStill,
+    Withdraw,
+)
+from pilotage.runtime.journal.kernel import Kernel
+from pilotage.runtime.journal.positions import Call, Domain
+from pilotage.runtime.journal.rest import REST, Postponed, RestCount, Slot, TurnMark
+from pilotage.values import value
+
+
+class AttemptOver(BaseException):
+    """The attempt is over; every further call raises it again."""
+
+    def __init__(self, over: Over) -> None:
+        super().__init__(over)
+        self.over = over
+
+
+@value
+class StandstillLimits:
+    """How long, in seconds, nothing must move: before a pause, and beyond the recorded time before a divergence."""
+
+    grace: float = 0.02
+    margin: float = 1.0
+
+
+class CutMark:
+    """The result of a wait that ends with the cancellation of the call."""
+
+
+CUT = CutMark()
+WOKEN = object()
+"""The result of a parked call that goes on."""
+STOPPED = object()
+"""The result of a wait that an end from outside of the program has ended."""
+
+
+class WaitingCalls:
+    """The calls of one attempt that wait, and what becomes of them when the program is at rest."""
+
+    when_over: Callable[[], None] | None = None
+    """Called when the attempt is over by a decision of the kernel: the owner of the run may wait for something else."""
+    stopped_by: BaseException | None = None
+    """The end that came from outside of the program."""
+    is_stopping: bool = False
+    """Whether cancellations come from outside of the program: they are no wish of the program."""
+
+    def __init__(self, kernel: Kernel, patience: StandstillLimits | None = None) -> None:
+        self.kernel = kernel
+        self.opened: dict[tuple[str, str], int] = {}
+        """The gates that are open from now on, by path and name, each with the number of calls before it."""
+        self._patience = patience or StandstillLimits()
+        self._slots: dict[Call, Slot] = {}
+        self._rests: dict[Domain, RestCount] = {}
+        self._tasks: dict[asyncio.Task[Any], Domain] = {}
+        self._postponed = Postponed()
+        self._marks: dict[Call, TurnMark] = {}
+        self._still: asyncio.Handle | None = None
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def over(self) -> Over:
+        """Return the decision that ends the attempt, when it comes."""
+        await asyncio.shield(self._over)
+        if self.kernel.over is None:
+            raise AssertionError("the attempt is over by a decision")
+        return self.kernel.over
+
+    def tasks(self) -> list[asyncio.Task[Any]]:
+        """Return the tasks that have made calls and have not ended."""
+        return list(self._tasks)
+
+    def count(self, domain: Domain) -> None:
+        """Count turns of the loop until the program is at rest in a domain."""
+        rest = self._rests.get(domain)
+        if rest is None:
+            rest = self._rests[domain] = RestCount(domain, self._at_rest)
+        rest.count()
+
+    def _at_rest(self, rest: RestCount) -> bool:
+        """Obey the decision for a program at rest; return whether to go on counting."""
+        decision = self.kernel.rest(rest.domain)
+        match decision:
+            case Idle():
+                return False
+            case StandStill(took=took):
+                self._wait_still(decision, took + self._patience.margin)
+                return False
+            case Pause() if decision is not self.kernel.over:
+                self._wait_still(decision, self._patience.grace)
+                return False
+            case Pause() | Diverge():
+                self._end(decision)
+                return False
+            case _:
+                self._obey(decision)
+                return bool(self._slots)
+
+    def _obey(self, decision: Deliver | CutShort | Release | AnswerGates) -> None:
+        match decision:
+            case Deliver(call, row):
+                self._settle(call, row)
+            case CutShort(call):
+                self._write_cut(decision)
+                self._settle(call, CUT)
+            case Release(calls):
+                for call in calls:
+                    self._settle(call, BEGIN_AGAIN if call.has_begun else BEGIN)
+            case AnswerGates(gates, answer):
+                for gate in gates:
+                    self._write_gate(gate.path, gate.number, gate.wait or "", answer)
+                    self._settle(gate, answer)
+            case _:
+                assert_never(decision)
+
+    def _settle(self, call: Call, result: object) -> None:
+        slot = self._slots.get(call)
+        if slot is not None:
+            slot.settle(result)
+
+    def _write_cut(self, cut: CutShort | Withdraw) -> None:
+        """Note the place of a cut among the turns; the door writes it with the next row."""
+        if cut.passed is not None:
+            cut.call.cut_at = cut.passed
+
+    def _write_gate(self, path: str, number: int, name: str, answer: GateAnswer) -> None:
+        if answer.is_new:
+            self.opened[path, name] = number
+
+    def _wait_still(self, still: StandStill | Pause, seconds: float) -> None:
+        """Confirm a decision if nothing moves for some time; a movement takes it back."""
+        if self._still is None:
+            self._still = asyncio.get_running_loop().call_later(seconds, self._confirm, still)
+
+    def _stir(self) -> None:
+        """Take in that the program moves."""
+        if self._still is not None:
+            self._still.cancel()
+            self._still = None
+            for rest in self._rests.values():
+                rest.count()
+
+    def _confirm(self, still: StandStill | Pause, turns: int = REST) -> None:
+        """Confirm a decision after a last rest: a loop that was late runs the program's timers together with this."""
+        if turns:
+            self._still = asyncio.get_running_loop().call_soon(self._confirm, still, turns - 1)
+            return
+        self._still = None
+        decision = self.kernel.confirm(still)
+        if isinstance(decision, AnswerGates | Release):
+            self._obey(decision)
+            for rest in self._rests.values():
+                rest.count()
+        else:
+            self._end(decision)
+
+    def holds(self, call: Call) -> bool:
+        """Return whether a call waits here for a decision, or has got one and not taken it."""
+        return call in self._slots
+
+    def wake(self, call: Call) -> None:
+        """Let a parked call go on: what it waits for has happened in this process."""
+        self._stir()
+        self._settle(call, WOKEN)
+
+    def stop(self, end: BaseException) -> None:
+        """End every wait: the attempt ends for a reason outside of its program."""
+        self.stopped_by, self.is_stopping = self.stopped_by or end, True
+        for slot in self._slots.values():
+            slot.settle(STOPPED)
+
+    def go_on(self) -> None:
+        """Take an end from outside back: it was refused."""
+        self.stopped_by, self.is_stopping = None, False
+
+    def release(self) -> None:
+        """Drop what refers to the attempt, and end every wait: it is over."""
+        self.stop(asyncio.CancelledError())
+        self.when_over = None
+        for rest in self._rests.values():
+            rest.drop()
+        self._rests.clear()
+        if self._still is not None:
+            self._still.cancel()
+            self._still = None
+
+    def interruption(self, over: Over) -> BaseException:
+        """Return the exception that tells the program of the end of the attempt."""
+        return AttemptOver(over)
+
+    def _end(self, over: Over) -> BaseException:
+        """Wake everything that waits, and cancel the tasks: the attempt is over."""
+        if not self._over.done():
+            self._over.set_result(None)
+            for slot in self._slots.values():
+                slot.settle(over)
+            current = asyncio.current_task()
+            for task in self._tasks:
+                if task is not current:
+                    task.cancel()
+            if self.when_over is not None:
+                self.when_over()
+        return self.interruption(over)

@@ -1,0 +1,217 @@
+"""A crash inside of a tool that calls tools is one question, with an answer for each open action."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from tests.behaviour.nested import Desk, Shop
+
+from pilotage import AgentStatus
+from pilotage.agent import AgentRecoveryRequest, RecoveryDecision
+from pilotage.errors import CallerError
+from pilotage.jsonvalue import JsonValue
+from pilotage.testing import ProcessStopped, StopAfter, StopBefore
+
+RETRY, DONE = RecoveryDecision.RETRY, RecoveryDecision.DONE
+FAIL, CANCEL = RecoveryDecision.FAIL, RecoveryDecision.CANCEL
+BUY, ORDER = "run/tool:buy#1", "run/tool:buy#1/tool:order#1"
+PAY = f"{ORDER}/tool:pay#1"
+
+
+async def died_three_deep() -> Shop:
+    shop = Shop()
+    await shop.dies("pay tea")
+    return shop
+
+
+async def test_a_crash_three_deep_is_one_question_with_the_chain() -> None:
+    shop = await died_three_deep()
+    question = await shop.question()
+    assert (question.action_id, question.attempt) == (BUY, 1)
+    assert question.reason == (
+        "It is not known whether attempt 1 of 'buy' took effect. Open inside of it: buy → order, buy → order → pay."
+    )
+    order, pay = question.inside
+    assert (order.action_id, order.action_name, order.attempt) == (ORDER, "order", 1)
+    assert (pay.action_id, pay.action_name, pay.arguments) == (PAY, "pay", {"view": {"what": "tea"}})
+    assert question.to_decide == (order, pay)
+    assert pay.allowed_decisions == tuple(RecoveryDecision)
+
+
+async def test_a_retry_enters_the_tools_again_over_what_is_recorded_inside() -> None:
+    shop = await died_three_deep()
+    await shop.question()
+    result = await shop.answered(
+        RETRY, actions={ORDER: {"decision": "retry"}, PAY: {"decision": "done", "result": "paid by hand"}}
+    )
+    assert (result.status, result.output) == (AgentStatus.COMPLETED, "noted tea, paid by hand, wrote tea")
+    assert shop.world.done == ["enter tea", "note tea", "enter tea", "letter tea"]
+    assert len(await shop.asked()) == 1
+    assert [attempt for what, _, attempt in shop.world.knocks if what == "enter tea"] == [1, 2]
+
+
+async def test_an_inner_action_is_tried_again_as_a_new_attempt_with_the_same_key() -> None:
+    shop = await died_three_deep()
+    await shop.question()
+    result = await shop.answered(RETRY, actions={ORDER: {"decision": "retry"}, PAY: {"decision": "retry"}})
+    assert result.output == "noted tea, paid tea, wrote tea"
+    first, second = [knock for knock in shop.world.knocks if knock[0] == "pay tea"]
+    assert (first[1], first[2], second[2]) == (second[1], 1, 2)
+    assert shop.world.done.count("pay tea") == 1
+
+
+async def test_done_in_the_middle_leaves_nothing_to_decide_inside_of_it() -> None:
+    shop = await died_three_deep()
+    await shop.question()
+    result = await shop.answered(RETRY, actions={ORDER: {"decision": "done", "result": "ordered"}})
+    assert result.output == "ordered, wrote tea"
+    assert "pay tea" not in shop.world.done
+    async with shop.process() as runs:
+        await runs.verify(shop.run_id)
+
+
+async def test_done_for_the_outer_action_needs_no_other_answer() -> None:
+    shop = await died_three_deep()
+    await shop.question()
+    result = await shop.answered(DONE, result="bought")
+    assert (result.status, result.output) == (AgentStatus.COMPLETED, "bought")
+    async with shop.process() as runs:
+        await runs.verify(shop.run_id)
+        assert await runs.questions(shop.run_id) == ()
+
+
+@pytest.mark.parametrize(
+    ("decision", "actions", "status"),
+    [
+        (FAIL, None, AgentStatus.FAILED),
+        (CANCEL, None, AgentStatus.CANCELLED),
+        (RETRY, {PAY: {"decision": "fail", "comment": "the bank says no"}}, AgentStatus.FAILED),
+        (RETRY, {ORDER: {"decision": "retry"}, PAY: {"decision": "cancel"}}, AgentStatus.CANCELLED),
+    ],
+)
+async def test_an_answer_that_ends_the_run_needs_no_others(
+    decision: RecoveryDecision, actions: JsonValue, status: AgentStatus
+) -> None:
+    shop = await died_three_deep()
+    await shop.question()
+    details = {"actions": actions} if actions else {}
+    result = await shop.answered(decision, **details)
+    assert result.status is status
+    assert shop.world.done == ["enter tea", "note tea"]
+    if decision is RETRY and status is AgentStatus.FAILED:
+        assert "the bank says no" in str(result.error)
+
+
+RETRIED: JsonValue = {"decision": "retry"}
+
+
+@pytest.mark.parametrize(
+    ("decision", "details", "words"),
+    [
+        (RETRY, {}, f"says nothing about '{ORDER}', '{PAY}'. Add an answer to each: actions: "),
+        (RETRY, {"actions": {ORDER: RETRIED}}, f"says nothing about '{PAY}'. Add"),
+        (
+            RETRY,
+            {"actions": {ORDER: RETRIED, PAY: RETRIED, "run/x": RETRIED}},
+            "answer to 'run/x', which needs none",
+        ),
+        (
+            RETRY,
+            {"actions": {ORDER: {"decision": "done", "result": "x"}, PAY: RETRIED}},
+            "answered 'done'. Leave it out",
+        ),
+        (RETRY, {"actions": {ORDER: RETRIED, PAY: {"decision": "done"}}}, "decides 'done' without a result"),
+        (
+            RETRY,
+            {"actions": {ORDER: RETRIED, PAY: {"decision": "done", "result": 5}}},
+            "'pay' does not give such a",
+        ),
+        (RETRY, {"actions": {ORDER: RETRIED, PAY: {"decision": "maybe"}}}, "has the decision 'maybe'"),
+        (RETRY, {"actions": {ORDER: RETRIED, PAY: "retry"}}, "Use {decision, result, comment}"),
+        (RETRY, {"actions": [PAY]}, "has a actions of type list"),
+        (
+            DONE,
+            {"result": "x", "actions": {PAY: RETRIED}},
+            "'buy' is answered 'done': nothing inside of it is run",
+        ),
+    ],
+)
+async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays(
+    decision: RecoveryDecision, details: dict[str, JsonValue], words: str
+) -> None:
+    shop = await died_three_deep()
+    asked = await shop.question()
+    async with shop.process() as runs:
+        with pytest.raises(CallerError) as refused:
+            await runs.answer(shop.run_id, asked.id, decision, resume=False, **details)
+        assert words in str(refused.value)
+        assert await runs.questions(shop.run_id) == (asked,)
+
+
+async def test_several_open_actions_inside_of_a_tool_are_in_one_question() -> None:
+    async def program(desk: Desk) -> object:
+        return await desk.buy_both("tea", "milk")
+
+    shop = Shop(program)
+    shop.world.failures["pay milk"] = ProcessStopped("too")
+    await shop.dies("pay tea")
+    shop.world.failures.clear()
+    question = await shop.question()
+    assert [each.action_name for each in question.to_decide] == ["pay", "pay"]
+    tea, milk = question.to_decide
+    result = await shop.answered(
+        RETRY,
+        actions={
+            tea.action_id: {"decision": "done", "result": "paid tea"},
+            milk.action_id: {"decision": "retry"},
+        },
+    )
+    assert result.output == "paid tea, paid milk"
+    assert shop.world.done == ["pay milk"]
+
+
+async def test_an_open_action_that_may_be_repeated_needs_no_answer() -> None:
+    shop = Shop()
+    await shop.dies("note tea")
+    question = await shop.question()
+    assert [(each.name, bool(each.allowed_decisions)) for each in question.inside] == [
+        ("order", True),
+        ("note", False),
+    ]
+    result = await shop.answered(RETRY, actions={ORDER: RETRIED})
+    assert result.output == "noted tea, paid tea, wrote tea"
+
+
+@pytest.mark.parametrize("fault", [StopBefore, StopAfter])
+@pytest.mark.parametrize("number", range(1, 10))
+async def test_an_answer_survives_a_second_crash_and_is_not_asked_for_again(
+    fault: type[StopBefore | StopAfter], number: int
+) -> None:
+    shop = await died_three_deep()
+    await shop.question()
+    actions: JsonValue = {ORDER: RETRIED, PAY: {"decision": "done", "result": "paid by hand"}}
+    with suppress(ProcessStopped):
+        await shop.answered(RETRY, fault(number), actions=actions)
+    for _ in range(4):
+        async with shop.process() as runs:
+            result = await shop.driven(runs)
+            if result.state.is_terminal:
+                break
+            (question,) = await runs.questions(shop.run_id)
+            assert isinstance(question, AgentRecoveryRequest)
+            assert PAY not in [each.action_id for each in question.to_decide]
+            again: JsonValue = {each.action_id: RETRIED for each in question.to_decide}
+            await runs.answer(shop.run_id, question.id, RETRY, resume=False, actions=again)
+    assert result.status is AgentStatus.COMPLETED
+    assert "pay tea" not in shop.world.done
+
+
+async def test_an_unknown_outcome_inside_is_one_question_and_the_tools_around_it_are_entered_again() -> None:
+    shop = Shop()
+    shop.world.failures["pay tea"] = ConnectionError("the line broke")
+    question = await shop.question()
+    assert (question.action_id, question.inside) == (PAY, ())
+    result = await shop.answered(DONE, result="paid by hand")
+    assert result.output == "noted tea, paid by hand, wrote tea"
+    assert len(await shop.asked()) == 1
