@@ -257,12 +257,17 @@ class AgentToolDispatchError(RunError):
 class ToolError(RunError):
     """A tool failed for certain: what it should have done has not happened, and that is recorded.
 
-    Raise it in a tool to say so. Any other exception of a tool that may not be repeated leaves the outcome
-    unknown.
+    Raise it in a tool to say so: its words reach the model, readers and the record. Any other exception of a tool
+    that may not be repeated leaves the outcome unknown. Of one that may, the program gets a `ToolError` with
+    `error_type` and `error_id`, and with the `words` of the exception where the application has a key; the log has the
+    words under the id, and models and readers get only type and id.
     """
 
     message: ClassVar[str] = "The tool failed."
     code: ClassVar[str] = "tool_error"
+    error_type: str | None = None
+    error_id: str | None = None
+    words: str | None = None
 
 
 class AgentStructuredOutputError(RunError):

@@ -381,7 +381,7 @@ async def test_a_look_up_that_takes_too_long_has_failed_and_the_run_goes_on() ->
     async with bureau.process(agent, looks, hasty) as runs:
         result = await started(runs, agent)
     assert triple(result.state) == COMPLETED
-    assert str(result.output).startswith("TimeoutError: ")
+    assert str(result.output).startswith("ToolTimeoutError: ")
 
 
 async def test_an_effect_that_takes_too_long_is_unknown_and_a_person_is_asked() -> None:

@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 from tests.behaviour.bureau import Bureau, hired
 from tests.behaviour.office import Clerk, Office, Receipt, Worker, answer, resume, start
+from tests.failing import without_ids
 
 from pilotage import AgentDefinitionError, AgentSignalKind, AgentStatus, ApprovalDecision, Principal
 from pilotage.agent import JournalStage
@@ -113,7 +114,7 @@ async def test_resuming_an_ended_run_gives_its_result_and_does_nothing(decision:
         assert (await office.rows(paused.state.id), office.world.done) == (rows, done)
 
 
-async def test_an_exception_of_the_program_ends_the_run_with_its_words() -> None:
+async def test_an_exception_of_the_program_ends_the_run_with_its_type_and_an_id() -> None:
     office = Office()
 
     async def program(worker: Worker) -> object:
@@ -122,7 +123,8 @@ async def test_an_exception_of_the_program_ends_the_run_with_its_words() -> None
     async with office.process(program) as runs:
         result = await start(runs)
     assert result.status is AgentStatus.FAILED
-    assert (result.error or {})["message"] == "ValueError: no such order"
+    assert without_ids((result.error or {})["message"]) == "ValueError (error ...)"
+    assert str(result.cause) == "no such order"
 
 
 async def test_an_output_without_a_json_form_ends_the_run() -> None:
@@ -134,7 +136,8 @@ async def test_an_output_without_a_json_form_ends_the_run() -> None:
     async with office.process(program) as runs:
         result = await start(runs)
     assert result.status is AgentStatus.FAILED
-    assert (result.error or {})["message"] == "TypeError: object has no JSON form"
+    assert without_ids((result.error or {})["message"]) == "TypeError (error ...)"
+    assert str(result.cause) == "object has no JSON form"
 
 
 async def test_a_tool_gets_the_same_key_in_every_process() -> None:

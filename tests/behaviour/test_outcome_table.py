@@ -66,8 +66,8 @@ CELLS = [
 
 WORDS = {
     How.TOOL_ERROR: "refused",
-    How.EXCEPTION: "ConnectionError: the line broke",
-    How.TIMEOUT: "TimeoutError: ",
+    How.EXCEPTION: "ConnectionError (error ",
+    How.TIMEOUT: "ToolTimeoutError: ",
     How.UNENCODABLE: "was done, but its result cannot be recorded",
 }
 AGENT = hired()

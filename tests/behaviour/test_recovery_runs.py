@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 from tests.behaviour.office import Clerk, Office, Receipt, Worker, answer, only_question, resume, start
+from tests.failing import without_ids
 
 from pilotage import AgentStatus, RunPausedEvent
 from pilotage.agent import AgentRecoveryRequest, AgentSignal, AgentSignalKind, RecoveryDecision
@@ -253,8 +254,8 @@ FAILURES: list[tuple[str, str, Exception, str]] = [
     ("an unrepeatable tool that says it failed", "pay", ToolError("no funds"), "no funds"),
     ("a repeatable tool that says it failed", "note", ToolError("no paper"), "no paper"),
     ("a reading tool that says it failed", "look", ToolError("no light"), "no light"),
-    ("an exception of a repeatable tool", "note", OSError("torn"), "OSError: torn"),
-    ("an exception of a reading tool", "look", KeyError("x"), "KeyError: 'x'"),
+    ("an exception of a repeatable tool", "note", OSError("torn"), "OSError (error ...)"),
+    ("an exception of a reading tool", "look", KeyError("x"), "KeyError (error ...)"),
 ]
 
 
@@ -276,7 +277,7 @@ async def test_a_definite_failure_is_recorded_and_raised_again_in_replay(
         }
         with pytest.raises(ToolError) as error:
             await call[tool]()
-        heard.append(str(error.value))
+        heard.append(without_ids(error.value))
         await worker.desk.refund(Decimal(1))
 
     office.world.failures[f"{tool} 1"] = failure
@@ -287,7 +288,7 @@ async def test_a_definite_failure_is_recorded_and_raised_again_in_replay(
         again = await resume(runs, paused.state.id)
     assert paused.state.reason is again.state.reason is AgentStateReason.APPROVAL_REQUIRED
     assert heard == [words, words]
-    assert rows[-1].record == {"error": words}
+    assert without_ids(as_object(rows[-1].record)["error"]) == words
     assert office.world.done == []
 
 

@@ -122,7 +122,6 @@ OF_THE_LIBRARY: Sequence[tuple[Exception, type[Exception], str, dict[str, object
         "busy",
         {"retryable": True, "failure": "overload"},
     ),
-    (ValueError("no"), ToolError, "ValueError: no", {}),
 ]
 
 

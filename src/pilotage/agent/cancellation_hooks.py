@@ -73,8 +73,7 @@ def _outcome_of(task: AgentCancellationCleanupTask, hook: _Running) -> AgentCanc
         return hook.result()
     if not isinstance(error, Exception):
         raise error
-    code = error.code if isinstance(error, PilotageError) else _snake_case(type(error).__name__)
-    return _failed(task, code, str(error) if str(error).strip() else type(error).__name__)
+    return _failed(task, error_code_of(error), str(error) if str(error).strip() else type(error).__name__)
 
 
 def _failed(task: AgentCancellationCleanupTask, code: str, message: str) -> AgentCancellationCleanupResult:
@@ -87,5 +86,8 @@ def _failed(task: AgentCancellationCleanupTask, code: str, message: str) -> Agen
     )
 
 
-def _snake_case(name: str) -> str:
-    return _WORD_START.sub("_", name).lower()
+def error_code_of(error: Exception) -> str:
+    """Return the code of an exception: its own, or the name of its class in lower case."""
+    return (
+        error.code if isinstance(error, PilotageError) else _WORD_START.sub("_", type(error).__name__).lower()
+    )

@@ -11,6 +11,14 @@ from pilotage.runtime.journal.action import Action
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
 
+class FailedAction(Exception):  # noqa: N818 - what a backend gets instead of an error
+    """The end of a span that failed: the code of the error, or the name of its class."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
 class RunTelemetry:
     """Reports the actions of a run to the application's telemetry: names, ids and codes, never payloads."""
 
@@ -73,9 +81,15 @@ class RunTelemetry:
             span.__enter__()
         try:
             yield
-        except BaseException as error:
+        except Exception as error:
+            # Neither the words nor the stack: a backend writes down what it is given.
+            failed = FailedAction(str(getattr(error, "code", type(error).__name__)))
             with suppress(Exception):
-                span.__exit__(type(error), error, error.__traceback__)
+                span.__exit__(FailedAction, failed, None)
+            raise
+        except BaseException as end:
+            with suppress(Exception):
+                span.__exit__(type(end), end, end.__traceback__)
             raise
         with suppress(Exception):
             span.__exit__(None, None, None)

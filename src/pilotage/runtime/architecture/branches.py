@@ -18,6 +18,7 @@ from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.spending import count_rows
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.door.run import Run
+from pilotage.runtime.exposure.failures import told
 from pilotage.runtime.exposure.trust import label_in, with_label
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
@@ -270,7 +271,7 @@ class RunningGather:
         label = self._gather.label
         record = self._folds.take(path, label)
         if record is None:
-            record = await _ended(branch)
+            record = await _ended(branch, self._of, path)
             await self._of.replay.part_ended(path)
             self._folds.add(path, label, record)
         self._read(number, branch, record)
@@ -302,13 +303,14 @@ class RunningGather:
         return Taken(taken)
 
 
-async def _ended(branch: Branch) -> JsonObject:
+async def _ended(branch: Branch, run: Run, path: str) -> JsonObject:
     """Run a branch and return its outcome as it is recorded."""
     try:
         codec = branch_codec(branch)
         record = record_of_result(*codec.encode(await branch()))
         codec.read(record)
     except Exception as error:  # noqa: BLE001 - the exception of a branch is its outcome
-        reason = str(error) if isinstance(error, ToolError) else f"{type(error).__name__}: {error}"
-        return {words.ERROR: reason}
+        if isinstance(error, ToolError):
+            return {words.ERROR: str(error)}
+        return {words.ERROR: told(error, run.redactor, run_id=run.id, place=path)}
     return record

@@ -20,7 +20,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.spec import LimitCode
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
-from pilotage.errors import AgentToolDispatchError, ToolError, error_words
+from pilotage.errors import AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.children.launch import ChildLauncher, cancellation_of
 from pilotage.runtime.children.tasks import NO_BOUNDS, ChildBounds, ChildEnded, ChildTask, child_id
@@ -28,6 +28,7 @@ from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.run import LiveRun, Run
 from pilotage.runtime.effect import CHILD, NOTHING, Effect
 from pilotage.runtime.events.forwarding import Relay
+from pilotage.runtime.exposure.failures import told
 from pilotage.runtime.exposure.trust import label_in, with_label
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
@@ -232,7 +233,8 @@ class Children:
             raise
         except Exception as error:
             raise StoreUnavailable(
-                f"the attempt at child {child.id!r} failed: {error_words(error)}"
+                f"the attempt at child {child.id!r} failed: "
+                + told(error, child.run.redactor, run_id=child.id, place=words.RUN)
             ) from error
 
     async def _stop(self, child: LiveRun) -> None:

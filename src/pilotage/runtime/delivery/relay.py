@@ -21,6 +21,8 @@ from pilotage.container.pod import Pod, Scope
 from pilotage.container.processing import IPostProcessor
 from pilotage.errors import AgentBootstrapError, AgentPersistenceConfigurationError, Problem, error_words
 from pilotage.ids import IClock
+from pilotage.runtime.exposure.failures import told
+from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal.notifying import OutboxNotifier
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
@@ -114,6 +116,8 @@ class RelaySettings:
 _LONGEST_PROBLEM = 500
 _MOST_REMEMBERED = 1000
 _CANCEL_SECONDS = 1.0
+_PLAIN = Redactor()
+"""Facts hold no secrets of runs."""
 _log = logging.getLogger("pilotage.relay")
 
 
@@ -219,7 +223,7 @@ class OutboxRelay:
             return str(error)
         before = self._delivered.pop(entry.id, frozenset())
         waiting = [each for each in self._receivers if each.wants(fact) and each not in before]
-        problems = await asyncio.gather(*(self._call(each, fact) for each in waiting))
+        problems = await asyncio.gather(*(self._call(each, fact, entry) for each in waiting))
         failed = [problem for problem in problems if problem is not None]
         if not failed:
             return None
@@ -233,7 +237,7 @@ class OutboxRelay:
         if len(self._delivered) > _MOST_REMEMBERED:
             del self._delivered[next(iter(self._delivered))]
 
-    async def _call(self, receiver: Receiver, fact: AgentFact) -> str | None:
+    async def _call(self, receiver: Receiver, fact: AgentFact, entry: OutboxEntry) -> str | None:
         """Give a fact to one receiver; return why it failed, in words."""
         seconds = self._settings.delivery_seconds
         task = asyncio.ensure_future(receiver.receive(fact))
@@ -251,7 +255,10 @@ class OutboxRelay:
         if task.cancelled():
             return f"{receiver.name} was cancelled from within"
         error = task.exception()
-        return None if error is None else f"{receiver.name}: {type(error).__name__}: {error}"
+        if error is None:
+            return None
+        place = f"fact {entry.id} at {receiver.name}"
+        return f"{receiver.name}: {told(error, _PLAIN, run_id=entry.run.run_id, place=place)}"
 
 
 LAST = 1_000_000

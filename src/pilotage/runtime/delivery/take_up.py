@@ -24,7 +24,7 @@ from pilotage.agent.ports.leases import (
 )
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.errors import RunConflictError, error_words
+from pilotage.errors import PilotageError, RunConflictError, error_words
 from pilotage.runtime.children.launch import cancellation_of
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import (
@@ -86,9 +86,13 @@ def end_of_claim(
 
 
 def problem_of(error: BaseException) -> str:
-    """Return the words of an error and its stack; the stack has no values."""
+    """Return what is stored of an error: its stack, which has no values, and its words where they are Pilotage's own.
+
+    The words of any other exception are in the log of the worker.
+    """
     stack = "".join(format_tb(error.__traceback__))
-    return f"{error_words(error)}\n{stack[-_LONGEST_STACK:]}".rstrip()
+    is_own = isinstance(error, PilotageError | RunInterruption)
+    return f"{error_words(error) if is_own else type(error).__name__}\n{stack[-_LONGEST_STACK:]}".rstrip()
 
 
 class TakeUp:

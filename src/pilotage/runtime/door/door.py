@@ -316,6 +316,7 @@ async def _outcome_of_error(run: Run, effect: Effect, error: Exception | asyncio
     if effect.action.may_be_repeated:
         run.learn(effect)
         raise run.outcomes.failed(effect, error) from error
+    run.outcomes.failure_of(effect, error)
     return await _find_out(run, effect)
 
 
@@ -439,7 +440,10 @@ async def _read_again(run: Run, effect: Effect) -> object:
     except (RunInterruption, ToolError):
         raise
     except Exception as error:
-        raise ToolError(f"{type(error).__name__}: {error}") from error
+        failure = run.outcomes.failure_of(effect, error)
+        raise (
+            ToolError(f"{type(error).__name__}: {error}") if failure is None else failure.raised()
+        ) from error
     return run.outcomes.outcome_of(effect, result).result
 
 

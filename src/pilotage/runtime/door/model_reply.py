@@ -19,6 +19,7 @@ from pilotage.runtime.budget.usage import PaidReply, believable, encode_paid, pa
 from pilotage.runtime.door.model_effect import ModelEffect
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import NOTHING, ONE_STEP, new_outcome
+from pilotage.runtime.exposure.failures import told
 from pilotage.runtime.exposure.redactor import recorded_reply
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import LimitReached
@@ -176,7 +177,11 @@ class ReplyRecorder:
             misfit: JsonObject = {words.ERROR: str(error), words.PROBLEMS: list(error.problems)}
             self._record({**misfit, words.TEXT: "".join(self.text), **took})
             return error
-        failure = call_failure(error)
+        if isinstance(error, ModelCallError):
+            failure = call_failure(error)
+        else:
+            place = f"{self._effect.action.id} attempt {self._effect.attempt}"
+            failure = ModelCallError(told(error, self._run.redactor, run_id=self._run.id, place=place))
         self._record({**encode_failure(failure), **took})
         return failure
 

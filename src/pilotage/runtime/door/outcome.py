@@ -20,10 +20,11 @@ from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentStructuredOutputError, RunError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.effect import Effect, Outcome, new_outcome
+from pilotage.runtime.exposure.failures import Failure, is_foreign, log_failure, passed_on
 from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import MAY_BE_REPEATED, Action
-from pilotage.runtime.journal.error_record import decode_error, encode_error
+from pilotage.runtime.journal.error_record import decode_error, encode_error, encode_failure
 from pilotage.runtime.journal.interruptions import RunOwnershipLost
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import object_or_empty, optional_object
@@ -133,9 +134,30 @@ class Outcomes:
 
     def ended(self, effect: Effect, error: BaseException) -> RunError:
         """Record an error as the outcome, and return it as the program gets it, now and in replay."""
-        record = without_secrets(encode_error(error, effect.errors), self._redactor)
-        self.record(effect, new_outcome(record, self._redactor.json(_shown_error(effect, record)), None))
+        failure = self.failure_of(effect, error)
+        if failure is None:
+            record = without_secrets(encode_error(error, effect.errors), self._redactor)
+            view = _shown_error(effect, record)
+        else:
+            record = encode_failure(failure)
+            view = encode_failure(replace(failure, words=None))
+        self.record(effect, new_outcome(record, self._redactor.json(view), None))
         return decode_error(record, effect.errors)
+
+    def failure_of(self, effect: Effect, error: BaseException) -> Failure | None:
+        """Return a failure with a foreign exception, which is logged; None for an error whose words travel.
+
+        Without a key the words are only in the log.
+        """
+        if is_foreign(error):
+            place = f"{effect.action.id} attempt {effect.attempt}"
+            failure = log_failure(error, self._redactor, run_id=self._ledger.run.run_id, place=place)
+        else:
+            passed = passed_on(error)
+            if passed is None:
+                return None
+            failure = passed
+        return failure if self._ledger.has_key else replace(failure, words=None)
 
     def record(self, effect: Effect, outcome: Outcome) -> None:
         """Write the row of an outcome."""

@@ -23,6 +23,7 @@ from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.effect import NO_OUTCOME, Effect
 from pilotage.runtime.events.projections import events_of
+from pilotage.runtime.exposure.failures import told
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import RunEnded
 from pilotage.runtime.journal.positions import Call
@@ -103,7 +104,7 @@ class SignalHandlers:
                     ordinal += isinstance(item.payload, Tool | Evidence)
                     await self._emit(item, signal, f"{path}.{ordinal}")
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
+            said = told(error, self._run.redactor, run_id=self._run.id, place=path)
             raise _failed(signal, said, retryable=bool(getattr(error, "retryable", False))) from error
 
     async def _emit(self, item: AgentYield[Any], signal: AgentSignal, ordinal: str) -> None:

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from inspect import isawaitable
 from threading import get_ident
+from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
@@ -23,6 +24,7 @@ from pilotage.errors import (
     AgentToolBindingError,
     AgentToolDispatchError,
     PermissionDeniedError,
+    RunError,
     ToolError,
 )
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, to_json_value
@@ -49,6 +51,13 @@ from pilotage.safety.guard import ContextExposurePolicy, guard_json_value
 from pilotage.values import value
 
 _TOOL_CALL = AgentActionKind.TOOL_CALL
+
+
+class ToolTimeoutError(RunError, TimeoutError):
+    """A tool took longer than its timeout or the time of its run."""
+
+    message: ClassVar[str] = "The tool took too long."
+    code: ClassVar[str] = "tool_timeout"
 
 
 class ToolCall(Effect):
@@ -211,7 +220,7 @@ class ToolCalls:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise TimeoutError(f"{name!r} took longer than {seconds:g} seconds") from error
+            raise ToolTimeoutError(f"{name!r} took longer than {seconds:g} seconds") from error
 
     async def _carry_out(self, call: ToolCall) -> object:
         descriptor, arguments = call.invocation.tool.descriptor, call.invocation.arguments

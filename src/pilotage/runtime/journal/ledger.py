@@ -60,6 +60,8 @@ class Ledger(CommitQueue):
         draft = CommitDraft(run, head, writer_id, log=log or PendingEvents(), opening=opening)
         super().__init__(writer, draft, state)
         self._seals = seals or Seals(None, run)
+        self.has_key = self._seals.has_key
+        """Whether the application can seal records."""
         self.unread: dict[str, AgentSignal] = {}
         """The signals that were read from the store and have no end yet."""
         self._ended: set[str] = set()
@@ -292,8 +294,16 @@ class EphemeralLedger(Ledger):
 
     is_durable = False
 
-    def __init__(self, run: RunKey, state: AgentState, conversations: ITaskStore | None = None) -> None:
+    def __init__(
+        self,
+        run: RunKey,
+        state: AgentState,
+        conversations: ITaskStore | None = None,
+        *,
+        has_key: bool = False,
+    ) -> None:
         self._conversations = conversations
+        self.has_key = has_key
         self._turns: ConversationTurns | None = None
         self.run = run
         self.state = state

@@ -221,10 +221,8 @@ def decode_response(reply: JsonObject, request: ModelRequest) -> ModelResponse:
     )
 
 
-def call_failure(error: Exception) -> ModelCallError:
+def call_failure(error: ModelCallError) -> ModelCallError:
     """Return the error that a program gets for a failed call: never an adapter's class, which replay cannot restore."""
-    if not isinstance(error, ModelCallError):
-        return ModelCallError(f"{type(error).__name__}: {error}")
     return ModelCallError(str(error), retryable=error.retryable, failure=error.failure)
 
 

@@ -66,6 +66,11 @@ class Seals:
         self._sealer = sealer
         self._run = run
 
+    @property
+    def has_key(self) -> bool:
+        """Whether there is a sealer."""
+        return self._sealer is not None
+
     def closed(
         self,
         record: JsonValue,

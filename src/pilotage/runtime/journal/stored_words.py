@@ -90,6 +90,8 @@ DECIMAL, DATETIME, DATE, UUID, BYTES = "decimal", "datetime", "date", "uuid", "b
 """The kinds of scalars."""
 DECLARED, CODE, ARGS, DATA = "declared", "code", "args", "data"
 """A declared error: its code, the arguments of the exception and its attributes."""
+ERROR_TYPE, ERROR_ID, WORDS = "error_type", "error_id", "words"
+"""An exception that is no error of Pilotage: its type, the id of its words in the log, and the words themselves."""
 NOT_RECORDED = "not_kept"
 """Marks a read-only action whose record could not be sealed: replay performs it again."""
 

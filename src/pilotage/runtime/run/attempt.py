@@ -24,6 +24,7 @@ from pilotage.runtime.door.run import LiveRun, new_live_run
 from pilotage.runtime.door.signals import SignalHandlers, messages_for_another_turn
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.feed import close
+from pilotage.runtime.exposure.failures import told
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
@@ -336,7 +337,9 @@ class RunAttempt:
             case _ if (unfinished := await self._unfinished()) is not None:
                 return await self._stop(unfinished)
             case _:
-                result = await self._ending.stop_short(answer, AgentSituation.FAILED, error_of(end))
+                message = told(end, self.run.redactor, run_id=self.run.id, place=words.RUN)
+                error = error_of(end, message)
+                result = await self._ending.stop_short(answer, AgentSituation.FAILED, error)
                 return replace(result, cause=end)
 
     async def _unfinished(self) -> RunInterruption | None:

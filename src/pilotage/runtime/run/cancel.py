@@ -21,6 +21,7 @@ from pilotage.agent.cancellation import (
     complete_agent_cancellation,
     run_agent_cancellation_cleanup,
 )
+from pilotage.agent.cancellation_hooks import error_code_of
 from pilotage.agent.ports.handlers import IAgentCancellationCleanup
 from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
@@ -28,6 +29,7 @@ from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.door.run import Run
+from pilotage.runtime.exposure.failures import is_foreign
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import EndRefused, RunInterruption
@@ -51,10 +53,12 @@ class Cleanup:
     """The clean-up of a cancelled run's open actions.
 
     `cancel_child` ends the child run of an open delegation. `threads` returns the names of sync tools that cannot be
-    stopped. `seconds` is the time limit for all `hooks` together.
+    stopped. `seconds` is the time limit for all `hooks` together. `tell` says for readers what an exception is; it also
+    takes the place where it was raised.
     """
 
     context: RunContext
+    tell: Callable[[BaseException, str], str]
     hooks: tuple[IAgentCancellationCleanup, ...] = ()
     cancel_child: Callable[[Action], Awaitable[None]] | None = None
     threads: Callable[[], Sequence[str]] = tuple
@@ -121,7 +125,7 @@ async def end_children(
         try:
             await cleanup.cancel_child(action)
         except (Exception, RunInterruption) as error:  # noqa: BLE001 - the parent ends regardless of the error
-            failed.append(_not_ended(action, error))
+            failed.append(_not_ended(action, cleanup.tell(error, f"{action.id} clean-up")))
     return failed
 
 
@@ -132,7 +136,7 @@ async def _cleaned_up(
     if cleanup is None:
         return AgentCancellationCleanupReport(state.id, signal_id)
     children = await end_children(cleanup, under_way)
-    tasks = [_task(cleanup.context, hook, action) for hook in cleanup.hooks for action, _ in under_way]
+    tasks = [_task(cleanup, hook, action) for hook in cleanup.hooks for action, _ in under_way]
     signal = AgentSignal(signal_id, state.id, AgentSignalKind.CANCEL, _payload_of(state))
     report = await run_agent_cancellation_cleanup(
         state=state, signal=signal, tasks=tasks, deadline_seconds=cleanup.seconds
@@ -150,26 +154,34 @@ def _payload_of(state: AgentState) -> JsonObject:
     return {key: text for key, text in recorded.items() if isinstance(text, str) and text.strip()}
 
 
-def _not_ended(action: Action, error: BaseException) -> AgentCancellationCleanupResult:
+def _not_ended(action: Action, message: str) -> AgentCancellationCleanupResult:
     return AgentCancellationCleanupResult.failed(
         target_kind=AgentCancellationTargetKind.DELEGATE_EXECUTION,
         target_ref=action.id,
         error_code="child_not_ended",
-        message=f"{type(error).__name__}: {error}",
+        message=message,
     )
 
 
-def _task(
-    context: RunContext, hook: IAgentCancellationCleanup, action: Action
-) -> AgentCancellationCleanupTask:
+def _task(cleanup: Cleanup, hook: IAgentCancellationCleanup, action: Action) -> AgentCancellationCleanupTask:
     kind = _TARGETS.get(action.kind, AgentCancellationTargetKind.TOOL_EXECUTION)
-    return AgentCancellationCleanupTask(kind, action.id, partial(_ask, context, hook))
+    return AgentCancellationCleanupTask(kind, action.id, partial(_ask, cleanup, hook))
 
 
 async def _ask(
-    context: RunContext, hook: IAgentCancellationCleanup, request: AgentCancellationRequest
+    cleanup: Cleanup, hook: IAgentCancellationCleanup, request: AgentCancellationRequest
 ) -> AgentCancellationCleanupResult:
-    result = await hook.clean_up(context, request)
+    try:
+        result = await hook.clean_up(cleanup.context, request)
+    except Exception as error:
+        if not is_foreign(error):
+            raise
+        return AgentCancellationCleanupResult.failed(
+            target_kind=request.target_kind,
+            target_ref=request.target_ref,
+            error_code=error_code_of(error),
+            message=cleanup.tell(error, f"{request.target_ref} clean-up"),
+        )
     return result or AgentCancellationCleanupResult.skipped(
         target_kind=request.target_kind, target_ref=request.target_ref, reason="nothing to clean up"
     )

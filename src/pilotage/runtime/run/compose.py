@@ -38,6 +38,7 @@ from pilotage.runtime.door.run import NO_OVERRIDES, Overrides, Run, RunSource
 from pilotage.runtime.door.signals import SignalHandlers
 from pilotage.runtime.door.tool_call import ToolCalls, tools_in_threads
 from pilotage.runtime.events.writer import DirectEventWriter, DurableEventWriter, EventWriter
+from pilotage.runtime.exposure.failures import told
 from pilotage.runtime.exposure.given_context import decode_context
 from pilotage.runtime.exposure.modes import Exposure
 from pilotage.runtime.exposure.redactor import Redactor
@@ -199,6 +200,7 @@ class Composer:
 
         return Cleanup(
             run.context,
+            lambda error, place: told(error, run.redactor, run_id=run.id, place=place),
             self._services.cleanups,
             cancel_child if run.ledger.is_durable else None,
             partial(tools_in_threads, key),

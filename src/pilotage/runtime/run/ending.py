@@ -319,8 +319,11 @@ class Ending:
         )
 
 
-def error_of(end: BaseException) -> JsonObject:
-    """Return the error of a failure for callers: a code, a message, whether a retry may help."""
+def error_of(end: BaseException, message: str = "") -> JsonObject:
+    """Return the error of a failure for callers: a code, a message, whether a retry may help.
+
+    `message` is for an exception of the program, which says nothing itself.
+    """
     match end:
         case LimitReached(code=code, reason=reason):
             return {"code": code.value, "message": reason, "retryable": False}
@@ -330,7 +333,7 @@ def error_of(end: BaseException) -> JsonObject:
         case _:
             failed = AgentStateReason.EXECUTION_FAILED.value
             retryable = bool(getattr(end, "retryable", False))
-            return {"code": failed, "message": f"{type(end).__name__}: {end}", "retryable": retryable}
+            return {"code": failed, "message": message, "retryable": retryable}
 
 
 def _turns(
