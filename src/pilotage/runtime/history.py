@@ -249,6 +249,13 @@ class RunReader:
         now = await self.find(state.id, state.tenant_id)
         return result_in(now or state, rows)
 
+    async def shown_result(self, state: AgentState) -> RunResult:
+        """Return the result of a run as its readers get it: redacted, sensitive parts hidden, its output as JSON."""
+        rows = await self.stored_rows(RunKey(state.tenant_id, state.id))
+        refuse_erased(RunKey(state.tenant_id, state.id), rows)
+        now = await self.find(state.id, state.tenant_id)
+        return result_in(now or state, [_as_shown(row) for row in rows])
+
     async def typed_result(self, state: AgentState) -> RunResult:
         """Return the result of a run as it is now, the output of a completed run in the type its agent declares."""
         result = await self.result(state)
@@ -308,6 +315,11 @@ def result_in(state: AgentState, rows: Sequence[JournalRow]) -> RunResult:
     result = decode_result(state, _result_row(rows))
     error = cancellation_error(state)
     return result if error is None else replace(result, error=error)
+
+
+def _as_shown(row: JournalRow) -> JournalRow:
+    """Return the row of a result with its view for its record; every other row as it is."""
+    return replace(row, record=row.view) if row.action_id == words.RESULT_ACTION else row
 
 
 def label_at_end(rows: Sequence[JournalRow]) -> TrustLabel:

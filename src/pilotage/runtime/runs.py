@@ -16,7 +16,12 @@ from pilotage.agent.ports.repositories import RunPage
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.recovery_request import RecoveryDecision
 from pilotage.agent.run_values import RunResult
-from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision, accepts_signal
+from pilotage.agent.signals import (
+    AgentSignal,
+    AgentSignalKind,
+    ApprovalDecision,
+    accepts_signal,
+)
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
 from pilotage.errors import CallerError, RunConflictError
@@ -27,7 +32,7 @@ from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.journal.fork import fork_rows
 from pilotage.runtime.journal.resolution import RunResolution
 from pilotage.runtime.journal.seals import SEALED
-from pilotage.runtime.people.requests import DECIDED_BY
+from pilotage.runtime.people.requests import DECIDED_BY, redacted_signal
 from pilotage.runtime.run.opened import CallerRuns
 from pilotage.runtime.run.resolving import RunResolver
 from pilotage.runtime.run.resume import RunResumer, acting
@@ -240,8 +245,15 @@ class AgentRuns:
         return self.launcher.events(run_id, seen, principal, follows=follow, resuming=resuming)
 
     async def result(self, run_id: str, *, principal: Principal | None = None) -> RunResult:
-        """Return the result of a run so far, with its output as JSON once there is one."""
-        return await self._records.result(await self.get(run_id, principal=principal))
+        """Return the result of a run so far, with its output as JSON once there is one.
+
+        A principal gets it redacted, with its sensitive parts hidden. Only the application itself gets the whole one,
+        and so does the code that started the run, from its handle.
+        """
+        state = await self.get(run_id, principal=principal)
+        if principal is not None:
+            return await self._records.shown_result(state)
+        return await self._records.result(state)
 
     async def evidence(self, run_id: str, *, principal: Principal | None = None) -> tuple[AgentEvidence, ...]:
         """Return the redacted evidence of a run: its actions in order, then further evidence."""
@@ -458,12 +470,20 @@ class AgentRuns:
         self, state: AgentState, signal: AgentSignal, *, is_redacted: bool = False
     ) -> AgentSignal:
         """Store a signal and deliver it to the run if it is live here, or else notify the other processes."""
+        signal = self._redacted(state, signal)
         seals = self.services.signal_seals(RunKey(state.tenant_id, state.id))
         closed = seals.closed(signal, is_redacted=is_redacted)
         stored = seals.opened(await self.services.signals.append(closed))
         if stored.end is None:
             await self._watch.deliver(stored)
         return stored
+
+    def _redacted(self, state: AgentState, signal: AgentSignal) -> AgentSignal:
+        """Return a signal as it may be stored, by the policy of its agent and the secrets of its tenant."""
+        services = self.services
+        is_known = state.agent_type in services.agent_ids
+        policy = services.definition_of(state.agent_type).spec.redaction if is_known else None
+        return redacted_signal(signal, policy, services.handed_out(state.tenant_id))
 
     async def _go_on(self, asking: AgentState, principal: Principal | None) -> None:
         """Drive the tree of an answered run in the background, once its last open question is answered."""

@@ -44,6 +44,8 @@ from pilotage.runtime.door.hooks import Hooks, PortCaller
 from pilotage.runtime.door.model import models_held_by
 from pilotage.runtime.door.model_retry import MODEL_RETRY_DEFAULTS, ModelRetrySettings
 from pilotage.runtime.door.run import Admission, RunPorts
+from pilotage.runtime.exposure.redactor import Redactor
+from pilotage.runtime.exposure.secret_stream import HandedOutSecrets
 from pilotage.runtime.journal.commits import JournalWriter
 from pilotage.runtime.journal.lease import HeldLease, LeaseSettings, Leasing
 from pilotage.runtime.journal.notifying import NotifyingJournal, OutboxNotifier
@@ -92,6 +94,7 @@ class Services:
         self._leasing: Leasing | None = None
         self._on_leasing: Callable[[Leasing], None] | None = None
         self._admissions: dict[tuple[str, bool], Admission] = {}
+        self._handed_out: dict[str, HandedOutSecrets] = {}
 
     @cached_property
     def clock(self) -> IClock:
@@ -218,6 +221,19 @@ class Services:
             None if type(telemetry) is NoTelemetry else telemetry,
             self.app.get_or_none(IAgentAuditLog),
         )
+
+    def handed_out(self, tenant: str) -> HandedOutSecrets | None:
+        """Return the secrets that this process has handed out in a tenant; None where nothing provides ISecrets."""
+        if self.secrets is None:
+            return None
+        found = self._handed_out.get(tenant)
+        if found is None:
+            found = self._handed_out[tenant] = HandedOutSecrets()
+        return found
+
+    def redactor(self, definition: AgentDefinition, tenant: str) -> Redactor:
+        """Return a redactor for the runs of an agent in a tenant."""
+        return Redactor(definition.spec.redaction, self.handed_out(tenant))
 
     def seals(self, run: RunKey) -> Seals:
         """Return the sealing and unsealing of a run's records."""

@@ -19,6 +19,7 @@ from pilotage.runtime.budget.spending import count_rows
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.exposure.failures import told
+from pilotage.runtime.exposure.redactor import secretless
 from pilotage.runtime.exposure.trust import label_in, with_label
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
@@ -271,7 +272,7 @@ class RunningGather:
         label = self._gather.label
         record = self._folds.take(path, label)
         if record is None:
-            record = await _ended(branch, self._of, path)
+            record = secretless(await _ended(branch, self._of, path), self._of.redactor)
             await self._of.replay.part_ended(path)
             self._folds.add(path, label, record)
         self._read(number, branch, record)

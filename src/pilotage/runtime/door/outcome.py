@@ -19,7 +19,7 @@ from pilotage.agent.sealing_check import withheld_by
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentStructuredOutputError, RunError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.effect import Effect, Outcome, new_outcome
+from pilotage.runtime.effect import MODEL_CALL, SUMMARY, Effect, Outcome, new_outcome
 from pilotage.runtime.exposure.failures import Failure, is_foreign, log_failure, passed_on
 from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.journal import stored_words as words
@@ -38,6 +38,7 @@ UNKNOWN_OUTCOME = "the outcome is unknown: the run ended while the call was unde
 UNKNOWN_INSIDE = "the outcome is unknown: the call around it was found to be done"
 
 _SECRET = SecretField()
+_REPLIES = frozenset({MODEL_CALL, SUMMARY})
 _TOOLS_AND_STEPS = frozenset({AgentActionKind.TOOL_CALL, AgentActionKind.STEP})
 
 
@@ -68,6 +69,10 @@ class Outcomes:
     def write_before(self, effect: Effect) -> None:
         """Write the row of an effect that begins, with the fact that follows from it."""
         record, view = effect.asked()
+        if not self._redactor.is_idle:
+            # A sealed one keeps them: an attempt after a crash repeats the call with the same arguments.
+            record = record if self._ledger.has_key else secretless(record, self._redactor)
+            view = self._redactor.json(view)
         if self._cuts:
             self.write_cuts()
         self._ledger.append(
@@ -161,6 +166,8 @@ class Outcomes:
 
     def record(self, effect: Effect, outcome: Outcome) -> None:
         """Write the row of an outcome."""
+        if self._redactor.revision:
+            outcome = self._without_secrets_in(effect, outcome)
         if self._cuts:
             self.write_cuts()
         call = effect.call
@@ -188,6 +195,7 @@ class Outcomes:
         """Write the row that stands for a finished branch or turn."""
         if self._cuts:
             self.write_cuts()
+        record = secretless(record, self._redactor)
         self._ledger.append(action, JournalStage.FOLDED, 1, record, self._redactor.json(record))
 
     def cut(self, effect: Effect, withdrawn: Sequence[Effect] = ()) -> None:
@@ -272,7 +280,7 @@ class Outcomes:
         if type(result) in codec.same and not self._may_hold_secrets(effect):
             plain: Any = result
             own: JsonObject = {words.RESULT: plain}
-            return new_outcome(own, effect.view_of(plain) if self.has_readers else own, result)
+            return new_outcome(own, self._view_of(effect, plain) if self.has_readers else own, result)
         try:
             return self._encoded(effect, *codec.encode(result))
         except (TypeError, ValueError, RecursionError, AgentStructuredOutputError) as error:
@@ -287,10 +295,23 @@ class Outcomes:
         record = record_of_result(recorded, scalars)
         view = record
         if self.has_readers:
-            view = effect.view_of(whole)
+            view = self._view_of(effect, whole)
             if scalars and view.get(words.RESULT) == recorded:
                 view = {**view, words.SCALARS: record[words.SCALARS]}
         return new_outcome(record, view, effect.codec.read(record))
+
+    def _view_of(self, effect: Effect, result: JsonValue) -> JsonObject:
+        view = effect.view_of(result)
+        return view if self._redactor.is_idle else self._redactor.json(view)
+
+    def _without_secrets_in(self, effect: Effect, outcome: Outcome) -> Outcome:
+        """Return an outcome whose view has no secrets, nor its record.
+
+        A reply of a model is sealed as it is, or asked for again: the program has read it as it was.
+        """
+        record = outcome.record if effect.kind in _REPLIES else secretless(outcome.record, self._redactor)
+        added = None if outcome.added is None else secretless(outcome.added, self._redactor)
+        return new_outcome(record, secretless(outcome.view, self._redactor), outcome.result, added)
 
     def _report(self, effect: Effect, *, has_failed: bool) -> None:
         """Publish the fact of an effect that may have changed something; a child reports its own outcome."""

@@ -5,8 +5,6 @@ The chunks of a session, joined, are the redacted text, however the text was cut
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import is_
@@ -17,9 +15,9 @@ from pilotage.agent.model_reply import ModelResponse
 from pilotage.agent.model_request import HiddenArguments, ModelRequest, ToolCallingSpec, hidden_arguments
 from pilotage.errors import AgentOutputGuardError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.safety.fields import SECRET_VALUE
+from pilotage.runtime.exposure.secret_stream import HandedOutSecrets, SecretSession, SecretWatcher
 from pilotage.safety.guard import guard_json_value
-from pilotage.safety.redaction.policy import StreamingRedactionPolicy, StreamingSensitivePattern
+from pilotage.safety.redaction.policy import StreamingRedactionPolicy
 from pilotage.safety.redaction.session import StreamingRedactionResult, StreamingRedactionSession
 
 
@@ -81,10 +79,13 @@ class PolicySession:
         return (new,) if new else ()
 
 
-class ChainedSession:
-    """Redacts a text by several policies in order, or by none: each session redacts the chunks of the one before."""
+AnySession: TypeAlias = PolicySession | SecretSession
 
-    def __init__(self, sessions: Sequence[PolicySession]) -> None:
+
+class ChainedSession:
+    """Redacts a text by several sessions in order, or by none: each one redacts the chunks of the one before."""
+
+    def __init__(self, sessions: Sequence[AnySession]) -> None:
         self._sessions = sessions
 
     @property
@@ -100,30 +101,24 @@ class ChainedSession:
         return chunks
 
     def release(self) -> Sequence[str]:
-        """Return all that is held, as if the text ended here; the text may go on."""
-        return self._drain(PolicySession.release)
+        """Return all that is held and may leave, as if the text ended here; the text may go on."""
+        chunks: Sequence[str] = ()
+        for session in self._sessions:
+            chunks = [*_push_all(session, chunks), *session.release()]
+        return chunks
 
     def finish(self) -> Sequence[str]:
         """End the text; return the last chunks. Raises what `PolicySession.finish` raises."""
-        return self._drain(PolicySession.finish)
-
-    def _drain(self, drain: Callable[[PolicySession], Sequence[str]]) -> Sequence[str]:
         chunks: Sequence[str] = ()
         for session in self._sessions:
-            chunks = [*_push_all(session, chunks), *drain(session)]
+            chunks = [*_push_all(session, chunks), *session.finish()]
         return chunks
 
 
-RedactionSession: TypeAlias = PolicySession | ChainedSession
+RedactionSession: TypeAlias = AnySession | ChainedSession
 
 
-def session_of(policies: Sequence[StreamingRedactionPolicy]) -> RedactionSession:
-    """Return a session in which each policy redacts the output of the policies before it."""
-    sessions = [PolicySession(policy) for policy in policies]
-    return sessions[0] if len(sessions) == 1 else ChainedSession(sessions)
-
-
-def _push_all(session: PolicySession, chunks: Sequence[str]) -> list[str]:
+def _push_all(session: AnySession, chunks: Sequence[str]) -> list[str]:
     return [out for chunk in chunks for out in session.push(chunk)]
 
 
@@ -139,47 +134,39 @@ def _reject_missed(result: StreamingRedactionResult) -> None:
         raise AgentOutputGuardError(result.error["message"])
 
 
-SHORTEST_SECRET = 4
-"""Shorter secrets are not redacted: they would match innocent text everywhere, and each match would reveal them."""
-_MOST_CHARACTERS = 16_000
-
-
-class Redactor:
-    """Redacts everything that leaves a run. One per run; `revision` grows with every registered secret.
+class Redactor(SecretWatcher):
+    """Redacts everything that leaves a run. One per attempt; `revision` grows with every new secret of its tenant.
 
     While `is_idle`, there is nothing to redact and every text and value is returned as it is.
     """
 
-    def __init__(self, policy: StreamingRedactionPolicy | None = None) -> None:
+    def __init__(
+        self, policy: StreamingRedactionPolicy | None = None, secrets: HandedOutSecrets | None = None
+    ) -> None:
         self._policy = policy
-        self._secrets: dict[str, StreamingSensitivePattern] = {}
-        self._policies: tuple[StreamingRedactionPolicy, ...] | None = None
-        self._any_secret: re.Pattern[str] | None = None
+        self._secrets = secrets
         self.is_idle = policy is None
         self.revision = 0
+        if secrets is not None:
+            secrets.tell(self)
+            if secrets.revision:
+                self.secrets_changed()
 
     def register(self, secret: str) -> bool:
-        """Redact a secret from now on, as it is and as JSON text writes it, without surrounding blanks.
+        """Redact a secret from now on, in every run of the tenant; return False for one that is too short for that."""
+        if self._secrets is None:
+            self._secrets = HandedOutSecrets()
+            self._secrets.tell(self)
+        return self._secrets.add(secret)
 
-        Returns False for one that is shorter than `SHORTEST_SECRET` and so is not redacted.
-
-        Raises:
-            AgentOutputGuardError: the secrets of the run are too long to search for.
-        """
-        secret = secret.strip()
-        if len(secret) < SHORTEST_SECRET:
-            return False
-        new = _forms(secret) - self._secrets.keys()
-        if new:
-            self._add(new)
-        return True
+    def secrets_changed(self) -> None:
+        if self._secrets is not None:
+            self.is_idle, self.revision = False, self._secrets.revision
 
     def without_secrets(self, text: str) -> str:
         """Return a whole text without the secrets, whatever the policy says; the same object if it has none."""
-        # For literals `re` finds in a whole text what a session finds in a stream, ten times as fast.
-        if self._any_secret and self._any_secret.search(text):
-            return self._any_secret.sub(SECRET_VALUE, text)
-        return text
+        matcher = None if self._secrets is None else self._secrets.matcher
+        return text if matcher is None else matcher.masked(text)
 
     def text(self, text: str) -> str:
         """Return a whole text redacted; the same object if nothing is redacted."""
@@ -199,7 +186,11 @@ class Redactor:
 
     def session(self) -> RedactionSession:
         """Return a session for one streamed text. It does not redact secrets that are registered later."""
-        return session_of(self._policies_in_force())
+        matcher = None if self._secrets is None else self._secrets.matcher
+        if matcher is None:
+            return ChainedSession(()) if self._policy is None else PolicySession(self._policy)
+        first = SecretSession(matcher)
+        return first if self._policy is None else ChainedSession((first, PolicySession(self._policy)))
 
     def audit(self, text: str) -> None:
         """Redact a whole text as a stream, with the audit at its end.
@@ -211,29 +202,6 @@ class Redactor:
             session = self.session()
             session.push(text)
             session.finish()
-
-    def _add(self, forms: set[str]) -> None:
-        # Longest first: a secret that contains another one is replaced as a whole.
-        secrets = sorted(forms.union(self._secrets), key=len, reverse=True)
-        if (length := sum(map(len, secrets))) > _MOST_CHARACTERS:
-            raise AgentOutputGuardError(
-                f"The secrets of this run have {length} characters, and at most {_MOST_CHARACTERS} can be looked "
-                "for. Let the tool take a reference to a file or a short-lived token instead of the long secret."
-            )
-        self._secrets = {
-            form: self._secrets.get(form)
-            or StreamingSensitivePattern("secret", re.escape(form), SECRET_VALUE)
-            for form in secrets
-        }
-        self._any_secret = re.compile("|".join(map(re.escape, secrets)))
-        self._policies, self.is_idle = None, False
-        self.revision += 1
-
-    def _policies_in_force(self) -> tuple[StreamingRedactionPolicy, ...]:
-        if self._policies is None:
-            secrets = (_policy_of(list(self._secrets.values())),) if self._secrets else ()
-            self._policies = (*secrets, self._policy) if self._policy else secrets
-        return self._policies
 
 
 @overload
@@ -260,15 +228,6 @@ def _map_strings(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
 
 def _are_same(first: Sequence[object], second: Sequence[object]) -> bool:
     return len(first) == len(second) and all(map(is_, first, second))
-
-
-def _forms(secret: str) -> set[str]:
-    escaped = (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
-    return {secret, *escaped}
-
-
-def _policy_of(secrets: Sequence[StreamingSensitivePattern]) -> StreamingRedactionPolicy:
-    return StreamingRedactionPolicy(secrets, buffer_size=max(secret.longest_hold for secret in secrets))
 
 
 def shown_request(request: ModelRequest, redactor: Redactor) -> ModelRequest:

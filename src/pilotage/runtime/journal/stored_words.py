@@ -151,6 +151,8 @@ RESOLUTION, SKIP, GIVE, FORK = "resolution", "skip", "done", "fork"
 """What a person decided about a diverged run, and the values of `DECISION` in it."""
 AGENT, INPUT, PRINCIPAL, DEFINITION = "agent", "input", "principal", "definition"
 INSTRUCTION, MESSAGES = "instruction", "messages"
+GIVEN = "given"
+"""The context that the caller of a run gives to it."""
 
 # Keys of views, which are for readers and not for replay.
 

@@ -34,7 +34,7 @@ from pilotage.errors import ToolError
 from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object
 from pilotage.runtime.effect import QUESTION, Ask, Effect, Outcome
-from pilotage.runtime.exposure.redactor import Redactor
+from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import Paused, RunDiverged, RunEnded
 from pilotage.runtime.journal.ledger import Ledger
@@ -174,9 +174,11 @@ class Question(Effect):
         answer = self._answer(self.request)
         if answer is None:
             raise self._questions.wait_for(self)
+        redactor = self._questions.redactor
+        answer = secretless(answer, redactor)
         if self._lets_run_go_on(answer):
             self._questions.resume_run()
-        return Outcome(answer, guarded_answer(self._about, answer), answer)
+        return Outcome(answer, guarded_answer(self._about, answer, redactor), answer)
 
     def _lets_run_go_on(self, answer: JsonObject) -> bool:
         """Return whether the run is running again with the answer, whatever the answer is."""

@@ -14,20 +14,30 @@ from pilotage.agent.recovery_request import (
     RecoveryDone,
 )
 from pilotage.agent.sealing_check import withheld_by
-from pilotage.agent.signals import AgentSignal, ApprovalDecision
+from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSignalLane, ApprovalDecision
 from pilotage.agent.tools.metadata import Idempotency, ToolRisk
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object
 from pilotage.runtime.effect import Ask, Effect
+from pilotage.runtime.exposure.redactor import Redactor
+from pilotage.runtime.exposure.secret_stream import HandedOutSecrets
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.record_fields import objects_field
 from pilotage.runtime.journal.recording import name_in
 from pilotage.safety.guard import guard_json_value
+from pilotage.safety.redaction.policy import StreamingRedactionPolicy
 from pilotage.values import value
 
 DECIDED_BY = words.DECIDED_BY
 """The key of the answering principal's id in a signal and in the row of an answer."""
+
+_SAID = (words.COMMENT, words.RESULT, words.MODIFIED_PAYLOAD, words.INSIDE)
+"""What a person wrote into an answer."""
+
+_SEALED_WHOLE = frozenset({AgentSignalKind.APPROVAL_DECISION})
+_IDS = frozenset({words.REQUEST_ID, words.DECISION, words.DECIDED_BY, "requested_by"})
+"""What a signal is found by: no words of its sender."""
 
 _WITHOUT_MODIFY = tuple(each for each in ApprovalDecision if each is not ApprovalDecision.MODIFY)
 
@@ -151,8 +161,17 @@ def fits(effect: Effect, answer: RecoveryDone) -> bool:
     return True
 
 
-def guarded_answer(effect: Effect, record: JsonObject) -> JsonObject:
-    """Return an answer as others may read it: arguments and results are hidden as they are in the call itself."""
+def guarded_answer(effect: Effect, record: JsonObject, redactor: Redactor) -> JsonObject:
+    """Return an answer as others may read it: redacted, its arguments and results hidden as in the call itself."""
+    guarded = _guarded(effect, record)
+    if redactor.is_idle:
+        return guarded
+    # The ids and the person who decided stay: a reader finds the answer by them.
+    said = {key: redactor.json(guarded[key]) for key in _SAID if key in guarded}
+    return {**guarded, **said}
+
+
+def _guarded(effect: Effect, record: JsonObject) -> JsonObject:
     guarded = dict(record)
     if words.INSIDE in record:
         # Which results of the actions inside are sensitive is known when they are made again.
@@ -178,6 +197,24 @@ def decided_by(signal: AgentSignal) -> str | None:
     """Return the person named by an answer; None where the signal has none."""
     decider = signal.payload.get(DECIDED_BY)
     return decider if isinstance(decider, str) and decider.strip() else None
+
+
+def redacted_signal(
+    signal: AgentSignal, policy: StreamingRedactionPolicy | None, secrets: HandedOutSecrets | None
+) -> AgentSignal:
+    """Return a signal as it may be stored: without secrets, and redacted where it is stored plain.
+
+    That is a control signal. Messages are sealed under a policy, and answers too: their runs need them whole.
+    """
+    is_plain = signal.kind.lane is AgentSignalLane.CONTROL and signal.kind not in _SEALED_WHOLE
+    redactor = Redactor(policy if is_plain else None, secrets)
+    if redactor.is_idle or not signal.payload:
+        return signal
+    payload = signal.payload
+    return replace(
+        signal,
+        payload={name: payload[name] if name in _IDS else redactor.json(payload[name]) for name in payload},
+    )
 
 
 def question_action(effect: Effect, what: str) -> Action:

@@ -34,6 +34,7 @@ from pilotage.runtime.journal.start_record import (
 from pilotage.runtime.services import Services
 from pilotage.safety.guard import guard_json_value
 
+_WORDS_OF_CALLERS = (words.INPUT, words.METADATA, words.GIVEN)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -96,9 +97,17 @@ class RunClaims:
         conversation = start.conversation if start.history is not None else None
         ledger = self.ledger_at(state, NO_HEAD, PendingEvents(), Opening(parent, conversation, lease))
         record = {**encode_start(start), **self._owner}
-        ledger.claim(record, {**record, "input": guard_json_value(start.input, input_fields(definition))})
+        ledger.claim(record, self._view_of_start(definition, start, record))
         ledger.change_state(state.moved_to(AgentSituation.RUNNING))
         return ledger
+
+    def _view_of_start(self, definition: AgentDefinition, start: RunStart, record: JsonObject) -> JsonObject:
+        """Return the first row of a run for readers: without sensitive input, and redacted where a policy says so."""
+        view = {**record, words.INPUT: guard_json_value(start.input, input_fields(definition))}
+        if definition.spec.redaction is None:
+            return view
+        redactor = self._services.redactor(definition, start.principal.tenant)
+        return {**view, **{name: redactor.json(view[name]) for name in _WORDS_OF_CALLERS if name in view}}
 
     async def _commit_start(self, ledger: Ledger, run: RunKey, *, is_child: bool) -> None:
         try:

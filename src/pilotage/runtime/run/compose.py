@@ -131,7 +131,10 @@ class Composer:
         definition, start, ledger = claimed.definition, claimed.start, claimed.ledger
         services, spec, history, parent = self._services, definition.spec, claimed.history, claimed.parent
         source = _source(claimed)
-        redactor = Redactor(spec.redaction)
+        has_secrets = services.secrets is not None
+        redactor = Redactor(
+            spec.redaction, services.handed_out(ledger.run.tenant_id) if has_secrets else None
+        )
         run = Run(
             source,
             services.run_ports,

@@ -183,7 +183,10 @@ class Ending:
         record = await self._publisher.publish(published, settle)
         if policy.conversation is not None and policy.question:
             trust = label_to_keep(run.trust)
-            run.ledger.add_turns(_turns(policy.conversation, policy.question, record["result"], trust))
+            question, output = policy.question, record["result"]
+            if not run.redactor.is_idle:
+                question, output = run.redactor.text(question), run.redactor.json(output)
+            run.ledger.add_turns(_turns(policy.conversation, question, output, trust))
         return await self._finish(AgentSituation.COMPLETED, published, record)
 
     async def stop_short(self, answer: Answer, situation: AgentSituation, error: JsonObject) -> RunResult:
@@ -254,6 +257,7 @@ class Ending:
 
     async def begin_cancelling(self, reason: str) -> None:
         """Begin the cancellation that a person's answer asks for."""
+        reason = self._run.redactor.text(reason)
         ledger, facts = self._run.ledger, {"cancellation_reason": reason}
         self._run.replay.liveness.end(RunEnded(AgentSituation.CANCELLING, reason))
         cancelling = running(ledger.state).moved_to(

@@ -115,7 +115,7 @@ class RunResolver:
     ) -> AgentState:
         state, rows = record.state, record.rows
         definition = self._services.definition_of(state.agent_type)
-        redactor = Redactor(definition.spec.redaction)
+        redactor = self._services.redactor(definition, state.tenant_id)
         if isinstance(resolution, SkipAction):
             call, decision = call_to_skip(state.id, rows, resolution.action), words.SKIP
             effect = ResolvedEffect(call, redactor)
@@ -124,7 +124,8 @@ class RunResolver:
             effect = ResolvedEffect(
                 with_asked_fingerprint(call, state), redactor, self._tool(call, resolution.result)
             )
-        said: JsonObject = {words.DECISION: decision, words.DECIDED_BY: by.id, words.COMMENT: reason}
+        said: JsonObject = {words.DECISION: decision, words.DECIDED_BY: by.id}
+        said = {**said, words.COMMENT: redactor.text(reason)}
         claim: JsonObject = {words.RESOLUTION: {**said, words.ACTION: call.action.id}}
         ledger = self._claiming(definition, state, rows, by, claim)
         outcomes = Outcomes(ledger, redactor, Replay(ledger))
@@ -160,11 +161,14 @@ class RunResolver:
         decided: JsonObject = {
             words.DECISION: words.FORK,
             words.DECIDED_BY: by.id,
-            words.COMMENT: reason,
             words.ROW: row,
             words.FORK: name,
         }
         definition = self._services.definition_of(state.agent_type)
+        decided = {
+            **decided,
+            words.COMMENT: self._services.redactor(definition, state.tenant_id).text(reason),
+        }
         ledger = self._claiming(definition, state, rows, by, {words.RESOLUTION: decided})
         await committed(ledger)
         return await self._starts.fork(state.id, copied, by, fork=name)

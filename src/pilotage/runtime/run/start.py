@@ -24,6 +24,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.budget.deadlines import deadline_at
 from pilotage.runtime.door.run import NO_OVERRIDES, Overrides
 from pilotage.runtime.exposure.given_context import encode_context, label_of_context
+from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import list_field
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest, encode_input
@@ -125,9 +126,15 @@ class RunStarts:
         if isinstance(given, RunAgentInput) and given.deferred_tools:
             deferred = deferred_tools_of(self._services, definition, given.deferred_tools)
         is_given_any = bool(context.packs or deferred)
+        encoded = encode_input(definition, given)
+        known = self._services.handed_out(principal.tenant) if self._services.secrets is not None else None
+        if known is not None and known.revision:
+            # A secret is no text of a run: program and record get the same.
+            redactor = Redactor(secrets=known)
+            encoded, metadata = redactor.json(encoded), redactor.json(metadata)
         return _new_start(
             agent_id,
-            encode_input(definition, given),
+            encoded,
             principal,
             conversation,
             deadline=self._deadline(definition.spec),

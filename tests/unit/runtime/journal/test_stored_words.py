@@ -40,6 +40,7 @@ WORDS = {
     "ERROR_TYPE": "error_type",
     "ERROR_ID": "error_id",
     "WORDS": "words",
+    "GIVEN": "given",
     "HOLD": "hold",
     "HELD": "held",
     "SETTLED_BY": "settled_by",

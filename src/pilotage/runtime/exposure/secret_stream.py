@@ -1,0 +1,163 @@
+"""Secret values that were handed out, and the exact search for them in whole and in streamed texts. Pure.
+
+The chunks of a session, joined, are the whole text without its secrets, however the text was cut. What could still
+become a secret is held back; at most `SHORTEST_SECRET - 1` characters of it leave early, where another event must leave
+before the text goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from weakref import ref
+
+from pilotage.safety.fields import SECRET_VALUE
+
+SHORTEST_SECRET = 4
+"""Shorter secrets are not redacted: they would match innocent text everywhere, and each match would reveal them."""
+
+_MOST_CHARACTERS = 400_000
+"""How much is looked for in one tenant; beyond it the oldest secrets are forgotten."""
+
+
+class SecretMatcher:
+    """Finds any of several secrets in a text; of two that begin at the same place, the longer one."""
+
+    def __init__(self, forms: Iterable[str]) -> None:
+        self._sorted = sorted(forms)
+        by_length = sorted(self._sorted, key=len, reverse=True)
+        self._any = re.compile("|".join(map(re.escape, by_length)))
+        self._first = frozenset(form[0] for form in by_length)
+        self._longest = len(by_length[0])
+
+    def masked(self, text: str) -> str:
+        """Return a whole text without the secrets; the same object if it has none."""
+        return self._any.sub(SECRET_VALUE, text) if self._any.search(text) else text
+
+    def search(self, text: str, begin: int) -> re.Match[str] | None:
+        """Return the first secret in a text from a place on."""
+        return self._any.search(text, begin)
+
+    def open_at(self, text: str, begin: int) -> int:
+        """Return the first place from which on the rest of a text may become a secret; its length if there is none."""
+        first = self._first
+        for at in range(max(begin, len(text) - self._longest + 1), len(text)):
+            if text[at] in first and self._may_become(text[at:]):
+                return at
+        return len(text)
+
+    def _may_become(self, rest: str) -> bool:
+        at = bisect_left(self._sorted, rest)
+        if at < len(self._sorted) and self._sorted[at] == rest:
+            # A secret itself: it may be the beginning of a longer one, which is sorted behind it.
+            at += 1
+        return at < len(self._sorted) and self._sorted[at].startswith(rest)
+
+
+class SecretSession:
+    """Masks the secrets of one streamed text."""
+
+    def __init__(self, matcher: SecretMatcher) -> None:
+        self._matcher = matcher
+        self._held = ""
+        self._shown = 0
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether a part of the pushed text has not left."""
+        return len(self._held) > self._shown
+
+    def push(self, text: str) -> Sequence[str]:
+        """Add text; return the chunks that may leave now."""
+        text = self._held + text
+        return self._masked(text, lambda begin: self._matcher.open_at(text, begin))
+
+    def release(self) -> Sequence[str]:
+        """Return what is held, unless that is so much of a secret that it would reveal it; the text may go on."""
+        new = self._held[self._shown :]
+        if not new or len(self._held) >= SHORTEST_SECRET:
+            return ()
+        self._shown = len(self._held)
+        return (new,)
+
+    def finish(self) -> Sequence[str]:
+        """End the text; return the last chunks."""
+        text = self._held
+        return self._masked(text, lambda _: len(text))
+
+    def _masked(self, text: str, open_at: Callable[[int], int]) -> Sequence[str]:
+        """Return the decided part of a text, and hold the rest; characters that left before are left out."""
+        chunks: list[str] = []
+        at, shown = 0, self._shown
+        while True:
+            hold, found = open_at(at), self._matcher.search(text, at)
+            end = hold if found is None else min(hold, found.start())
+            if plain := text[max(at, shown) : end]:
+                chunks.append(plain)
+            if found is None or hold <= found.start():
+                break
+            chunks.append(SECRET_VALUE)
+            at = found.end()
+        self._held, self._shown = text[hold:], max(0, shown - hold)
+        return ("".join(chunks),) if chunks else ()
+
+
+class SecretWatcher(ABC):
+    """Is told of every new secret, so that it need not ask for each text."""
+
+    @abstractmethod
+    def secrets_changed(self) -> None:
+        """Take in that there is a new secret."""
+
+
+class HandedOutSecrets:
+    """The secrets that were handed out in one tenant, for all of its runs in this process.
+
+    `revision` grows with every new one.
+    """
+
+    def __init__(self) -> None:
+        self.matcher: SecretMatcher | None = None
+        self.revision = 0
+        self._forms: dict[str, frozenset[str]] = {}
+        self._watchers: set[ref[SecretWatcher]] = set()
+
+    def tell(self, watcher: SecretWatcher) -> None:
+        """Tell a watcher of new secrets for as long as it lives."""
+        self._watchers.add(ref(watcher, self._watchers.discard))
+
+    def add(self, secret: str) -> bool:
+        """Look for a secret from now on, as it is and as JSON text writes it, without surrounding blanks.
+
+        Returns False for one that is shorter than `SHORTEST_SECRET`, which is not looked for.
+        """
+        secret = secret.strip()
+        if len(secret) < SHORTEST_SECRET:
+            return False
+        if secret in self._forms:
+            # The one that was handed out last is forgotten last.
+            self._forms[secret] = self._forms.pop(secret)
+            return True
+        self._forms[secret] = _forms(secret)
+        self._forget_oldest(secret)
+        self.matcher = SecretMatcher({form for forms in self._forms.values() for form in forms})
+        self.revision += 1
+        for each in tuple(self._watchers):
+            if (watcher := each()) is not None:
+                watcher.secrets_changed()
+        return True
+
+    def _forget_oldest(self, newest: str) -> None:
+        length = sum(map(len, self._forms))
+        for secret in list(self._forms):
+            if length <= _MOST_CHARACTERS or secret == newest:
+                return
+            length -= len(secret)
+            del self._forms[secret]
+
+
+def _forms(secret: str) -> frozenset[str]:
+    return frozenset({secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]})
