@@ -259,8 +259,8 @@ class ToolError(RunError):
 
     Raise it in a tool to say so: its words reach the model, readers and the record. Any other exception of a tool
     that may not be repeated leaves the outcome unknown. Of one that may, the program gets a `ToolError` with
-    `error_type` and `error_id`, and with the `words` of the exception where the application has a key; the log has the
-    words under the id, and models and readers get only type and id.
+    `error_type` and `error_id`, and with the `words` of the exception where a key seals the records of its run; the log
+    has the words under the id, and models and readers get only type and id.
     """
 
     message: ClassVar[str] = "The tool failed."

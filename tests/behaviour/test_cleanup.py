@@ -36,6 +36,7 @@ from pilotage.agent import (
 )
 from pilotage.agent.ports.journal import JournalStage
 from pilotage.agent.principal import LOCAL
+from pilotage.errors import CallerError
 from pilotage.testing import Fault, ProcessStopped, StopAfter, StopBefore
 
 UNKNOWN = {"error": "the outcome is unknown: the run ended while the call was under way"}
@@ -135,7 +136,9 @@ async def test_a_cleanup_without_a_reason_is_asked_for_without_one(reason: str |
     assert [each.reason for each in broom.asked] == [None]
 
 
-@pytest.mark.parametrize("failure", [ValueError("the broom broke"), ConnectionError("gone")])
+@pytest.mark.parametrize(
+    "failure", [ValueError("the broom broke"), ConnectionError("gone"), CallerError("no broom")]
+)
 async def test_a_cleanup_that_fails_makes_the_run_fail(failure: Exception) -> None:
     story, brooms = Sending(), (Broom(failure), Idle())
     async with story.bureau.process(story.agent, story.program, story.counter, *brooms) as runs:
@@ -154,7 +157,8 @@ async def test_a_cleanup_that_fails_makes_the_run_fail(failure: Exception) -> No
     report = result.state.metadata["cancellation_cleanup"]
     assert isinstance(report, dict)
     assert [outcome["status"] for outcome in report["outcomes"]] == ["failed", "skipped"]
-    assert str(failure) in str(report)
+    told = str(failure) if isinstance(failure, CallerError) else f"{type(failure).__name__} (error "
+    assert told in str(report)
 
 
 async def test_all_cleanups_are_at_it_at_once() -> None:

@@ -17,6 +17,7 @@ from tests.crash.kinds import Ending, Kind, Outside, actions_over
 from pilotage import TimeoutPolicy
 from pilotage.agent import AgentApprovalRequest, AgentRecoveryRequest, JournalStage, JsonValue
 from pilotage.errors import ToolError
+from pilotage.jsonvalue import as_object
 
 
 class How(StrEnum):
@@ -103,10 +104,13 @@ class Scene:
         return await acting
 
 
+_TYPE_AND_ID = ("error_type", "error_id")
+
+
 async def recorded(bureau: Bureau, run_id: str) -> list[JsonValue]:
-    """The outcomes of the action in the journal."""
+    """The outcomes of the action in the journal, as readers get them."""
     return [
-        row.record
+        {name: each for name, each in as_object(row.view).items() if name not in _TYPE_AND_ID}
         for row in await bureau.rows(run_id)
         if row.stage is JournalStage.AFTER and row.action_id.startswith("run/") and "#1" in row.action_id
     ]

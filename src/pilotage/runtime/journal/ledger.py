@@ -61,7 +61,7 @@ class Ledger(CommitQueue):
         super().__init__(writer, draft, state)
         self._seals = seals or Seals(None, run)
         self.has_key = self._seals.has_key
-        """Whether the application can seal records."""
+        """Whether records of this run can be sealed."""
         self.unread: dict[str, AgentSignal] = {}
         """The signals that were read from the store and have no end yet."""
         self._ended: set[str] = set()
@@ -294,16 +294,9 @@ class EphemeralLedger(Ledger):
 
     is_durable = False
 
-    def __init__(
-        self,
-        run: RunKey,
-        state: AgentState,
-        conversations: ITaskStore | None = None,
-        *,
-        has_key: bool = False,
-    ) -> None:
+    def __init__(self, run: RunKey, state: AgentState, conversations: ITaskStore | None = None) -> None:
         self._conversations = conversations
-        self.has_key = has_key
+        self.has_key = False
         self._turns: ConversationTurns | None = None
         self.run = run
         self.state = state

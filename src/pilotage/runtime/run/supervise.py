@@ -177,12 +177,7 @@ class RunSupervisor(RunStarter):
             definition,
             instance or self._services.instance_of(definition),
             start,
-            EphemeralLedger(
-                run,
-                state,
-                self._services.conversations if start.conversation else None,
-                has_key=self._services.sealer is not None,
-            ),
+            EphemeralLedger(run, state, self._services.conversations if start.conversation else None),
             deadline=start.deadline,
             turns=history,
             parent=parent,
