@@ -90,14 +90,15 @@ class AgentRuns:
         Its record is checked as it is read: a run whose record is damaged is interrupted, and its state says where.
 
         If this process drives the run, the handle is that of the current attempt; if the run has ended, the handle
-        returns its result.
+        returns its result. A principal gets the result as `result()` gives it.
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
             RunConflictError: another process drives the run, or claimed it at the same time.
             CallerError: the run is a child run, or its record is so damaged that it cannot be interrupted either.
         """
-        return await self._resumer.resume(run_id, principal, by_person=True)
+        handle = await self._resumer.resume(run_id, principal, by_person=True)
+        return handle if principal is None else handle.for_reader(self._records)
 
     async def take_up(self, run_id: str, *, principal: Principal | None = None) -> RunHandle:
         """Resume a run without a person's word: its claims stay counted. Raises what `resume` raises."""

@@ -124,7 +124,10 @@ class Children:
         action_id, kind = scope.next_id(label), AgentActionKind.DELEGATION
         agent = self._launcher.name_of(task.agent)
         asked: JsonObject = {"agent": agent, "task": to_json_value(task.task)}
-        view: JsonObject = {"agent": agent, "task": self._launcher.shown(task.agent, task.task)}
+        view: JsonObject = {
+            "agent": agent,
+            "task": run.redactor.json(self._launcher.shown(task.agent, task.task)),
+        }
         action = run.action(action_id, kind, name, asked, view, is_read_only=False)
         if not self._launcher.hides(task.agent):
             action = replace(action, hides=False)

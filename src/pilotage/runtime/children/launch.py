@@ -25,6 +25,7 @@ from pilotage.runtime.door.run import LiveRun, Run
 from pilotage.runtime.effect import NOTHING
 from pilotage.runtime.events.event_log import logged_events
 from pilotage.runtime.events.forwarding import Relay
+from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.history import RunReader, RunRecord, label_at_end, result_in
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import RecordDamaged, SealMissing, StoreUnavailable, damage_of
@@ -156,7 +157,7 @@ class ChildLauncher:
         if record.damage is None:
             try:
                 if task.packet is not None:
-                    _check_same(record.rows, definition, task)
+                    _check_same(record.rows, definition, task, parent.redactor)
                 relays[child] = await self._caught_up(parent, child, record.rows)
                 if record.state.is_terminal:
                     return self._ended(record.state, record.rows)
@@ -202,7 +203,7 @@ class ChildLauncher:
         own = deadline_at(self._services.clock.now(), definition.spec, bounds.budget)
         return RunStart(
             definition.agent_id,
-            encode_input(definition, task.task),
+            secretless(encode_input(definition, task.task), parent.redactor),
             start.principal,
             parent=parent.id,
             generation=start.generation + 1,
@@ -224,14 +225,17 @@ def cancellation_of(child: str) -> AgentSignal:
     return AgentSignal(f"parent-of-{child}", child, AgentSignalKind.CANCEL, payload)
 
 
-def _check_same(rows: Sequence[JournalRow], definition: AgentDefinition, task: ChildTask) -> None:
+def _check_same(
+    rows: Sequence[JournalRow], definition: AgentDefinition, task: ChildTask, redactor: Redactor
+) -> None:
     """Check that a packet which was delegated before has the same content.
 
     Raises:
         AgentToolDispatchError: it asks another agent, or for something else.
     """
     begun = decode_start(rows[0])
-    if (begun.agent, begun.input) != (definition.agent_id, encode_input(definition, task.task)):
+    asked = secretless(encode_input(definition, task.task), redactor)
+    if (begun.agent, begun.input) != (definition.agent_id, asked):
         raise AgentToolDispatchError(
             f"packet {task.packet!r} was delegated to {begun.agent!r} before, with another task. "
             "Give every packet an id of its own."

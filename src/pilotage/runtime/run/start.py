@@ -198,7 +198,9 @@ class RunStarts:
                 f"a run was started as {start.metadata[words.ALIAS]!r} already, with another agent or input. "
                 "Choose another id."
             )
-        return self._launcher.attached(state)
+        handle = self._launcher.attached(state)
+        is_own = before.principal.id == principal.id
+        return handle if is_own else handle.for_reader(self._launcher.records)
 
     async def _turns_before(
         self, definition: AgentDefinition, principal: Principal, conversation: str | None

@@ -104,6 +104,14 @@ class RunHandle:
         """Return the result of the run when this attempt is over; cancelling the wait does not cancel the run."""
         return await self._result()
 
+    def for_reader(self, records: RunReader) -> RunHandle:
+        """Return the handle for a principal whose code did not start the run: its result is redacted."""
+
+        async def shown() -> RunResult:
+            return await records.shown_result((await self._result()).state)
+
+        return RunHandle(self.id, shown, self._events)
+
 
 class RunSupervisor(RunStarter):
     """Drives attempts as tasks that the runtime owns."""

@@ -1,0 +1,452 @@
+"""One story full of planted values, and a search for them in every sink.
+
+The sinks are read from the schema of the database, the routes of the server, the tree of commands and the ports. A new
+one is searched as well; one that this test cannot fill or call makes it fail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import logging
+import os
+import pkgutil
+import sqlite3
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from typer.core import TyperGroup
+
+import pilotage.agent.ports as ports
+from pilotage import Principal
+from pilotage.adapters.agui import agui_extension
+from pilotage.adapters.fastapi import BearerTokens, agent_routes
+from pilotage.adapters.sqlalchemy.tables import metadata as schema
+from pilotage.agent import (
+    AgentContext,
+    AgentSignalKind,
+    ApprovalDecision,
+    ContextFreshness,
+    ContextPack,
+    ContextPackRole,
+    RecoveryDecision,
+    RunAgentInput,
+)
+from pilotage.cli.commands.root import command
+from pilotage.cli.main import main
+from pilotage.runtime import AgentRuns
+from tests.attack.canaries import POLICY, Canary, leaks
+from tests.attack.canary_app import Adversary, Exported, Plain, Scribe, Teller, made
+
+pytestmark = pytest.mark.attack("canaries")
+
+ADA, BOB = Principal("ada"), Principal("bob")
+TOKEN_OF_BOB = "token-of-bob-0123456789"
+CONVERSATION = "talk-1"
+
+
+class Story:
+    """The runs of the story, by name, and what its readers saw."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, str] = {}
+        self.requests: dict[str, str] = {}
+        self.sinks: dict[str, object] = {}
+        self.own: dict[str, object] = {}
+        self.heard = ""
+
+    def saw(self, sink: str, value: object) -> None:
+        """Add what a reader got of a sink."""
+        known = self.sinks.get(sink)
+        self.sinks[sink] = value if known is None else f"{known}\n{value}"
+
+
+async def told(story: Story, folder: Path) -> None:
+    """Tell the story in one process, with a reader of the same tenant at its HTTP server."""
+    with chdir(folder):
+        async with made() as app:
+            runs, exported = app.get(AgentRuns), app.get(Exported)
+            await tell_runs(story, runs)
+            api = FastAPI()
+            api.include_router(agent_routes(app, principal=BearerTokens({TOKEN_OF_BOB: BOB})))
+            agui_extension(app, principal=BearerTokens({TOKEN_OF_BOB: BOB}))(api)
+            await read_routes(story, api)
+            await read_runs(story, runs)
+            await exported.has_heard.wait()
+            story.heard = repr(app.get(Adversary).heard)
+        story.saw("exporter IAgentTelemetry", exported.telemetry)
+        story.saw("exporter IAgentHooks", exported.hooks)
+        story.saw("exporter facts", exported.facts)
+        assert exported.telemetry, "nothing was exported"
+        assert exported.hooks, "nothing was exported"
+
+
+async def tell_runs(story: Story, runs: AgentRuns) -> None:
+    """Start the runs, and let people answer, send and cancel."""
+    pack = ContextPack(
+        "pack",
+        f"notes: {Canary.TOKEN_IN_CONTEXT_PACK}",
+        "notes",
+        ContextPackRole.EVIDENCE,
+        ContextFreshness.CURRENT,
+    )
+    given = RunAgentInput(
+        "first",
+        f"work for {Canary.EMAIL_IN_INPUT}",
+        conversation_id=CONVERSATION,
+        context=AgentContext([pack]),
+    )
+    facts = {"asked_by": Canary.EMAIL_IN_METADATA.value}
+    handle = await runs.start(Teller, given, principal=ADA, metadata=facts)
+    story.runs["teller"] = handle.id
+    await handle.result()
+    comment = f"fine by {Canary.EMAIL_IN_COMMENT} and {Canary.SECRET_IN_COMMENT}"
+    while questions := await runs.questions(handle.id):
+        for question in questions:
+            await runs.answer(
+                handle.id, question.id, ApprovalDecision.APPROVE, resume=False, comment=comment, principal=BOB
+            )
+        handle = await runs.resume(handle.id)
+        result = await handle.result()
+    story.own["teller"] = result.output
+    metadata = {"key": Canary.SECRET_IN_METADATA.value}
+    text = f"chat about {Canary.SECRET_IN_NEXT_INPUT}"
+    for agent in (Teller, Plain):
+        run = await runs.start(
+            agent, text, principal=ADA, metadata=metadata, conversation_id=f"{CONVERSATION}-{agent.__name__}"
+        )
+        story.own[f"next {agent.__name__}"] = (await run.result()).output
+        again = await runs.start(
+            agent, "chat again", principal=ADA, conversation_id=f"{CONVERSATION}-{agent.__name__}"
+        )
+        await again.result()
+        story.runs |= {f"next {agent.__name__}": run.id, f"again {agent.__name__}": again.id}
+    for how in ("fail", "wait", "wire", "pay", "end"):
+        run = await runs.start(Scribe, how, principal=ADA)
+        story.runs[how] = run.id
+        story.own[how] = (await run.result()).output
+    await runs.signal(
+        story.runs["wait"],
+        AgentSignalKind.USER_MESSAGE,
+        {"text": f"use {Canary.TOKEN_IN_SIGNAL} {Canary.SECRET_IN_COMMENT}"},
+        principal=BOB,
+    )
+    await (await runs.resume(story.runs["wait"])).result()
+    reason = f"{Canary.EMAIL_IN_CANCEL_REASON} {Canary.SECRET_IN_COMMENT}"
+    await runs.cancel(story.runs["wait"], reason=reason, principal=BOB)
+    (unknown,) = await runs.questions(story.runs["wire"])
+    await runs.answer(
+        story.runs["wire"],
+        unknown.id,
+        RecoveryDecision.DONE,
+        resume=False,
+        result=f"{Canary.CARD_IN_RECOVERY_RESULT} {Canary.SECRET_IN_RECOVERY_RESULT}",
+        comment=comment,
+        principal=BOB,
+    )
+    story.own["wire"] = (await (await runs.resume(story.runs["wire"])).result()).output
+    (open_question,) = await runs.questions(story.runs["pay"])
+    story.requests["pay"] = open_question.id
+
+
+async def read_runs(story: Story, runs: AgentRuns) -> None:
+    """Read all that the application service gives to another principal of the tenant."""
+    story.saw("AgentRuns.list", await runs.list(principal=BOB, limit=200))
+    for run_id in [state.id for state in (await runs.list(principal=BOB, limit=200)).runs]:
+        story.saw("AgentRuns.get", await runs.get(run_id, principal=BOB))
+        story.saw("AgentRuns.result", await runs.result(run_id, principal=BOB))
+        story.saw("AgentRuns.evidence", await runs.evidence(run_id, principal=BOB))
+        story.saw("AgentRuns.prompts", await runs.prompts(run_id, principal=BOB))
+        story.saw("AgentRuns.questions", await runs.questions(run_id, principal=BOB))
+        story.saw("AgentRuns.waiting_answers", await runs.waiting_answers(run_id, principal=BOB))
+        story.saw("AgentRuns.claims", await runs.claims(run_id, principal=BOB))
+        events = runs.events(run_id, follow=False, principal=BOB)
+        story.saw("AgentRuns.events", [event async for event in events])
+
+
+# The body that calls a route; the name of the run that it is about is in front.
+BODIES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "/runs": ("teller", {"agent": "teller", "input": "chat over HTTP"}),
+    "/runs/{run_id}/signals": ("wait", {"kind": "pause", "payload": {}}),
+    "/runs/{run_id}/answers": ("pay", {"request_id": "none", "decision": "approve"}),
+    "/runs/{run_id}/decisions": ("pay", {"request_id": "none", "decision": "approve"}),
+    "/runs/{run_id}/cancel": ("teller", {}),
+    "/runs/{run_id}/resume": ("teller", {}),
+    "/runs/{run_id}/fork": ("end", {}),
+    "/runs/{run_id}/resolutions": ("end", {"skip": "run/tool:pay#1", "reason": "why"}),
+    "/teller": ("teller", {}),
+    "/teller/stream": ("teller", {}),
+}
+AGUI = {
+    "threadId": "thread-1",
+    "messages": [{"id": "u1", "role": "user", "content": "chat over AG-UI"}],
+    "state": {},
+    "tools": [],
+    "context": [],
+    "forwardedProps": {},
+}
+SAME_FRAMES = {"/runs/{run_id}/events", "/teller/ws"}
+"""WebSockets: they send the frames of the route with the same source of events, which is read over HTTP."""
+PAGES = {"/docs", "/docs/oauth2-redirect", "/redoc"}
+"""Pages of FastAPI itself that only show /openapi.json."""
+
+
+async def read_routes(story: Story, api: FastAPI) -> None:
+    """Call every route of the server as another principal of the tenant."""
+    transport = httpx.ASGITransport(app=api)
+    headers = {"authorization": f"Bearer {TOKEN_OF_BOB}", "accept": "text/event-stream, application/json"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://test", headers=headers) as client:
+        for route in flat(api.routes):
+            async for path, answer in called(story, client, route):
+                assert answer.status_code < 500, (path, answer.text)
+                story.saw(f"route {path}", answer.text)
+
+
+def flat(routes: Sequence[BaseRoute]) -> Iterator[BaseRoute]:
+    """Yield the routes of an application and of the routers that it includes."""
+    for route in routes:
+        inner = getattr(route, "original_router", None)
+        if inner is None:
+            yield route
+        else:
+            yield from flat(inner.routes)
+
+
+async def called(
+    story: Story, client: httpx.AsyncClient, route: BaseRoute
+) -> AsyncIterator[tuple[str, httpx.Response]]:
+    """Yield the answers of a route, for each of its methods and each run of the story."""
+    if isinstance(route, WebSocketRoute):
+        assert route.path in SAME_FRAMES, f"the canary test does not know the WebSocket {route.path}"
+        return
+    assert isinstance(route, Route), f"the canary test does not know how to call a {type(route).__name__}"
+    if route.path in PAGES:
+        return
+    for method in route.methods or ():
+        if method == "HEAD":
+            continue
+        name = f"{method} {route.path}"
+        if method == "GET":
+            assert "{" not in route.path.replace("{run_id}", ""), f"the canary test cannot fill {name}"
+            ids = story.runs.values() if "{run_id}" in route.path else [""]
+            for run_id in ids:
+                yield name, await client.get(route.path.format(run_id=run_id))
+            continue
+        assert route.path in BODIES, f"the canary test does not know how to call {name}"
+        run, body = BODIES[route.path]
+        if route.path.startswith("/teller"):
+            body = {**AGUI, "runId": f"agui{route.path}"}
+        path = route.path.format(run_id=story.runs[run])
+        yield name, await client.request(method, path, json=body)
+
+
+# What a command is called with; None: it starts a server or a loop, or knows nothing of runs.
+COMMANDS: Mapping[tuple[str, ...], Sequence[str] | None] = {
+    ("new",): None,
+    ("serve",): None,
+    ("agui-stdio",): None,
+    ("worker",): None,
+    ("run",): ["teller", "hush"],
+    ("doctor",): [],
+    ("check",): ["tests.attack.canary_app:app"],
+    ("describe",): ["tests.attack.canary_app:app"],
+    ("runs", "list"): [],
+    ("runs", "show"): ["RUN"],
+    ("runs", "events"): ["RUN", "--reasoning"],
+    ("runs", "verify"): ["RUN"],
+    ("runs", "questions"): ["RUN"],
+    ("runs", "resume"): ["RUN"],
+    ("runs", "send"): ["RUN", "hello"],
+    ("runs", "fork"): ["RUN"],
+    ("runs", "resolve"): ["RUN"],
+    ("runs", "answer"): ["REQUEST", "defer"],
+    ("runs", "defer"): ["REQUEST"],
+    ("runs", "modify"): ["REQUEST", "--arguments", '{"note": "x"}'],
+    ("runs", "retry"): ["REQUEST"],
+    ("runs", "done"): ["REQUEST", "--result", "null"],
+    ("runs", "fail"): ["REQUEST"],
+    ("runs", "reject"): ["REQUEST"],
+    ("runs", "approve"): ["REQUEST"],
+    ("runs", "cancel"): ["RUN"],
+    ("db", "upgrade"): [],
+    ("db", "current"): [],
+    ("db", "check"): [],
+}
+PRINTS_JSON = "--json"
+
+
+def leaves(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield every command of the tree."""
+    if isinstance(group, TyperGroup):
+        for name, each in group.commands.items():
+            yield from leaves(each, (*path, name))
+    else:
+        yield path, group
+
+
+def read_commands(story: Story, folder: Path) -> None:
+    """Call every command as another principal of the tenant."""
+    for path, each in leaves(command()):
+        assert path in COMMANDS, f"the canary test does not know the command {' '.join(path)}"
+        arguments = COMMANDS[path]
+        if arguments is None:
+            continue
+        is_reading = path[-1] in _READING
+        has_json = is_reading and any(PRINTS_JSON in option.opts for option in each.params)
+        as_json = [[PRINTS_JSON]] if has_json else []
+        ids = [story.runs[name] for name in _READ] if is_reading else [story.runs["end"]]
+        for run_id in ids:
+            for options in ([], *as_json):
+                names = {"RUN": run_id, "REQUEST": story.requests["pay"]}
+                words = [*path, *(names.get(word, word) for word in arguments), *options]
+                story.saw(f"command {' '.join(path)}", call(folder, words))
+
+
+_READING = {"show", "events", "questions"}
+_READ = ("teller", "next Plain", "wire", "wait")
+
+
+def call(folder: Path, words: Sequence[str]) -> str:
+    """Call `pilotage` like a process of its own, and return all that it prints."""
+    out = StringIO()
+    around = {"PILOTAGE_APP": "tests.attack.canary_app:app", "PILOTAGE_AS": BOB.id}
+    with ExitStack() as stack:
+        stack.enter_context(chdir(folder))
+        stack.enter_context(mock.patch.dict(os.environ, around))
+        stack.enter_context(mock.patch.dict(sys.modules))
+        sys.modules.pop("tests.attack.canary_app", None)
+        stack.enter_context(mock.patch.object(sys, "stdin", StringIO()))
+        stack.enter_context(redirect_stdout(out))
+        stack.enter_context(redirect_stderr(out))
+        code = main(words)
+    assert "Traceback" not in out.getvalue(), out.getvalue()
+    return f"{words} -> {code}\n{out.getvalue()}"
+
+
+EMPTY_TABLES = {
+    "switches": "nothing is switched off",
+    "late_outcomes": "no owner lost a run",
+    "spending": "no tenant has a cap",
+    "budget_holds": "no tenant has a cap",
+    "blobs": "no payload is long enough",
+    "leases": "no run has an owner any more",
+    "evidence": "",
+    "signals": "",
+}
+
+
+def read_tables(story: Story, folder: Path) -> None:
+    """Read every row of every table of the schema, and every byte of the files beside."""
+    (database,) = folder.glob(".pilotage/*.db")
+    connection = sqlite3.connect(database)
+    stored = {row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")}
+    for table in schema.sorted_tables:
+        rows = connection.execute(f'select * from "{table.name}"').fetchall()  # noqa: S608 - a name of the schema
+        assert rows or _short(table.name) in EMPTY_TABLES, f"the canary test does not fill {table.name}"
+        story.saw(f"table {table.name}", rows)
+    known = {table.name for table in schema.sorted_tables}
+    for name in stored - known:
+        story.saw(f"table {name}", connection.execute(f'select * from "{name}"').fetchall())  # noqa: S608
+    connection.close()
+    for file in folder.rglob("*"):
+        if file.is_file() and not file.name.endswith(".key"):
+            story.saw(f"file {file.relative_to(folder)}", file.read_bytes())
+
+
+def _short(table: str) -> str:
+    return table.removeprefix("pilotage_")
+
+
+# What a port is to the canaries: a table holds what it stores, the story records what it exports, or it lets
+# nothing out: it is asked, or it is the model that is shown what the agent works with.
+PORTS: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "IAgentJournal IStoredRow IAgentStateRepository IAgentSignalRepository IAgentEvidenceRepository "
+            "IAgentLateOutcomes IAgentRetention ITaskStore IAgentAuditLog IAgentMemory IAgentOutbox IAgentLeases "
+            "IAgentBacklog ITenantSpending IAgentSwitches"
+        ).split(),
+        "table",
+    ),
+    **dict.fromkeys(("IAgentTelemetry", "IAgentHooks"), "exported"),
+    **dict.fromkeys(
+        (
+            "IAgentBudget IAgentPricing IAgentApprovalHandler IAgentContextHandler IAgentOutputGuard "
+            "IAgentRecoveryHandler IAgentToolHandler IAgentCancellationCleanup IWakeUpSubscription IAgentWakeUps "
+            "IAgentModel IAgentPermissions ISecrets IPrincipalResolver IAgentRunner IAgentRunnerFactory "
+            "IAgentDelegate IRecordSealer IScopedModel IScopedTools IScopedRuntime"
+        ).split(),
+        "asked",
+    ),
+}
+
+
+def test_every_port_is_known_to_the_canaries() -> None:
+    found: set[str] = set()
+    for module in pkgutil.iter_modules(ports.__path__):
+        named = vars(importlib.import_module(f"{ports.__name__}.{module.name}"))
+        found |= {
+            name
+            for name, each in named.items()
+            if inspect.isclass(each) and name[0] == "I" and name[1:2].isupper()
+        }
+    assert sorted(found - PORTS.keys()) == [], "say whether the port is a sink, and search it"
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    folder, whole = tmp_path_factory.mktemp("canaries"), Story()
+    logged = StringIO()
+    handler, root = logging.StreamHandler(logged), logging.getLogger()
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    try:
+        asyncio.run(told(whole, folder))
+        read_tables(whole, folder)
+        read_commands(whole, folder)
+        read_tables(whole, folder)
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+    whole.saw("log", logged.getvalue())
+    return whole
+
+
+@pytest.mark.parametrize("canary", Canary, ids=lambda each: each.name.lower())
+def test_a_canary_is_in_no_sink(story: Story, canary: Canary) -> None:
+    found = [leak for leak in leaks(story.sinks) if leak.startswith(f"{canary.name} ")]
+    assert found == []
+
+
+def test_the_code_that_started_a_run_gets_its_answer_whole(story: Story) -> None:
+    assert Canary.SECRET_IN_ANSWER in str(story.own["next Plain"])
+    assert Canary.EMAIL_IN_ANSWER in str(story.own["next Teller"])
+    assert Canary.EMAIL_IN_ANSWER in str(story.own["end"])
+
+
+def test_the_canaries_were_planted(story: Story) -> None:
+    for canary in (Canary.EMAIL_IN_INPUT, Canary.CARD_IN_TOOL_RESULT, Canary.EMAIL_IN_TOOL_ERROR):
+        assert canary.value in story.heard
+    assert Canary.TOKEN_IN_EXCEPTION not in story.heard
+    assert len(Canary) >= 20
+    assert len(story.sinks) > 50
+
+
+def test_the_search_finds_a_canary_in_any_sink() -> None:
+    for canary in Canary:
+        for value in (f"x{canary.value}y", canary.value.encode(), [{"a": canary.value}]):
+            (leak,) = leaks({"sink": value})
+            assert leak.startswith(f"{canary.name} in sink")
+        if not canary.is_secret and not canary.name.startswith("ACCOUNT"):
+            assert canary.value not in POLICY.redact(f"x {canary.value} y")[0]
