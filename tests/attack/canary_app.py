@@ -193,7 +193,8 @@ class Scribe:
 
 
 def _found() -> dict[str, str]:
-    return {"key": Canary.SECRET_IN_STEP_RESULT, "card": Canary.CARD_IN_STEP_RESULT}
+    long = "long enough for a blob " * 500
+    return {"key": Canary.SECRET_IN_STEP_RESULT, "card": Canary.CARD_IN_STEP_RESULT, "rest": long}
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -186,6 +186,9 @@ async def _begin(run: Run, effect: Effect) -> object:
     """Carry an effect out for the first time, once all stages that look at it let it pass."""
     if run.events.is_replaying:
         run.go_live()
+    if run.secrets_to_recall and run.recall_secrets is not None:
+        # From here on something new is written down, and it may repeat what was replayed.
+        await run.recall_secrets()
     kind, stage = effect.kind, None
     stages = run.admission.stages[kind]
     try:

@@ -221,6 +221,8 @@ class Run:
         """The joined label of everything the program knows by now."""
         self.secrets_to_recall: list[AgentToolDescriptor] = []
         """Tools with replayed results that may contain secrets unknown to the redactor of this attempt."""
+        self.recall_secrets: Callable[[], Awaitable[None]] | None = None
+        """Registers the secrets of these tools; None where nothing provides secrets."""
         self.open_streams: list[OpenStream] = []
         self.lost_holds: dict[str, tuple[LostHold, ...]] = {}
         """The holds of tries that ended with an earlier process, by the id of their call."""
@@ -259,7 +261,7 @@ class Run:
         """Drop the parts that refer to this run, so that an attempt that is over is freed without the collector."""
         if self._parts:
             self._parts = {kind: part for kind, part in self._parts.items() if kind in _WITHOUT_RUN}
-        self.at_boundary = self.read_signals = None
+        self.at_boundary = self.read_signals = self.recall_secrets = None
         self.replay.release()
 
     @property

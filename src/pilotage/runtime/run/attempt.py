@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from contextvars import Token
 from dataclasses import replace
 from functools import partial
@@ -294,6 +295,8 @@ class RunAttempt:
         """End the attempt after its program has returned; an interruption that the program swallowed takes effect."""
         self._is_ending = True
         run = self.run
+        if run.secrets_to_recall:
+            await self._tools.recall_secrets()
         if (end := run.replay.liveness.met or await self._unfinished()) is not None:
             return await self._stop(end)
         if run.replay.liveness.is_pausing:
@@ -315,6 +318,7 @@ class RunAttempt:
     async def _stop(self, end: BaseException) -> RunResult:
         """End the attempt of a program that raised `end` instead of returning an answer."""
         self._is_ending = True
+        await self._recall_secrets()
         answer = self._program.answer
         match end:
             case Paused():
@@ -341,6 +345,12 @@ class RunAttempt:
                 error = error_of(end, message)
                 result = await self._ending.stop_short(answer, AgentSituation.FAILED, error)
                 return replace(result, cause=end)
+
+    async def _recall_secrets(self) -> None:
+        """Register the secrets of replayed calls before the words of a failure are told, as far as there are any."""
+        if self.run.secrets_to_recall:
+            with suppress(Exception):
+                await self._tools.recall_secrets()
 
     async def _unfinished(self) -> RunInterruption | None:
         """Return what keeps a run from ending whose program has ended: a record with more in it, or calls that wait."""

@@ -110,6 +110,8 @@ class Composer:
         instruction = decode_instruction(start.input) if definition.is_declarative else None
         run = self._run(claimed)
         tools = ToolCalls(run)
+        if self._services.secrets is not None:
+            run.recall_secrets = tools.recall_secrets
         if definition.signal_handlers:
             run.at_boundary = run.part(SignalHandlers).before
         if instruction is None:
