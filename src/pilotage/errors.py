@@ -17,6 +17,7 @@ PilotageError
 │   ├── AgentToolBindingError
 │   ├── AgentToolDispatchError
 │   ├── ToolError
+│   ├── ToolTimeoutError                        (pilotage.runtime.door.tool_call)
 │   ├── AgentStructuredOutputError
 │   ├── AgentOutputGuardError
 │   ├── AgentRetrievalError

@@ -280,7 +280,8 @@ class Outcomes:
         if type(result) in codec.same and not self._may_hold_secrets(effect):
             plain: Any = result
             own: JsonObject = {words.RESULT: plain}
-            return new_outcome(own, self._view_of(effect, plain) if self.has_readers else own, result)
+            view = effect.view_of(plain) if self.has_readers else own
+            return new_outcome(own, view if self._redactor.is_idle else self._redactor.json(view), result)
         try:
             return self._encoded(effect, *codec.encode(result))
         except (TypeError, ValueError, RecursionError, AgentStructuredOutputError) as error:
@@ -295,14 +296,12 @@ class Outcomes:
         record = record_of_result(recorded, scalars)
         view = record
         if self.has_readers:
-            view = self._view_of(effect, whole)
+            view = effect.view_of(whole)
+            if not self._redactor.is_idle:
+                view = self._redactor.json(view)
             if scalars and view.get(words.RESULT) == recorded:
                 view = {**view, words.SCALARS: record[words.SCALARS]}
         return new_outcome(record, view, effect.codec.read(record))
-
-    def _view_of(self, effect: Effect, result: JsonValue) -> JsonObject:
-        view = effect.view_of(result)
-        return view if self._redactor.is_idle else self._redactor.json(view)
 
     def _without_secrets_in(self, effect: Effect, outcome: Outcome) -> Outcome:
         """Return an outcome whose view has no secrets, nor its record.
