@@ -34,6 +34,7 @@ from pilotage.adapters.fastapi import BearerTokens, agent_routes
 from pilotage.adapters.sqlalchemy.tables import metadata as schema
 from pilotage.agent import (
     AgentContext,
+    AgentEvent,
     AgentSignalKind,
     ApprovalDecision,
     ContextFreshness,
@@ -45,6 +46,7 @@ from pilotage.agent import (
 from pilotage.cli.commands.root import command
 from pilotage.cli.main import main
 from pilotage.runtime import AgentRuns
+from pilotage.runtime.exposure.deltas import TextId, delta_of
 from tests.attack.canaries import POLICY, Canary, leaks
 from tests.attack.canary_app import Adversary, Exported, Plain, Scribe, Teller, made
 
@@ -170,8 +172,20 @@ async def read_runs(story: Story, runs: AgentRuns) -> None:
         story.saw("AgentRuns.questions", await runs.questions(run_id, principal=BOB))
         story.saw("AgentRuns.waiting_answers", await runs.waiting_answers(run_id, principal=BOB))
         story.saw("AgentRuns.claims", await runs.claims(run_id, principal=BOB))
-        events = runs.events(run_id, follow=False, principal=BOB)
-        story.saw("AgentRuns.events", [event async for event in events])
+        events = [event async for event in runs.events(run_id, follow=False, principal=BOB)]
+        story.saw("AgentRuns.events", events)
+        for text in joined_texts(events):
+            # Of a pattern, what was undecided leaves before an event that is no text; of a secret it never does.
+            assert not [each for each in Canary if each.is_secret and each.value[:8] in text]
+
+
+def joined_texts(events: Sequence[AgentEvent]) -> list[str]:
+    """Return each streamed text as a reader puts it together."""
+    texts: dict[TextId, str] = {}
+    for event in events:
+        if (delta := delta_of(event)) is not None:
+            texts[delta[0]] = texts.get(delta[0], "") + delta[1]
+    return list(texts.values())
 
 
 # The body that calls a route; the name of the run that it is about is in front.

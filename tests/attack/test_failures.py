@@ -25,6 +25,7 @@ from pilotage import (
     agent_tool,
 )
 from pilotage.agent import IAgentTelemetry, SealedRecord
+from pilotage.agent.principal import LOCAL
 from pilotage.errors import ToolError
 from pilotage.runtime import step
 from pilotage.runtime.exposure.failures import LOGGER
@@ -220,10 +221,13 @@ async def test_what_ends_a_run_is_told_by_type_and_id(name: str, caplog: pytest.
         async with bureau.process(AGENT, ENDS[name], watching, model=Broken()) as runs:
             result = await started(runs, AGENT)
             shown = [event async for event in runs.events(result.state.id, follow=False)]
-            stored = await runs.result(result.state.id)
+            stored = await runs.result(result.state.id, principal=LOCAL)
+            whole = await runs.result(result.state.id)
     assert result.error is not None
     assert "(error " in str(result.error["message"])
     rows = await bureau.rows(result.state.id)
     for place in (result.error, result.state, stored, shown, rows, bureau.store.outbox, watching.seen):
         assert "hunter2" not in repr(place)
     assert WORDS in caplog.text
+    assert whole.error is not None
+    assert "words" in whole.error

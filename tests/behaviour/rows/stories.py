@@ -129,7 +129,7 @@ async def failure(bureau: Bureau) -> str:
     """A program that fails."""
 
     async def program(worker: Worker) -> object:
-        raise ValueError("no more")
+        raise ToolError("no more")
 
     async with bureau.process(AGENT, program) as runs:
         return (await started(runs, AGENT)).state.id

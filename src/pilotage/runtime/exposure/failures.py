@@ -70,6 +70,14 @@ def log_failure(error: BaseException, redactor: Redactor, *, run_id: str, place:
 
 def told(error: BaseException, redactor: Redactor, *, run_id: str, place: str) -> str:
     """Return an error as models and readers get it; the words of a foreign exception are logged."""
+    return told_with_words(error, redactor, run_id=run_id, place=place)[0]
+
+
+def told_with_words(
+    error: BaseException, redactor: Redactor, *, run_id: str, place: str
+) -> tuple[str, str | None]:
+    """Return an error as models and readers get it, and the words that they do not get, for a sealed record."""
     if is_foreign(error):
-        return log_failure(error, redactor, run_id=run_id, place=place).message
-    return f"{type(error).__name__}: {error}"
+        failure = log_failure(error, redactor, run_id=run_id, place=place)
+        return failure.message, failure.words
+    return f"{type(error).__name__}: {error}", None

@@ -25,7 +25,7 @@ from pilotage.runtime.door.run import LiveRun, new_live_run
 from pilotage.runtime.door.signals import SignalHandlers, messages_for_another_turn
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.feed import close
-from pilotage.runtime.exposure.failures import told
+from pilotage.runtime.exposure.failures import told_with_words
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
@@ -341,9 +341,10 @@ class RunAttempt:
             case _ if (unfinished := await self._unfinished()) is not None:
                 return await self._stop(unfinished)
             case _:
-                message = told(end, self.run.redactor, run_id=self.run.id, place=words.RUN)
+                run = self.run
+                message, hidden = told_with_words(end, run.redactor, run_id=run.id, place=words.RUN)
                 error = error_of(end, message)
-                result = await self._ending.stop_short(answer, AgentSituation.FAILED, error)
+                result = await self._ending.stop_short(answer, AgentSituation.FAILED, error, hidden)
                 return replace(result, cause=end)
 
     async def _recall_secrets(self) -> None:

@@ -189,8 +189,13 @@ class Ending:
             run.ledger.add_turns(_turns(policy.conversation, question, output, trust))
         return await self._finish(AgentSituation.COMPLETED, published, record)
 
-    async def stop_short(self, answer: Answer, situation: AgentSituation, error: JsonObject) -> RunResult:
-        """End a run before it has its answer; its output so far is recorded with the reason."""
+    async def stop_short(
+        self, answer: Answer, situation: AgentSituation, error: JsonObject, hidden: str | None = None
+    ) -> RunResult:
+        """End a run before it has its answer; its output so far is recorded with the reason.
+
+        `hidden` are words of the error that only a sealed record has.
+        """
         run, end = self._run, RunEnded(situation, str(error["message"]))
         try:
             await self._tasks.settle(end, at_once=situation is AgentSituation.TIMED_OUT)
@@ -205,7 +210,7 @@ class Ending:
 
         async def finish() -> RunResult:
             run.ledger.mark_end()
-            record = self._publisher.record_partial(left, error)
+            record = self._publisher.record_partial(left, error, hidden)
             return await self._finish(situation, left, record, error)
 
         return await despite_signals(run, finish)

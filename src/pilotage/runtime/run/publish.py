@@ -16,6 +16,7 @@ from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import PUBLICATION, Effect, Outcome, new_outcome
 from pilotage.runtime.exposure.redactor import secretless
 from pilotage.runtime.exposure.trust import with_label
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import RESULT, Action
 from pilotage.runtime.journal.interruptions import RunEnded
 from pilotage.runtime.journal.records import Answer, encode_result
@@ -114,12 +115,19 @@ class Publisher:
         except AgentOutputGuardError:
             return replace(answer, output=None)
 
-    def record_partial(self, answer: Answer, error: JsonObject) -> JsonObject:
-        """Record the partial answer of a run that stops early, and return the record."""
+    def record_partial(self, answer: Answer, error: JsonObject, hidden: str | None = None) -> JsonObject:
+        """Record the partial answer of a run that stops early, and return the record.
+
+        `hidden` are words of the error for the sealed record; without a key they are left out.
+        """
         record = self.encoded(answer, error)
         publication = Publication(self, answer, _nothing_to_settle)
         if self.is_durable:
-            self._run.outcomes.record(publication, self.outcome(record))
+            outcome = self.outcome(record)
+            if hidden is not None and self._run.ledger.has_key:
+                whole = {**outcome.record, words.ERROR: {**error, words.WORDS: hidden}}
+                outcome = new_outcome(whole, outcome.view, record)
+            self._run.outcomes.record(publication, outcome)
         return record
 
     def encoded(self, answer: Answer, error: JsonObject | None = None) -> JsonObject:
