@@ -33,7 +33,8 @@ class RunAwareModels(IPostProcessor):
     """Replaces every model with a run-aware one."""
 
     def post_process(self, pod: object) -> object:
-        if _is_model(type(pod)) and not isinstance(pod, RunAwareModel):
+        kind: type = type(pod)
+        if _is_model(kind) and not isinstance(pod, RunAwareModel):
             return RunAwareModel(cast("IAgentModel", pod))
         return pod
 
