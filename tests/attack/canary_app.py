@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -45,6 +46,7 @@ from pilotage.agent import (
     ModelMessageRole,
     ModelToolCall,
     Proceed,
+    StreamingExposureMode,
     ToolApprovalRequirement,
     on_event,
 )
@@ -58,6 +60,8 @@ from tests.attack.canaries import POLICY, SECRETS, Canary
 
 DURABLE = RecoveryStrategy.ACTION_BOUNDARY
 UNGATED = ToolApprovalRequirement.NOT_REQUIRED
+MODE = StreamingExposureMode(os.environ.get("CANARY_MODE", StreamingExposureMode.BALANCED))
+"""How its agents stream; the module is imported anew for another mode."""
 
 
 @Pod
@@ -126,6 +130,7 @@ class Counter:
         name="teller",
         recovery=DURABLE,
         redaction=POLICY,
+        streaming_exposure_mode=MODE,
         prompt_snapshots=True,
         memory=MemoryUse(),
         accepted_signals=[AgentSignalKind.USER_MESSAGE],
@@ -160,6 +165,7 @@ class Messenger:
         name="scribe",
         recovery=DURABLE,
         redaction=POLICY,
+        streaming_exposure_mode=MODE,
         accepted_signals=[AgentSignalKind.USER_MESSAGE],
     )
 )

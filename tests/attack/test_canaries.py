@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -42,13 +43,13 @@ from pilotage.agent import (
     ContextPackRole,
     RecoveryDecision,
     RunAgentInput,
+    StreamingExposureMode,
 )
 from pilotage.cli.commands.root import command
 from pilotage.cli.main import main
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.exposure.deltas import TextId, delta_of
 from tests.attack.canaries import POLICY, Canary, leaks
-from tests.attack.canary_app import Adversary, Exported, Plain, Scribe, Teller, made
 
 pytestmark = pytest.mark.attack("canaries")
 
@@ -60,7 +61,8 @@ CONVERSATION = "talk-1"
 class Story:
     """The runs of the story, by name, and what its readers saw."""
 
-    def __init__(self) -> None:
+    def __init__(self, mode: StreamingExposureMode) -> None:
+        self.mode = mode
         self.runs: dict[str, str] = {}
         self.requests: dict[str, str] = {}
         self.sinks: dict[str, object] = {}
@@ -73,19 +75,30 @@ class Story:
         self.sinks[sink] = value if known is None else f"{known}\n{value}"
 
 
+APPLICATION = "tests.attack.canary_app"
+
+
+def new_application(mode: StreamingExposureMode) -> ModuleType:
+    """Import the application anew: it starts once, and its agents stream in one mode."""
+    sys.modules.pop(APPLICATION, None)
+    with mock.patch.dict(os.environ, {"CANARY_MODE": mode.value}):
+        return importlib.import_module(APPLICATION)
+
+
 async def told(story: Story, folder: Path) -> None:
     """Tell the story in one process, with a reader of the same tenant at its HTTP server."""
     with chdir(folder):
-        async with made() as app:
-            runs, exported = app.get(AgentRuns), app.get(Exported)
-            await tell_runs(story, runs)
+        module = new_application(story.mode)
+        async with module.app as app:
+            runs, exported = app.get(AgentRuns), app.get(module.Exported)
+            await tell_runs(story, runs, module)
             api = FastAPI()
             api.include_router(agent_routes(app, principal=BearerTokens({TOKEN_OF_BOB: BOB})))
             agui_extension(app, principal=BearerTokens({TOKEN_OF_BOB: BOB}))(api)
             await read_routes(story, api)
             await read_runs(story, runs)
             await exported.has_heard.wait()
-            story.heard = repr(app.get(Adversary).heard)
+            story.heard = repr(app.get(module.Adversary).heard)
         story.saw("exporter IAgentTelemetry", exported.telemetry)
         story.saw("exporter IAgentHooks", exported.hooks)
         story.saw("exporter facts", exported.facts)
@@ -93,7 +106,7 @@ async def told(story: Story, folder: Path) -> None:
         assert exported.hooks, "nothing was exported"
 
 
-async def tell_runs(story: Story, runs: AgentRuns) -> None:
+async def tell_runs(story: Story, runs: AgentRuns, of: ModuleType) -> None:
     """Start the runs, and let people answer, send and cancel."""
     pack = ContextPack(
         "pack",
@@ -109,7 +122,7 @@ async def tell_runs(story: Story, runs: AgentRuns) -> None:
         context=AgentContext([pack]),
     )
     facts = {"asked_by": Canary.EMAIL_IN_METADATA.value}
-    handle = await runs.start(Teller, given, principal=ADA, metadata=facts)
+    handle = await runs.start(of.Teller, given, principal=ADA, metadata=facts)
     story.runs["teller"] = handle.id
     await handle.result()
     comment = f"fine by {Canary.EMAIL_IN_COMMENT} and {Canary.SECRET_IN_COMMENT}"
@@ -123,7 +136,7 @@ async def tell_runs(story: Story, runs: AgentRuns) -> None:
     story.own["teller"] = result.output
     metadata = {"key": Canary.SECRET_IN_METADATA.value}
     text = f"chat about {Canary.SECRET_IN_NEXT_INPUT}"
-    for agent in (Teller, Plain):
+    for agent in (of.Teller, of.Plain):
         run = await runs.start(
             agent, text, principal=ADA, metadata=metadata, conversation_id=f"{CONVERSATION}-{agent.__name__}"
         )
@@ -134,7 +147,7 @@ async def tell_runs(story: Story, runs: AgentRuns) -> None:
         await again.result()
         story.runs |= {f"next {agent.__name__}": run.id, f"again {agent.__name__}": again.id}
     for how in ("fail", "wait", "wire", "pay", "end"):
-        run = await runs.start(Scribe, how, principal=ADA)
+        run = await runs.start(of.Scribe, how, principal=ADA)
         story.runs[how] = run.id
         story.own[how] = (await run.result()).output
     await runs.signal(
@@ -272,8 +285,8 @@ COMMANDS: Mapping[tuple[str, ...], Sequence[str] | None] = {
     ("worker",): None,
     ("run",): ["teller", "hush"],
     ("doctor",): [],
-    ("check",): ["tests.attack.canary_app:app"],
-    ("describe",): ["tests.attack.canary_app:app"],
+    ("check",): [f"{APPLICATION}:app"],
+    ("describe",): [f"{APPLICATION}:app"],
     ("runs", "list"): [],
     ("runs", "show"): ["RUN"],
     ("runs", "events"): ["RUN", "--reasoning"],
@@ -323,22 +336,22 @@ def read_commands(story: Story, folder: Path) -> None:
             for options in ([], *as_json):
                 names = {"RUN": run_id, "REQUEST": story.requests["pay"]}
                 words = [*path, *(names.get(word, word) for word in arguments), *options]
-                story.saw(f"command {' '.join(path)}", call(folder, words))
+                story.saw(f"command {' '.join(path)}", call(folder, words, story.mode))
 
 
 _READING = {"show", "events", "questions"}
 _READ = ("teller", "next Plain", "wire", "wait")
 
 
-def call(folder: Path, words: Sequence[str]) -> str:
+def call(folder: Path, words: Sequence[str], mode: StreamingExposureMode) -> str:
     """Call `pilotage` like a process of its own, and return all that it prints."""
     out = StringIO()
-    around = {"PILOTAGE_APP": "tests.attack.canary_app:app", "PILOTAGE_AS": BOB.id}
+    around = {"PILOTAGE_APP": f"{APPLICATION}:app", "PILOTAGE_AS": BOB.id, "CANARY_MODE": mode.value}
     with ExitStack() as stack:
         stack.enter_context(chdir(folder))
         stack.enter_context(mock.patch.dict(os.environ, around))
         stack.enter_context(mock.patch.dict(sys.modules))
-        sys.modules.pop("tests.attack.canary_app", None)
+        sys.modules.pop(APPLICATION, None)
         stack.enter_context(mock.patch.object(sys, "stdin", StringIO()))
         stack.enter_context(redirect_stdout(out))
         stack.enter_context(redirect_stderr(out))
@@ -411,44 +424,53 @@ def test_every_port_is_known_to_the_canaries() -> None:
     assert sorted(found - PORTS.keys()) == [], "say whether the port is a sink, and search it"
 
 
-@pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
-    folder, whole = tmp_path_factory.mktemp("canaries"), Story()
-    logged = StringIO()
+def whole_story(folder: Path, mode: StreamingExposureMode) -> Story:
+    """Tell the story in a folder of its own, and read every sink."""
+    story, logged = Story(mode), StringIO()
     handler, root = logging.StreamHandler(logged), logging.getLogger()
     level = root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
     try:
-        asyncio.run(told(whole, folder))
-        read_tables(whole, folder)
-        read_commands(whole, folder)
-        read_tables(whole, folder)
+        asyncio.run(told(story, folder))
+        read_tables(story, folder)
+        read_commands(story, folder)
+        read_tables(story, folder)
     finally:
         root.removeHandler(handler)
         root.setLevel(level)
-    whole.saw("log", logged.getvalue())
-    return whole
+    story.saw("log", logged.getvalue())
+    return story
+
+
+@pytest.fixture(scope="module")
+def stories(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Story]:
+    """The story in the usual mode, in the full form in each mode of streaming."""
+    is_full = request.config.getoption("--exhaustive")
+    modes = list(StreamingExposureMode) if is_full else [StreamingExposureMode.BALANCED]
+    return [whole_story(tmp_path_factory.mktemp(mode.value), mode) for mode in modes]
 
 
 @pytest.mark.parametrize("canary", Canary, ids=lambda each: each.name.lower())
-def test_a_canary_is_in_no_sink(story: Story, canary: Canary) -> None:
-    found = [leak for leak in leaks(story.sinks) if leak.startswith(f"{canary.name} ")]
+def test_a_canary_is_in_no_sink(stories: list[Story], canary: Canary) -> None:
+    found = [leak for story in stories for leak in leaks(story.sinks, [canary])]
     assert found == []
 
 
-def test_the_code_that_started_a_run_gets_its_answer_whole(story: Story) -> None:
-    assert Canary.SECRET_IN_ANSWER in str(story.own["next Plain"])
-    assert Canary.EMAIL_IN_ANSWER in str(story.own["next Teller"])
-    assert Canary.EMAIL_IN_ANSWER in str(story.own["end"])
+def test_the_code_that_started_a_run_gets_its_answer_whole(stories: list[Story]) -> None:
+    for story in stories:
+        assert Canary.SECRET_IN_ANSWER in str(story.own["next Plain"])
+        assert Canary.EMAIL_IN_ANSWER in str(story.own["next Teller"])
+        assert Canary.EMAIL_IN_ANSWER in str(story.own["end"])
 
 
-def test_the_canaries_were_planted(story: Story) -> None:
-    for canary in (Canary.EMAIL_IN_INPUT, Canary.CARD_IN_TOOL_RESULT, Canary.EMAIL_IN_TOOL_ERROR):
-        assert canary.value in story.heard
-    assert Canary.TOKEN_IN_EXCEPTION not in story.heard
+def test_the_canaries_were_planted(stories: list[Story]) -> None:
+    for story in stories:
+        for canary in (Canary.EMAIL_IN_INPUT, Canary.CARD_IN_TOOL_RESULT, Canary.EMAIL_IN_TOOL_ERROR):
+            assert canary.value in story.heard
+        assert Canary.TOKEN_IN_EXCEPTION not in story.heard
+        assert len(story.sinks) > 50
     assert len(Canary) >= 20
-    assert len(story.sinks) > 50
 
 
 def test_the_search_finds_a_canary_in_any_sink() -> None:
