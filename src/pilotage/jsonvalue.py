@@ -49,6 +49,37 @@ def parsed(text: str) -> JsonValue:
     return found
 
 
+def reject_repeated_keys(text: str | bytes) -> None:
+    """Refuse a JSON text in which an object has a key twice: readers differ in which of the two counts.
+
+    Raises:
+        ValueError: it has such an object, or is no JSON.
+    """
+    json.loads(text, object_pairs_hook=_without_repeated_keys)
+
+
+def parsed_input(text: str) -> JsonValue:
+    """The value of a JSON text from outside.
+
+    Raises:
+        ValueError: it is no JSON, or an object in it has a key twice.
+    """
+    reject_repeated_keys(text)
+    return parsed(text)
+
+
+def _without_repeated_keys(pairs: list[tuple[str, object]]) -> None:
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        repeated = next(name for place, name in enumerate(names) if name in names[:place])
+        raise ValueError(f"the key {shortened(repeated)!r} is given twice. Give it once")
+
+
+def shortened(name: str, longest: int = 64) -> str:
+    """Return the beginning of a name from outside, for a message."""
+    return name if len(name) <= longest else f"{name[:longest]}…"
+
+
 def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
     """Whether a value is a mapping; its keys are texts, as far as JSON and keyword arguments go."""
     return isinstance(value, (dict, Mapping))
