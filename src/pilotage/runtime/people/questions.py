@@ -7,7 +7,8 @@ its second one the answer. Using an answer up and beginning what it allows are o
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.decisions import (
@@ -47,6 +48,7 @@ from pilotage.runtime.journal.question_record import (
     encode_recovery_answer,
 )
 from pilotage.runtime.journal.record_fields import optional_object, optional_text, record_of, text_field
+from pilotage.runtime.people.answers import by_precedence
 from pilotage.runtime.people.requests import (
     RequestPlace,
     approval_request,
@@ -57,6 +59,8 @@ from pilotage.runtime.people.requests import (
     recovery_request,
     result_request,
 )
+
+T = TypeVar("T")
 
 _NOT_ASKED: JsonObject = {}
 _GOING_ON = frozenset({words.RETRIED, words.DONE})
@@ -88,12 +92,21 @@ class Questions:
         run_id = self.ledger.run.run_id
         return RequestPlace(run_id, f"{run_id}:{self._ids.uid()}", attempt)
 
-    def use_up(self, request_id: str) -> Sequence[AgentSignal]:
-        """Take all answers to a request, in the order they came; the first one that counts is used."""
-        answers = self._answers.get(request_id, ())
-        for signal in answers:
-            self.ledger.consume_signal(signal.id)
-        return answers
+    def use_up(self, request_id: str, read: Callable[[AgentSignal], T | None]) -> T | None:
+        """Take all answers to a request; return what `read` makes of the first one that counts, None without one.
+
+        An answer that is none to the run, and every one after the first that counts, is refused and kept as evidence.
+        """
+        found: T | None = None
+        for signal in by_precedence(self._answers.get(request_id, ())):
+            is_deferral = signal.payload.get(words.DECISION) == ApprovalDecision.DEFER.value
+            said = read(signal) if found is None else None
+            if said is None and not is_deferral:
+                self.ledger.refuse_signal(signal.id)
+            else:
+                self.ledger.consume_signal(signal.id)
+            found = said if found is None else found
+        return found
 
     def wait_for(self, question: Question) -> Paused:
         """Register an open question and return the pause of the call that waits for it."""
@@ -202,23 +215,27 @@ class ApprovalQuestion(Question):
             raise RunDiverged(
                 self.action.id, f"{self.action.name!r} is not the tool any more that a person was asked about"
             )
-        deferred: AgentSituation | None = None
-        for signal in questions.use_up(asked.id):
+        deferred: list[AgentSituation] = []
+
+        def read(signal: AgentSignal) -> JsonObject | None:
             # What counts is when the answer came, not when the run comes back to read it.
             answered_at = signal.created_at or questions.clock.now()
             checked = check_agent_approval_decision(asked, signal, answered_at, descriptor=tool)
             if not isinstance(checked, ApprovalAccepted | ApprovalExpired):
-                continue
-            if checked.outcome.decision is not ApprovalDecision.DEFER:
-                return encode_approval_answer(checked.outcome, decided_by(signal))
-            deferred = checked.outcome.situation
-        if asked.is_expired(questions.clock.now()):
+                return None
+            if checked.outcome.decision is ApprovalDecision.DEFER:
+                deferred.append(checked.outcome.situation)
+                return None
+            return encode_approval_answer(checked.outcome, decided_by(signal))
+
+        answer = questions.use_up(asked.id, read)
+        if answer is None and asked.is_expired(questions.clock.now()):
             return encode_approval_answer(expired_approval_outcome(asked))
-        if deferred is not None:
+        if answer is None and deferred:
             questions.resume_run()
-            state = questions.ledger.state.moved_to(deferred, activity="approval deferred")
+            state = questions.ledger.state.moved_to(deferred[-1], activity="approval deferred")
             questions.ledger.change_state(state)
-        return None
+        return answer
 
 
 class RecoveryQuestion(Question):
@@ -250,13 +267,16 @@ class RecoveryQuestion(Question):
         if self._known is not None:
             return encode_recovery_answer(self._known)
         asked = decode_recovery(request)
-        for signal in self._questions.use_up(asked.id):
+
+        def read(signal: AgentSignal) -> JsonObject | None:
             answer = check_agent_recovery_decision(asked, signal)
             if isinstance(answer, RecoveryDone) and not fits(self._about, answer):
-                continue
+                return None
             if isinstance(answer, RecoveryRetried | RecoveryDone | RecoveryFailed | RecoveryCancelled):
                 return encode_recovery_answer(answer, decided_by(signal))
-        return None
+            return None
+
+        return self._questions.use_up(asked.id, read)
 
     def _lets_run_go_on(self, answer: JsonObject) -> bool:
         return self._known is None and answer[words.ANSWER] in _GOING_ON
@@ -273,11 +293,14 @@ class ResultQuestion(Question):
 
     def _answer(self, request: JsonObject) -> JsonObject | None:
         asked = decode_recovery(request)
-        for signal in self._questions.use_up(asked.id):
+
+        def read(signal: AgentSignal) -> JsonObject | None:
             answer = check_agent_recovery_decision(asked, signal)
             if isinstance(answer, RecoveryDone | RecoveryCancelled):
                 return encode_recovery_answer(answer, decided_by(signal))
-        return None
+            return None
+
+        return self._questions.use_up(asked.id, read)
 
     def _lets_run_go_on(self, answer: JsonObject) -> bool:
         return answer[words.ANSWER] in _GOING_ON
