@@ -49,13 +49,18 @@ def parsed(text: str) -> JsonValue:
     return found
 
 
-def reject_repeated_keys(text: str | bytes) -> None:
-    """Refuse a JSON text in which an object has a key twice: readers differ in which of the two counts.
+def repeated_key(text: str | bytes) -> str | None:
+    """Return a key that an object in a JSON text has twice, None where there is none or the text is no JSON.
 
-    Raises:
-        ValueError: it has such an object, or is no JSON.
+    Readers differ in which of the two counts, so a text from outside must not have one.
     """
-    json.loads(text, object_pairs_hook=_without_repeated_keys)
+    try:
+        json.loads(text, object_pairs_hook=_unique, parse_int=str, parse_float=str, parse_constant=str)
+    except _RepeatedKeyError as found:
+        return shortened(found.key)
+    except (ValueError, RecursionError):
+        return None
+    return None
 
 
 def parsed_input(text: str) -> JsonValue:
@@ -64,15 +69,24 @@ def parsed_input(text: str) -> JsonValue:
     Raises:
         ValueError: it is no JSON, or an object in it has a key twice.
     """
-    reject_repeated_keys(text)
+    repeated = repeated_key(text)
+    if repeated is not None:
+        raise ValueError(f"the key {repeated!r} is there twice. Give it once")
     return parsed(text)
 
 
-def _without_repeated_keys(pairs: list[tuple[str, object]]) -> None:
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        repeated = next(name for place, name in enumerate(names) if name in names[:place])
-        raise ValueError(f"the key {shortened(repeated)!r} is given twice. Give it once")
+class _RepeatedKeyError(ValueError):
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+def _unique(pairs: list[tuple[str, object]]) -> None:
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise _RepeatedKeyError(name)
+        seen.add(name)
 
 
 def shortened(name: str, longest: int = 64) -> str:

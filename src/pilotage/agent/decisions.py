@@ -25,11 +25,13 @@ from pilotage.agent.state import (
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.checks import reject_blank, reject_naive
 from pilotage.errors import AgentDefinitionError, AgentToolBindingError
-from pilotage.jsonvalue import JsonObject, canonical_json, empty_object, shortened
+from pilotage.jsonvalue import JsonObject, canonical_json, empty_object, object_or_empty, shortened
 from pilotage.values import value
 
 D = TypeVar("D", bound=StrEnum)
 
+INNER_FIELDS = ("decision", "result", "comment")
+"""The fields of an answer to an action inside of the one that is asked about."""
 ANSWER_FIELDS = ("request_id", "decision", "comment", "modified_payload", "result", "actions")
 """The fields of an answer. Who answers, when, and until when an answer counts is known to the server alone."""
 
@@ -134,10 +136,16 @@ def foreign_field(answer: JsonObject) -> str | None:
     A field that names a person, a time or a scope claims an authority that an answer does not have: then it is none.
     """
     found = next((name for name in answer if name not in ANSWER_FIELDS), None)
-    if found is None:
-        return None
-    name = shortened(found)
-    return f"{name!r} is no field of an answer. Leave it out; an answer has: {', '.join(ANSWER_FIELDS)}."
+    if found is not None:
+        name, fields = shortened(found), ", ".join(ANSWER_FIELDS)
+        return f"{name!r} is no field of an answer. Leave it out; an answer has: {fields}."
+    actions = answer.get("actions")
+    for action_id, inner in actions.items() if isinstance(actions, Mapping) else ():
+        inside = next((name for name in object_or_empty(inner) if name not in INNER_FIELDS), None)
+        if inside is not None:
+            name, fields = shortened(inside), ", ".join(INNER_FIELDS)
+            return f"{name!r} is no field of the answer to {action_id!r}. Leave it out; it has: {fields}."
+    return None
 
 
 def is_same_answer(one: JsonObject, other: JsonObject) -> bool:
