@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import TypeAlias
 
@@ -23,11 +24,12 @@ from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.people.answers import (
     ClosingAnswer,
     answer_keys,
+    closing_answer,
     conflict_of,
     refused_answer,
     refused_evidence,
 )
-from pilotage.runtime.people.requests import DECIDED_BY, decided_by
+from pilotage.runtime.people.requests import DECIDED_BY
 from pilotage.runtime.services import Services
 from pilotage.values import value
 
@@ -81,14 +83,7 @@ class AnswerAcceptance:
             key = signal_id or self._services.ids.uid()
             return AcceptedAnswer(asked.run, await self._stored(asked.run, key, payload), lets_go_on=False)
         stored = await self._first(asked, payload)
-        counts = ClosingAnswer(
-            asked.question.id,
-            str(stored.payload.get(words.DECISION)),
-            decided_by(stored),
-            stored.created_at,
-            stored.payload,
-            stored,
-        )
+        counts = closing_answer(asked.question.id, stored)
         return await self._compared(asked, counts, answer, by)
 
     async def _asked(self, state: AgentState, answer: JsonObject) -> AskedQuestion:
@@ -127,8 +122,8 @@ class AnswerAcceptance:
             await self._record_refused(asked.run, answer, by)
             raise conflict_of(asked.run.id, str(answer.get(words.DECISION)), counts)
         kind = AgentSignalKind.APPROVAL_DECISION
-        closed = AgentSignal(counts.request_id, asked.run.id, kind, answer, counts.at, AgentSignalEnd.TAKEN)
-        signal = counts.signal or closed
+        closed = AgentSignal(counts.request_id, asked.run.id, kind, answer, counts.at)
+        signal = counts.signal or replace(closed, end=AgentSignalEnd.TAKEN)
         return AcceptedAnswer(asked.run, signal, signal.end is None, _expired_at(asked, counts))
 
     async def _record_refused(self, run: AgentState, answer: JsonObject, by: Principal) -> None:

@@ -44,8 +44,7 @@ from pilotage.runtime.journal.record_fields import (
 )
 from pilotage.runtime.journal.recovery import attempt_in
 from pilotage.runtime.journal.seals import SEALED
-from pilotage.runtime.people.answers import ClosingAnswer, by_precedence, is_closing
-from pilotage.runtime.people.requests import decided_by
+from pilotage.runtime.people.answers import ClosingAnswer, by_precedence, closing_answer, is_closing
 from pilotage.runtime.services import Services
 from pilotage.values import value
 
@@ -128,10 +127,7 @@ class OpenQuestions:
             if is_closing(signal, question.id) and (
                 SEALED in payload or self.refusal(question, payload) is None
             ):
-                decision = str(payload.get(words.DECISION))
-                return ClosingAnswer(
-                    question.id, decision, decided_by(signal), signal.created_at, payload, signal
-                )
+                return closing_answer(question.id, signal)
         return None
 
     async def find(self, state: AgentState, request_id: str) -> AskedQuestion | None:
@@ -171,18 +167,20 @@ class OpenQuestions:
         if row is None:
             return self._counting(signals, question)
         record = record_of(row)
-        if words.WITHDRAWN in record:
+        if words.WITHDRAWN in record or words.OUTDATED in record:
             return None
         decision = decision_in(record)
         taken = (each for each in signals if each.payload.get(words.DECISION) == decision)
         signal = next(taken, None)
+        if signal is not None:
+            by = optional_text(record, words.DECIDED_BY)
+            return replace(closing_answer(question.id, signal), decision=decision, decided_by=by)
         return ClosingAnswer(
-            question.id,
-            decision,
-            optional_text(record, words.DECIDED_BY),
-            row.created_at if signal is None else signal.created_at,
-            {words.REQUEST_ID: question.id, words.DECISION: decision} if signal is None else signal.payload,
-            signal,
+            request_id=question.id,
+            decision=decision,
+            decided_by=optional_text(record, words.DECIDED_BY),
+            at=row.created_at,
+            payload={words.REQUEST_ID: question.id, words.DECISION: decision},
         )
 
     async def _answers_to(self, run: RunKey, request_id: str) -> list[AgentSignal]:

@@ -16,6 +16,7 @@ from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind,
 from pilotage.errors import AnswerConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue, json_digest
 from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.people.requests import decided_by
 from pilotage.values import value
 
 OWN_IDS = (words.ANSWER_KEY, words.REFUSED_ANSWER)
@@ -66,6 +67,18 @@ class ClosingAnswer:
     payload: JsonObject
     signal: AgentSignal | None = None
     """The signal of it; None where the question was closed without one."""
+
+
+def closing_answer(request_id: str, signal: AgentSignal) -> ClosingAnswer:
+    """Return the answer in a signal."""
+    return ClosingAnswer(
+        request_id=request_id,
+        decision=str(signal.payload.get(words.DECISION)),
+        decided_by=decided_by(signal),
+        at=signal.created_at,
+        payload=signal.payload,
+        signal=signal,
+    )
 
 
 def conflict_of(run_id: str, wanted: str, counts: ClosingAnswer) -> AnswerConflictError:

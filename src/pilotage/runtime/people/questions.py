@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.approval import AgentApprovalRequest, ApprovalTerms
 from pilotage.agent.decisions import (
     ApprovalAccepted,
     ApprovalExpired,
@@ -55,12 +55,14 @@ from pilotage.runtime.people.requests import (
     decided_by,
     fits,
     guarded_answer,
+    outdated_reason,
     question_action,
     recovery_request,
     result_request,
 )
 
 T = TypeVar("T")
+_NO_TERMS = ApprovalTerms()
 
 _NOT_ASKED: JsonObject = {}
 _GOING_ON = frozenset({words.RETRIED, words.DONE})
@@ -202,12 +204,15 @@ class Question(Effect):
 class ApprovalQuestion(Question):
     """Whether an effect may begin."""
 
-    def __init__(self, questions: Questions, about: Effect, ask: Ask) -> None:
-        super().__init__(questions, about, words.APPROVAL)
+    def __init__(
+        self, questions: Questions, about: Effect, ask: Ask, terms: ApprovalTerms = _NO_TERMS, number: int = 1
+    ) -> None:
+        super().__init__(questions, about, approval_label(number))
         self._ask = ask
+        self._terms = terms
 
     def _new_request(self) -> AgentApprovalRequest:
-        return approval_request(self._about, self._questions.place(), self._ask)
+        return approval_request(self._about, self._questions.place(), self._ask).bound_to(self._terms)
 
     def _answer(self, request: JsonObject) -> JsonObject | None:
         asked, tool, questions = decode_approval(request), self._about.descriptor, self._questions
@@ -215,6 +220,10 @@ class ApprovalQuestion(Question):
             raise RunDiverged(
                 self.action.id, f"{self.action.name!r} is not the tool any more that a person was asked about"
             )
+        outdated = outdated_reason(self._about, asked, self._terms, questions.redactor)
+        if outdated is not None:
+            questions.use_up(asked.id, lambda _: None)
+            return {words.OUTDATED: outdated}
         deferred: list[AgentSituation] = []
 
         def read(signal: AgentSignal) -> JsonObject | None:
@@ -304,6 +313,11 @@ class ResultQuestion(Question):
 
     def _lets_run_go_on(self, answer: JsonObject) -> bool:
         return answer[words.ANSWER] in _GOING_ON
+
+
+def approval_label(number: int) -> str:
+    """Return the label of a question for approval: the first one of an action, or one that is asked anew."""
+    return words.APPROVAL if number == 1 else f"{words.APPROVAL}{number}"
 
 
 def recovery_label(attempt: int) -> str:
