@@ -69,7 +69,9 @@ class Answerer:
         self._decision = decision
         self._by = Principal(f"who-{decision.value}s")
         api = FastAPI()
-        api.include_router(agent_routes(application, principal=BearerTokens({"a-token-of-sixteen": self._by})))
+        api.include_router(
+            agent_routes(application, principal=BearerTokens({"a-token-of-sixteen": self._by}))
+        )
         transport = httpx.ASGITransport(app=api)
         headers = {"authorization": "Bearer a-token-of-sixteen"}
         self._client = httpx.AsyncClient(transport=transport, base_url="http://race", headers=headers)
