@@ -21,7 +21,7 @@ from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.repositories import IAgentSignalRepository
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentStatus
-from pilotage.errors import SignalNotFoundError
+from pilotage.errors import CallerError, SignalNotFoundError
 
 
 def _next_number(maker: Any) -> Prepared:
@@ -112,6 +112,14 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
         except ConflictingWriteError:
             # The id was queued at the same time; now it is found.
             return await self._database.write(work, may_be_repeated=True)
+        except CallerError:
+            # The run has ended, perhaps by a signal of this id that was queued at the same time.
+            found = await self._database.read(
+                lambda connection: find_one(connection, self._tenant, signal.id, signals.c.signal_id)
+            )
+            if found is None:
+                raise
+            return signal_of(found)
 
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
         def look(connection: Connection) -> list[AgentSignal]:
