@@ -28,6 +28,7 @@ PilotageError
     ├── ContextNotActiveError
     ├── RunNotFoundError
     ├── RunConflictError
+    ├── AnswerConflictError                     (the question has an answer already)
     ├── RunErasedError
     ├── SignalNotFoundError
     ├── EvidenceNotFoundError
@@ -41,6 +42,7 @@ The errors know their data; the sentences are built where the data is known.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import ClassVar
 
 from pilotage.values import value
@@ -56,6 +58,7 @@ __all__ = [
     "AgentStructuredOutputError",
     "AgentToolBindingError",
     "AgentToolDispatchError",
+    "AnswerConflictError",
     "ApplicationStartError",
     "ApplicationStateError",
     "CallerError",
@@ -343,6 +346,32 @@ class RunConflictError(CallerError):
 
     message: ClassVar[str] = "Another process owns the run."
     code: ClassVar[str] = "run_conflict"
+
+
+class AnswerConflictError(CallerError):
+    """A question has another answer already, which counts; this one changes nothing and is recorded as evidence.
+
+    `decision`, `decided_by` and `decided_at` are those of the answer that counts. A question that was closed without a
+    person, because it expired, has no `decided_by`.
+    """
+
+    message: ClassVar[str] = "The question has another answer already."
+    code: ClassVar[str] = "answer_conflict"
+
+    def __init__(
+        self,
+        detail: str | None = None,
+        *,
+        request_id: str = "",
+        decision: str = "",
+        decided_by: str | None = None,
+        decided_at: datetime | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.request_id = request_id
+        self.decision = decision
+        self.decided_by = decided_by
+        self.decided_at = decided_at
 
 
 class RunErasedError(CallerError):

@@ -49,6 +49,51 @@ def parsed(text: str) -> JsonValue:
     return found
 
 
+def repeated_key(text: str | bytes) -> str | None:
+    """Return a key that an object in a JSON text has twice, None where there is none or the text is no JSON.
+
+    Readers differ in which of the two counts, so a text from outside must not have one.
+    """
+    try:
+        json.loads(text, object_pairs_hook=_unique, parse_int=str, parse_float=str, parse_constant=str)
+    except _RepeatedKeyError as found:
+        return shortened(found.key)
+    except (ValueError, RecursionError):
+        return None
+    return None
+
+
+def parsed_input(text: str) -> JsonValue:
+    """The value of a JSON text from outside.
+
+    Raises:
+        ValueError: it is no JSON, or an object in it has a key twice.
+    """
+    repeated = repeated_key(text)
+    if repeated is not None:
+        raise ValueError(f"the key {repeated!r} is there twice. Give it once")
+    return parsed(text)
+
+
+class _RepeatedKeyError(ValueError):
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+def _unique(pairs: list[tuple[str, object]]) -> None:
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise _RepeatedKeyError(name)
+        seen.add(name)
+
+
+def shortened(name: str, longest: int = 64) -> str:
+    """Return the beginning of a name from outside, for a message."""
+    return name if len(name) <= longest else f"{name[:longest]}…"
+
+
 def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
     """Whether a value is a mapping; its keys are texts, as far as JSON and keyword arguments go."""
     return isinstance(value, (dict, Mapping))

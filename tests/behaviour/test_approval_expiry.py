@@ -30,6 +30,7 @@ from pilotage.agent import (
     JsonObject,
     ToolRisk,
 )
+from pilotage.errors import AnswerConflictError
 
 SECONDS = 300
 """From the question to its expiry."""
@@ -98,12 +99,13 @@ async def test_an_answer_counts_if_it_was_given_in_time_whenever_it_is_read(case
     assert bureau.world.done == (["note x"] if case.ends == COMPLETED else [])
 
 
-async def test_an_answer_to_an_expired_question_is_accepted_by_the_service_as_a_no() -> None:
+async def test_an_answer_to_an_expired_question_is_a_no_and_its_sender_is_told() -> None:
     bureau, agent = Bureau(), hired()
     async with bureau.process(agent, lambda worker: worker.desk.note("x"), AsksForAWhile(bureau)) as runs:
         run_id = (await started(runs, agent)).state.id
         (question,) = await runs.questions(run_id)
         bureau.clock.advance(SECONDS)
-        await runs.approve(question.id)
+        with pytest.raises(AnswerConflictError, match=r"expired at .*, which rejects it"):
+            await runs.approve(question.id)
         assert triple((await resumed(runs, run_id)).state) == REJECTED
     assert bureau.world.done == []

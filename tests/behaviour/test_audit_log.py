@@ -11,7 +11,7 @@ from tests.behaviour.office import Worker
 
 from pilotage import Agent, AgentExecutionSpec, AgentSignalKind, ApprovalDecision, Idempotency, Principal
 from pilotage.agent import AuditEntry, IAgentAuditLog
-from pilotage.errors import ToolError
+from pilotage.errors import CallerError, ToolError
 from pilotage.runtime import step
 from pilotage.testing import MemoryAuditLog, ScriptedModel, StopAfter, StopBefore, says
 
@@ -144,6 +144,10 @@ async def test_nobody_can_answer_in_the_name_of_somebody_else() -> None:
         waiting = await started(runs, agent)
         (question,) = await runs.questions(waiting.state.id)
         forged = {"request_id": question.id, "decision": "approve", "decided_by": "the boss"}
-        await runs.signal(waiting.state.id, AgentSignalKind.APPROVAL_DECISION, forged, principal=GRACE)
+        kind = AgentSignalKind.APPROVAL_DECISION
+        with pytest.raises(CallerError, match="'decided_by' is no field of an answer"):
+            await runs.signal(waiting.state.id, kind, forged, principal=GRACE)
+        del forged["decided_by"]
+        await runs.signal(waiting.state.id, kind, forged, principal=GRACE)
         await resumed(runs, waiting.state.id)
     assert ("grace", "approval.answered", "approve") in told(log)

@@ -213,7 +213,7 @@ async def test_the_first_of_two_answers_counts() -> None:
         await runs.reject(question.id, resume=False)
         await runs.reject(question.id, resume=False)
         assert await runs.questions(run_id) == ()
-        with pytest.raises(CallerError, match="has an answer already: 'reject'"):
+        with pytest.raises(CallerError, match="was answered 'reject' by 'local' at"):
             await runs.approve(question.id)
         await resume(runs, run_id)
     assert office.world.done == []

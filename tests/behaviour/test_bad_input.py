@@ -11,7 +11,13 @@ from tests.behaviour.office import Worker
 
 from pilotage import AgentSignalKind, AgentStatus, ApprovalDecision, Principal
 from pilotage.agent import AgentApprovalRequest, RecoveryDecision
-from pilotage.errors import AgentDefinitionError, CallerError, RunConflictError, RunNotFoundError
+from pilotage.errors import (
+    AgentDefinitionError,
+    AnswerConflictError,
+    CallerError,
+    RunConflictError,
+    RunNotFoundError,
+)
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import StopAfter
@@ -164,12 +170,11 @@ async def test_a_decision_that_is_made_twice_counts_once() -> None:
         run_id, question = await story.begin(runs)
         await runs.approve(question.id, resume=False)
         await runs.approve(question.id, resume=False)
-        with pytest.raises(CallerError, match="has an answer already"):
+        with pytest.raises(AnswerConflictError, match="was answered 'approve'"):
             await runs.reject(question.id)
         assert triple((await resumed(runs, run_id)).state) == COMPLETED
         assert await story.bureau.store.signals.list_pending(run_id) == []
-        with pytest.raises(CallerError, match="waits for no answer"):
-            await runs.approve(question.id)
+        await runs.approve(question.id)  # confirmed
     assert story.bureau.world.done == ["refund 1"]
 
 
@@ -217,8 +222,9 @@ async def test_a_run_that_has_ended_takes_nothing_more() -> None:
         assert (await resumed(runs, run_id)).output == result.output
         with pytest.raises(CallerError, match="takes no signals any more"):
             await runs.signal(run_id, AgentSignalKind.USER_MESSAGE, {"text": "too late"})
-        with pytest.raises(CallerError, match="waits for no answer"):
-            await runs.approve(question.id)
+        with pytest.raises(AnswerConflictError, match="was answered 'approve'"):
+            await runs.reject(question.id)
+        await runs.approve(question.id)  # confirmed
         assert await runs.cancel(run_id) is False
         assert (await runs.result(run_id)).output == result.output
     assert await story.bureau.rows(run_id) == rows

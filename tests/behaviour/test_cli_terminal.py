@@ -228,8 +228,10 @@ def test_a_question_that_somebody_else_answered_meanwhile_is_not_asked_again(til
         terminal.expect("(Ctrl-D: later) > ")
         (run_id,) = re.findall(r"run ([0-9a-f]{32})", terminal.text)
         assert till.call("runs", "approve", run_id, "--resume").code == 0
-        terminal.type(f"approve{ENTER}")
-        terminal.expect("waits for no answer")
+        terminal.type(f"reject{ENTER}")
+        terminal.expect("no comment) > ")
+        terminal.type(ENTER)
+        terminal.expect("was answered 'approve' by")
         terminal.expect("pay(5, DE-0815-4711) gave paid 5")
         terminal.expect("✓ completed")
         assert terminal.ended() == 0

@@ -63,7 +63,13 @@ from pilotage.agent import (
     ToolRisk,
 )
 from pilotage.agent.ports.journal import JournalStage
-from pilotage.errors import AgentOutputGuardError, AgentToolDispatchError, CallerError, ToolError
+from pilotage.errors import (
+    AgentOutputGuardError,
+    AgentToolDispatchError,
+    AnswerConflictError,
+    CallerError,
+    ToolError,
+)
 from pilotage.jsonvalue import JsonValue
 from pilotage.testing import ScriptedModel, StopAfter, calls, says, turn
 
@@ -211,7 +217,8 @@ async def test_a_question_that_has_expired_is_a_no_whoever_answers_it_and_if_nob
             (question,) = await runs.questions(waiting.state.id)
             bureau.clock.advance(301)
             if is_answered:
-                await runs.approve(question.id)
+                with pytest.raises(AnswerConflictError, match="expired"):
+                    await runs.approve(question.id)
             result = await resumed(runs, waiting.state.id)
         assert triple(result.state) == REJECTED
         assert bureau.world.done == []

@@ -80,7 +80,7 @@ async def test_the_sender_gets_back_what_was_sent() -> None:
         payload = {"request_id": question.id, "decision": "approve", "comment": "fine"}
         kind = AgentSignalKind.APPROVAL_DECISION
         sent = await runs.signal(waiting.state.id, kind, payload, id="a1")
-        again = await runs.signal(waiting.state.id, kind, {"request_id": "another"}, id="a1")
+        again = await runs.signal(waiting.state.id, kind, {**payload, "comment": "again"}, id="a1")
     # Who answers is the application's to say.
     assert sent.payload == again.payload == {**payload, "decided_by": "local"}
 

@@ -244,4 +244,4 @@ async def test_what_a_run_does_not_take_is_refused_and_the_run_is_unharmed(gate:
         with pytest.raises(CallerError):
             await runs.signal(run.id, AgentSignalKind.USER_MESSAGE, {"text": "too late"})
         with pytest.raises(CallerError):
-            await runs.approve(request.id)
+            await runs.reject(request.id)

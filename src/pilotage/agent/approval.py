@@ -1,13 +1,14 @@
 """Approval: the question that a run puts to a person before it does something that matters.
 
 Pure. A request shows the guarded arguments and is bound to exactly one attempt of one call of one tool with
-these arguments; `covers` is asked again when the call starts. Reading the answer is in `approval_decision`.
+these arguments, under terms: who caused it, who may answer, by which policy. `covers` and `is_bound_to` are asked
+again when the call starts. Reading the answer is in `decisions`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Never
@@ -44,11 +45,31 @@ class AgentApprovalPlanAction(StrEnum):
     WAIT_FOR_APPROVAL = "wait_for_approval"
 
 
+ANY_PRINCIPAL = "any principal of the tenant"
+"""The default scope of approvers."""
+BUILT_IN_POLICY = "built-in/1"
+"""The version of the policy of an application without an approval handler that declares one."""
+
+
+@value
+class ApprovalTerms:
+    """Who caused a question, who may answer it, and the version of the policy by which it is asked."""
+
+    requested_by: str | None = None
+    approver_scope: str = ANY_PRINCIPAL
+    policy_version: str = BUILT_IN_POLICY
+
+    def __post_init__(self) -> None:
+        reject_blank(self, requested_by=self.requested_by, approver_scope=self.approver_scope)
+        reject_blank(self, policy_version=self.policy_version)
+
+
 @value
 class AgentApprovalRequest:
     """One question to a person: what would be done, how risky it is, which answers are possible.
 
-    `arguments` are guarded, for people to see; `argument_digest` stands for the real ones.
+    `arguments` are guarded, for people to see; `argument_digest` stands for the real ones. `binding` is the digest of
+    everything that an approval is bound to; questions of earlier versions have none.
     """
 
     id: str
@@ -66,11 +87,15 @@ class AgentApprovalRequest:
     call_id: str | None = None
     expires_at: datetime | None = None
     requested_by: str | None = None
+    approver_scope: str | None = None
+    policy_version: str | None = None
+    binding: str | None = None
 
     def __post_init__(self) -> None:
         reject_blank(self, id=self.id, agent_state_id=self.agent_state_id, prompt=self.prompt)
         reject_blank(self, action_ref=self.action_ref, argument_digest=self.argument_digest)
         reject_blank(self, tool_digest=self.tool_digest, call_id=self.call_id, requested_by=self.requested_by)
+        reject_blank(self, approver_scope=self.approver_scope, policy_version=self.policy_version)
         reject_empty(self, allowed_decisions=self.allowed_decisions)
         reject_not_positive(self, attempt=self.attempt)
         reject_naive(self, expires_at=self.expires_at)
@@ -125,6 +150,32 @@ class AgentApprovalRequest:
         same_tool = self.tool_digest == _tool_digest(descriptor)
         return same_tool and self.argument_digest == _argument_digest(self.id, arguments)
 
+    def bound_to(self, terms: ApprovalTerms) -> AgentApprovalRequest:
+        """Return the request under these terms, bound to them and to everything else that an approval covers."""
+        request = replace(
+            self,
+            requested_by=terms.requested_by,
+            approver_scope=terms.approver_scope,
+            policy_version=terms.policy_version,
+        )
+        return replace(request, binding=_binding(request))
+
+    def is_bound_to(self, current: AgentApprovalRequest, terms: ApprovalTerms) -> bool:
+        """Return whether this request is bound to what would be asked now: an approval of it counts only then.
+
+        `current` is the request about the same call as it is made now. A request of an earlier version is bound by
+        `covers` alone.
+        """
+        if self.binding is None:
+            return True
+        again = replace(
+            current, id=self.id, allowed_decisions=self.allowed_decisions, expires_at=self.expires_at
+        )
+        if current.argument_digest is not None:
+            # It is salted with the id, and `covers` has compared it.
+            again = replace(again, argument_digest=self.argument_digest)
+        return self.binding == again.bound_to(terms).binding
+
     def is_expired(self, now: datetime) -> bool:
         """Whether it is too late to answer."""
         return self.expires_at is not None and now >= self.expires_at
@@ -139,6 +190,9 @@ class AgentApprovalRequest:
             "call_id": self.call_id,
             "expires_at": self.expires_at.isoformat() if self.expires_at else None,
             "requested_by": self.requested_by,
+            "approver_scope": self.approver_scope,
+            "policy_version": self.policy_version,
+            "binding": self.binding,
         }
         return {
             "id": self.id,
@@ -180,6 +234,28 @@ def _shown(
 def _argument_digest(approval_id: str, arguments: JsonObject) -> str:
     # The id is random and makes the digest different for every request, so that none can be looked up.
     return json_digest([approval_id, arguments])
+
+
+def _binding(request: AgentApprovalRequest) -> str:
+    """The digest of everything that an approval is bound to; the id is random, so that none can be looked up."""
+    return json_digest(
+        [
+            request.id,
+            request.agent_state_id,
+            request.boundary.value,
+            request.action_ref,
+            request.call_id,
+            request.attempt,
+            [axis.value for axis in request.risk.axes],
+            request.tool_digest,
+            request.argument_digest,
+            [decision.value for decision in request.allowed_decisions],
+            None if request.expires_at is None else request.expires_at.isoformat(),
+            request.requested_by,
+            request.approver_scope,
+            request.policy_version,
+        ]
+    )
 
 
 def _tool_digest(descriptor: AgentToolDescriptor) -> str:

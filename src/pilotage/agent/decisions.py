@@ -25,10 +25,15 @@ from pilotage.agent.state import (
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.checks import reject_blank, reject_naive
 from pilotage.errors import AgentDefinitionError, AgentToolBindingError
-from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.jsonvalue import JsonObject, canonical_json, empty_object, object_or_empty, shortened
 from pilotage.values import value
 
 D = TypeVar("D", bound=StrEnum)
+
+INNER_FIELDS = ("decision", "result", "comment")
+"""The fields of an answer to an action inside of the one that is asked about."""
+ANSWER_FIELDS = ("request_id", "decision", "comment", "modified_payload", "result", "actions")
+"""The fields of an answer. Who answers, when, and until when an answer counts is known to the server alone."""
 
 
 @value
@@ -125,6 +130,29 @@ def read_object(signal: AgentSignal, name: str) -> JsonObject | None:
     return value
 
 
+def foreign_field(answer: JsonObject) -> str | None:
+    """Return the first field that is none of an answer, in words for the sender; None where there is none.
+
+    A field that names a person, a time or a scope claims an authority that an answer does not have: then it is none.
+    """
+    found = next((name for name in answer if name not in ANSWER_FIELDS), None)
+    if found is not None:
+        name, fields = shortened(found), ", ".join(ANSWER_FIELDS)
+        return f"{name!r} is no field of an answer. Leave it out; an answer has: {fields}."
+    actions = answer.get("actions")
+    for action_id, inner in actions.items() if isinstance(actions, Mapping) else ():
+        inside = next((name for name in object_or_empty(inner) if name not in INNER_FIELDS), None)
+        if inside is not None:
+            name, fields = shortened(inside), ", ".join(INNER_FIELDS)
+            return f"{name!r} is no field of the answer to {action_id!r}. Leave it out; it has: {fields}."
+    return None
+
+
+def is_same_answer(one: JsonObject, other: JsonObject) -> bool:
+    """Return whether two answers to a question say the same, whoever gives them and whatever the comment is."""
+    return all(canonical_json(one.get(name)) == canonical_json(other.get(name)) for name in _COMPARED)
+
+
 def malformed(signal: AgentSignal, reason: str) -> DecisionRefusedError:
     """The refusal of an answer that cannot be taken, in words for its sender."""
     return DecisionRefusedError(DecisionMalformed(_sentence(signal, reason)))
@@ -137,6 +165,8 @@ def _misdirected(signal: AgentSignal, reason: str) -> DecisionRefusedError:
 def _sentence(signal: AgentSignal, reason: str) -> str:
     return f"Signal {signal.id!r} {reason}"
 
+
+_COMPARED = ("request_id", "decision", "modified_payload", "result", "actions")
 
 _SITUATIONS: Mapping[ApprovalDecision, AgentSituation] = {
     ApprovalDecision.APPROVE: AgentSituation.RUNNING,

@@ -65,12 +65,14 @@ class AgentSignalEnd(StrEnum):
     """What became of a signal; every accepted signal has one of these ends.
 
     TAKEN: the run took it in. SUPERSEDED: another signal took its effect away, as a resume does with a pause. TOO_LATE:
-    the run ended before it could be taken in.
+    the run ended before it could be taken in. REFUSED: an answer that did not count, because its question had another
+    one or because it did not fit; it is kept as evidence.
     """
 
     TAKEN = "taken"
     SUPERSEDED = "superseded"
     TOO_LATE = "too_late"
+    REFUSED = "refused"
 
 
 @value

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from pilotage.errors import (
+    AnswerConflictError,
     CallerError,
     NotAuthenticatedError,
     PermissionDeniedError,
@@ -29,7 +30,7 @@ class ExitCode(IntEnum):
     NOT_FOUND = 4
     """There is no such run, or several whose ids begin like this."""
     CONFLICT = 5
-    """Another process has the run; nothing was done here."""
+    """Another process has the run, or its question has another answer; nothing was done here."""
     CANCELLED = 6
     """The run was cancelled, by somebody else than this command."""
     STALLED = 75
@@ -42,6 +43,7 @@ class ExitCode(IntEnum):
 _CODES: Sequence[tuple[type[PilotageError], ExitCode]] = (
     (RunNotFoundError, ExitCode.NOT_FOUND),
     (RunConflictError, ExitCode.CONFLICT),
+    (AnswerConflictError, ExitCode.CONFLICT),
     (NotAuthenticatedError, ExitCode.WRONG),
     (PermissionDeniedError, ExitCode.WRONG),
     (CallerError, ExitCode.MISUSE),

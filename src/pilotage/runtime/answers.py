@@ -1,8 +1,9 @@
-"""Open questions of a run and its child runs, and the check of answers before they are sent. Reads only."""
+"""Questions of a run and its child runs, the answers that count, and the check of new ones. Reads only."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
@@ -20,29 +21,34 @@ from pilotage.agent.recovery_request import (
     AgentRecoveryRequest,
     OpenAction,
     RecoveryAnswer,
-    RecoveryDecision,
     RecoveryDone,
     RecoveryRetried,
     check_agent_recovery_decision,
 )
-from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision
+from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState
 from pilotage.errors import CallerError
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.children.tasks import child_id
 from pilotage.runtime.door.outcome import late_outcomes_of
 from pilotage.runtime.door.tool_binding import tool_giving
 from pilotage.runtime.history import RunReader
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.divergence import is_stuck
-from pilotage.runtime.journal.question_record import Question, decode_question
-from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row
+from pilotage.runtime.journal.question_record import Question, decision_in, decode_question
+from pilotage.runtime.journal.record_fields import (
+    DamagedRecordError,
+    decode_row,
+    optional_text,
+    record_of,
+)
 from pilotage.runtime.journal.recovery import attempt_in
 from pilotage.runtime.journal.seals import SEALED
+from pilotage.runtime.people.answers import ClosingAnswer, by_precedence, closing_answer, is_closing
 from pilotage.runtime.services import Services
 from pilotage.values import value
 
-__all__ = ["OpenQuestions", "Question", "StoredAnswer", "run_of"]
+__all__ = ["AskedQuestion", "OpenQuestions", "Question", "StoredAnswer", "run_of"]
 
 
 @value
@@ -53,6 +59,16 @@ class StoredAnswer:
     decision: str
     decided_by: str | None
     at: datetime | None
+
+
+@value
+class AskedQuestion:
+    """A question of a run, open or not, and the answer that counts, where there is one."""
+
+    question: Question
+    run: AgentState
+    is_open: bool
+    answer: ClosingAnswer | None
 
 
 class OpenQuestions:
@@ -72,6 +88,12 @@ class OpenQuestions:
     async def answered(self, state: AgentState) -> tuple[StoredAnswer, ...]:
         """Return the stored answers that a run and its child runs have not taken yet."""
         return tuple([answer for _, answer in await self._asked(state) if answer is not None])
+
+    async def closed(self, state: AgentState) -> tuple[Question, ...]:
+        """Return the questions that a run has asked and that are not open any more, in the order they were asked."""
+        open_ids = {each.id for each in await self.questions(state)}
+        rows = await self._records.rows(RunKey(state.tenant_id, state.id))
+        return tuple([question for _, question in _questions_in(rows) if question.id not in open_ids])
 
     async def _asked(self, state: AgentState) -> list[tuple[Question, StoredAnswer | None]]:
         """Return the questions without an answer in the record, each with the stored answer that waits to be taken."""
@@ -93,20 +115,85 @@ class OpenQuestions:
 
     def _answer_in(self, pending: Sequence[AgentSignal], question: Question) -> StoredAnswer | None:
         """Return the first pending answer to a question that its run will accept; a deferral is none."""
-        for signal in pending:
-            payload, decision = signal.payload, signal.payload.get(words.DECISION)
-            is_answer = (
-                signal.kind is AgentSignalKind.APPROVAL_DECISION
-                and payload.get(words.REQUEST_ID) == question.id
-            )
-            if not is_answer or decision == ApprovalDecision.DEFER.value:
-                continue
-            if SEALED in payload or self._refused(question, payload) is None:
-                by = payload.get(words.DECIDED_BY)
-                return StoredAnswer(
-                    question, str(decision), None if by is None else str(by), signal.created_at
-                )
+        counts = self._counting(pending, question)
+        if counts is None:
+            return None
+        return StoredAnswer(question, counts.decision, counts.decided_by, counts.at)
+
+    def _counting(self, signals: Sequence[AgentSignal], question: Question) -> ClosingAnswer | None:
+        """Return the answer to a question that counts among stored ones, which its run has not taken."""
+        for signal in by_precedence(signals):
+            payload = signal.payload
+            if is_closing(signal, question.id) and (
+                SEALED in payload or self.refusal(question, payload) is None
+            ):
+                return closing_answer(question.id, signal)
         return None
+
+    async def find(self, state: AgentState, request_id: str) -> AskedQuestion | None:
+        """Return a question that a run or a child run of it has asked, answered or not; None for no such one.
+
+        Raises:
+            RecordSealError: the application does not have the key of its record.
+            RunErasedError: the record was erased.
+        """
+        asking = await self._asking(state, run_of(request_id))
+        if asking is None:
+            return None
+        rows = await self._records.rows(RunKey(state.tenant_id, asking.id))
+        for row, question in _questions_in(rows):
+            if question.id == request_id:
+                is_open = any(each.id == request_id for each in await self._recorded(state))
+                with suppress(DamagedRecordError):
+                    answer = await self._closing(asking, rows, row, question)
+                    return AskedQuestion(question, asking, is_open, answer)
+        return None
+
+    async def _asking(self, state: AgentState, run_id: str) -> AgentState | None:
+        """Return the run of this id, if it is the given one or below it."""
+        found = state if run_id == state.id else await self._records.find(run_id, state.tenant_id)
+        above = found
+        while above is not None and above.id != state.id:
+            parent = above.metadata.get(words.PARENT)
+            above = await self._records.find(str(parent), state.tenant_id) if parent is not None else None
+        return found if above is not None else None
+
+    async def _closing(
+        self, asking: AgentState, rows: Sequence[JournalRow], asked: JournalRow, question: Question
+    ) -> ClosingAnswer | None:
+        """Return the answer that counts: the recorded one, else the one that is stored and not taken."""
+        signals = await self._answers_to(RunKey(asking.tenant_id, asking.id), question.id)
+        row = next((each for each in rows if _answers(each, asked)), None)
+        if row is None:
+            return self._counting(signals, question)
+        record = record_of(row)
+        if words.WITHDRAWN in record or words.OUTDATED in record:
+            return None
+        decision = decision_in(record)
+        taken = (each for each in signals if each.payload.get(words.DECISION) == decision)
+        signal = next(taken, None)
+        if signal is not None:
+            by = optional_text(record, words.DECIDED_BY)
+            return replace(closing_answer(question.id, signal), decision=decision, decided_by=by)
+        return ClosingAnswer(
+            request_id=question.id,
+            decision=decision,
+            decided_by=optional_text(record, words.DECIDED_BY),
+            at=row.created_at,
+            payload={words.REQUEST_ID: question.id, words.DECISION: decision},
+        )
+
+    async def _answers_to(self, run: RunKey, request_id: str) -> list[AgentSignal]:
+        """Return the stored answers that could close a question, those first that count first."""
+        seals = self._services.signal_seals(run)
+        found = [
+            each
+            for each in await self._services.signals.list_answers(run.run_id)
+            if is_closing(each, request_id)
+        ]
+        with suppress(RecordSealError):  # without the key their decisions can be read, and nothing else
+            found = [seals.opened(each) for each in found]
+        return by_precedence(found)
 
     async def _recorded(self, state: AgentState) -> tuple[Question, ...]:
         if state.is_terminal or is_stuck(state):
@@ -172,34 +259,8 @@ class OpenQuestions:
         late = await late_outcomes_of(port, run, question.action_id, question.attempt)
         return replace(question, late_outcomes=late or question.late_outcomes)
 
-    async def checked(
-        self,
-        state: AgentState,
-        request_id: str,
-        decision: ApprovalDecision | RecoveryDecision,
-        details: Mapping[str, JsonValue],
-    ) -> tuple[str, JsonObject]:
-        """Return the run that waits for the answer, and the payload of the answer's signal.
-
-        Raises:
-            CallerError: no such question is open, or the answer does not fit it; the question stays open.
-        """
-        asked = {request.id: (request, answer) for request, answer in await self._asked(state)}
-        request, answer = asked.get(request_id, (None, None))
-        if answer is not None and answer.decision != decision.value:
-            raise CallerError(
-                f"request {request_id!r} of run {state.id!r} has an answer already: {answer.decision!r}. "
-                "The run takes it when it is resumed."
-            )
-        if request is None:
-            raise CallerError(f"run {state.id!r} waits for no answer to request {request_id!r}.")
-        payload: JsonObject = {words.REQUEST_ID: request_id, words.DECISION: decision.value, **details}
-        refusal = self._refused(request, payload)
-        if refusal is not None:
-            raise CallerError(f"{refusal} The request stays open.")
-        return request.agent_state_id, payload
-
-    def _refused(self, request: Question, payload: JsonObject) -> str | None:
+    def refusal(self, request: Question, payload: JsonObject) -> str | None:
+        """Return why an answer does not fit its question, in words for its sender; None where it fits."""
         signal = AgentSignal("answer", request.agent_state_id, AgentSignalKind.APPROVAL_DECISION, payload)
         if isinstance(request, AgentRecoveryRequest):
             answer = check_agent_recovery_decision(request, signal)
@@ -227,6 +288,19 @@ class OpenQuestions:
         except CallerError as unfit:
             return str(unfit)
         return None
+
+
+def _questions_in(rows: Sequence[JournalRow]) -> Iterator[tuple[JournalRow, Question]]:
+    """Return the questions in the rows of a run, each with its row; without those that are damaged."""
+    for row in rows:
+        if row.stage is JournalStage.BEFORE and row.kind is AgentActionKind.APPROVAL_WAIT:
+            with suppress(DamagedRecordError):
+                yield row, decode_row(row, decode_question)
+
+
+def _answers(row: JournalRow, asked: JournalRow) -> bool:
+    """Return whether a row is the answer to the question in another row."""
+    return row.stage is JournalStage.AFTER and row.action_id == asked.action_id
 
 
 def _is_inside(question_id: str, others: Collection[str]) -> bool:

@@ -124,6 +124,8 @@ def _question(row: JournalRow, by: Principal, view: Mapping[str, JsonValue]) -> 
         return by, f"{name}.asked", "waiting", {"action_id": about, "request_id": view.get(words.ID)}
     if row.stage is not JournalStage.AFTER:
         return None
+    if words.OUTDATED in view:
+        return by, f"{name}.{words.OUTDATED}", "asked anew", {"action_id": about}
     answer = str(view.get(words.DECISION) or view.get(words.ANSWER) or "answered")
     principal_id = view.get(words.DECIDED_BY)
     answerer = Principal(principal_id, by.tenant) if isinstance(principal_id, str) and principal_id else by

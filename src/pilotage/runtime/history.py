@@ -12,10 +12,11 @@ from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.ports.journal import JournalHead, JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.principal import Principal
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
-from pilotage.agent.signals import AgentSignal
+from pilotage.agent.signals import AgentSignal, AgentSignalEnd
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.agent.tools.metadata import EvidenceCapture
 from pilotage.context.assemble import whole_manifest
@@ -38,6 +39,7 @@ from pilotage.runtime.journal.records import decode_result, taken_ids
 from pilotage.runtime.journal.resolution import resolution_mismatch
 from pilotage.runtime.journal.seals import unopened
 from pilotage.runtime.journal.start_record import decode_start
+from pilotage.runtime.people.answers import refused_evidence
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
@@ -269,7 +271,16 @@ class RunReader:
         rows = await self.stored_rows(RunKey(state.tenant_id, state.id))
         repository = self._services.evidence
         stored = await repository.list_by_state(state.id) if repository is not None else ()
-        return (*evidence_in(state.id, rows), *stored)
+        return (*evidence_in(state.id, rows), *stored, *await self._refused_answers(state))
+
+    async def _refused_answers(self, state: AgentState) -> list[AgentEvidence]:
+        """Return the evidence of refused answers; without the key of the application only what they decided."""
+        run = RunKey(state.tenant_id, state.id)
+        answers = await self._services.signals.list_answers(run.run_id)
+        refused = [each for each in answers if each.end is AgentSignalEnd.REFUSED]
+        with suppress(RecordSealError):  # what is not sealed of them can be read all the same
+            refused = [self._services.signal_seals(run).opened(each) for each in refused]
+        return [refused_evidence(each) for each in refused]
 
     async def prompts(self, state: AgentState, *, sealed: bool) -> tuple[JsonObject, ...]:
         """Return the prompt snapshots of a run in order, where its agent stores them; with `sealed`, opened.

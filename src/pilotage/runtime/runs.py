@@ -6,6 +6,7 @@ import asyncio
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence
@@ -26,13 +27,16 @@ from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.answering import AnswerAcceptance, too_late
 from pilotage.runtime.answers import OpenQuestions, Question, StoredAnswer, run_of
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import Subscription
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.fork import fork_rows
 from pilotage.runtime.journal.resolution import RunResolution
 from pilotage.runtime.journal.seals import SEALED
-from pilotage.runtime.people.requests import DECIDED_BY, redacted_signal
+from pilotage.runtime.people.answers import OWN_IDS
+from pilotage.runtime.people.requests import redacted_signal
 from pilotage.runtime.run.opened import CallerRuns
 from pilotage.runtime.run.resolving import RunResolver
 from pilotage.runtime.run.resume import RunResumer, acting
@@ -55,6 +59,7 @@ class AgentRuns:
         self._records = self.launcher.records
         self._starts = RunStarts(self.services, self.launcher)
         self._answers = OpenQuestions(self.services, self._records)
+        self._acceptance = AnswerAcceptance(self.services, self._answers, self._send)
         self._watch = SignalWatch(self.services, self.launcher)
         self._resumer = RunResumer(self.services, self.launcher, self._watch)
         self._resolver = RunResolver(self.services, self.launcher, self._starts)
@@ -122,12 +127,20 @@ class AgentRuns:
         """Send a signal to a run. The id is a deduplication key: a signal with the same id is processed once.
 
         The signal that is returned has the `end` of the first one with its id, once there is one: taken, superseded, or
-        too late, because the run ended before it could take the signal in.
+        too late, because the run ended before it could take the signal in. An answer as a signal is one as `answer`
+        takes: the first one to a question counts.
 
         Raises:
+            AnswerConflictError: it is an answer to a question that has another one.
             CallerError: the run has ended, or its agent does not accept signals of this kind or with this payload.
         """
         state = await self.get(run_id, principal=principal)
+        if id is not None and id.startswith(OWN_IDS):
+            raise CallerError(f"the id {id!r} begins like one of an answer. Choose another one.")
+        if kind is AgentSignalKind.APPROVAL_DECISION:
+            by = acting(principal, state)
+            answered = (await self._acceptance.accept(state, payload or {}, by, id)).signal
+            return answered if id is None else replace(answered, id=id)
         if state.is_terminal and id is None:
             raise CallerError(f"run {run_id!r} is {state.status} and takes no signals any more.")
         if state.is_terminal:
@@ -142,21 +155,23 @@ class AgentRuns:
             raise CallerError(
                 f"a payload has the key {SEALED!r}, which is the run's own. Choose another one."
             )
-        if kind is AgentSignalKind.APPROVAL_DECISION:
-            return await self._send_answer(state, payload or {}, principal, id)
         if kind in LETS_POISONED_GO_ON:
             await self._resumer.forget_claims(run_id, principal)
         signal = AgentSignal(id or self.services.ids.uid(), run_id, kind, payload or {})
         stored = await self._send(state, signal, is_redacted=spec.redaction is not None)
         if kind is AgentSignalKind.RESUME:
-            live = self.launcher.live(run_id)
-            if live is not None and live.run.replay.liveness.is_pausing:
-                await asyncio.wait([live.task])
-            if self.launcher.live(run_id) is None:
-                # If another process resumed the run first, the signal has had its effect.
-                with suppress(RunConflictError):
-                    await self.resume(run_id, principal=principal)
+            await self._resume_paused(run_id, principal)
         return stored
+
+    async def _resume_paused(self, run_id: str, principal: Principal | None) -> None:
+        """Resume a run that a pause signal has paused, or is about to pause."""
+        live = self.launcher.live(run_id)
+        if live is not None and live.run.replay.liveness.is_pausing:
+            await asyncio.wait([live.task])
+        if self.launcher.live(run_id) is None:
+            # If another process resumed the run first, the signal has had its effect.
+            with suppress(RunConflictError):
+                await self.resume(run_id, principal=principal)
 
     async def cancel(
         self, run_id: str, *, reason: str | None = None, principal: Principal | None = None
@@ -273,6 +288,12 @@ class AgentRuns:
         """Return the questions that a run and its children wait for, in the order they were asked."""
         return await self._answers.questions(await self.get(run_id, principal=principal))
 
+    async def answered_questions(
+        self, run_id: str, *, principal: Principal | None = None
+    ) -> tuple[Question, ...]:
+        """Return the questions of a run that are closed; the same answer to one is confirmed, another is a conflict."""
+        return await self._answers.closed(await self.get(run_id, principal=principal))
+
     def is_driven(self, run_id: str) -> bool:
         """Return whether this process drives a run, or is about to because it was answered or resolved here."""
         return self.launcher.live(run_id) is not None or self._resumer.background_task(run_id) is not None
@@ -302,15 +323,19 @@ class AgentRuns:
         this process in the background if it has the agent, else by a worker. `resume=False` only stores the answer,
         and so does DEFER.
 
+        The first valid answer other than DEFER closes the question for everybody; the same one again is confirmed.
+
         Raises:
+            AnswerConflictError: the question has another answer, or has expired; the error says who answered and when.
             CallerError: the run does not wait for this answer; the question stays open.
         """
         state = await self.get(run_id, principal=principal)
-        asked_by, payload = await self._answers.checked(state, request_id, decision, details)
-        asking = state if asked_by == state.id else await self.get(asked_by, principal=principal)
-        await self._send_answer(asking, payload, principal)
-        if resume and decision is not ApprovalDecision.DEFER:
-            await self._go_on(asking, principal)
+        payload: JsonObject = {words.REQUEST_ID: request_id, words.DECISION: decision.value, **details}
+        accepted = await self._acceptance.accept(state, payload, acting(principal, state))
+        if resume and accepted.lets_go_on:
+            await self._go_on(accepted.run, principal)
+        if accepted.expired_at is not None:
+            raise too_late(accepted, request_id)
 
     async def approve(
         self,
@@ -452,20 +477,6 @@ class AgentRuns:
         answer = {"comment": comment, **details}
         run_id = run_of(request_id)
         await self.answer(run_id, request_id, decision, resume=resume, principal=principal, **answer)
-
-    async def _send_answer(
-        self,
-        state: AgentState,
-        payload: JsonObject,
-        principal: Principal | None,
-        signal_id: str | None = None,
-    ) -> AgentSignal:
-        """Store an answer with the acting principal as its author, whatever the payload contains."""
-        payload = {**payload, DECIDED_BY: acting(principal, state).id}
-        kind = AgentSignalKind.APPROVAL_DECISION
-        return await self._send(
-            state, AgentSignal(signal_id or self.services.ids.uid(), state.id, kind, payload)
-        )
 
     async def _send(
         self, state: AgentState, signal: AgentSignal, *, is_redacted: bool = False

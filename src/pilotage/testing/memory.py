@@ -39,7 +39,7 @@ from pilotage.agent.ports.repositories import (
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff
 from pilotage.agent.principal import Principal
-from pilotage.agent.signals import AgentSignal, AgentSignalEnd
+from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.checks import reject_blank, reject_naive, reject_negative, reject_not_positive
 from pilotage.errors import (
@@ -233,6 +233,27 @@ class MemorySignalRepository(IAgentSignalRepository):
             raise AgentDefinitionError(f"MemorySignalRepository.append: {error}.") from error
         self._tables.queue_signal(run, kept)
         return kept.read()
+
+    async def record_refused(self, signal: AgentSignal) -> AgentSignal:
+        run = self._tables.run_of(self._tenant, signal.agent_state_id)
+        present = self._tables.signals.find(run.tenant_id, signal.id)
+        if present is not None:
+            return present.read()
+        try:
+            kept = KeptSignal.of(self._tables.stamped_signal(signal)).ended(AgentSignalEnd.REFUSED)
+        except UnkeepableError as error:
+            raise AgentDefinitionError(f"MemorySignalRepository.record_refused: {error}.") from error
+        self._tables.keep_signal(run, kept)
+        return kept.read()
+
+    async def list_answers(self, state_id: str) -> Sequence[AgentSignal]:
+        tenant = self._tables.run_of(self._tenant, state_id).tenant_id
+        kept = self._tables.signals.entries(tenant)
+        return [
+            each.read()
+            for each in kept
+            if each.bare.agent_state_id == state_id and each.bare.kind is AgentSignalKind.APPROVAL_DECISION
+        ]
 
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
         queue = self._tables.queues.get(self._tables.run_of(self._tenant, state_id), {})

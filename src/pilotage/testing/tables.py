@@ -335,8 +335,12 @@ class MemoryTables:
 
     def queue_signal(self, run: RunKey, signal: KeptSignal) -> None:
         """Put a signal at the end of the queue of its run, with the next number."""
-        self.signals.put(run.tenant_id, signal.bare.id, signal)
+        self.keep_signal(run, signal)
         self.queues.setdefault(run, {})[signal.bare.id] = signal
+
+    def keep_signal(self, run: RunKey, signal: KeptSignal) -> None:
+        """Keep a signal with the next number of its run, outside of the queue."""
+        self.signals.put(run.tenant_id, signal.bare.id, signal)
         self.last_signals[run] = self.last_signals.get(run, 0) + 1
 
     def end_signal(self, run: RunKey, signal_id: str, end: AgentSignalEnd) -> bool:

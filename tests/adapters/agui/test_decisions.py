@@ -62,7 +62,7 @@ def test_every_decision_can_be_said(decision: ApprovalDecision | RecoveryDecisio
 
 def test_details_travel_along_and_nothing_else_does() -> None:
     content = {"decision": "modify", "modified_payload": {"amount": "3"}, "comment": "less"}
-    (read,) = decisions_in(resume({**content, "decided_by": "the director", "result": "mine"}))
+    (read,) = decisions_in(resume({**content, "result": "mine"}))
     assert isinstance(read, AgUiDecision)
     assert read.to_payload() == {"request_id": "run-1:a", **content}
 
@@ -109,9 +109,19 @@ def test_several_answers_are_several_decisions() -> None:
     assert [each.request_id for each in read if isinstance(each, AgUiDecision)] == ["r:a", "r:b"]
 
 
-def test_an_abandoned_interrupt_cancels_whatever_its_payload_says() -> None:
-    given = resume({"decision": "approve"}, status="cancelled")
+@pytest.mark.parametrize("payload", [None, {}, {"decision": "cancel"}])
+def test_an_abandoned_interrupt_cancels(payload: object) -> None:
+    given = resume(payload, status="cancelled")
     assert decisions_in(given) == (AgUiDecision("run-1:a", ApprovalDecision.CANCEL),)
+
+
+def test_the_same_entry_twice_is_one_decision() -> None:
+    entry = {"interruptId": "run-1:a", "status": "resolved", "payload": {"decision": "approve"}}
+    given = ag_ui_input(
+        resume=[entry, entry],
+        forwardedProps={"approvalDecision": {"decision": "approve", "request_id": "run-1:a"}},
+    )
+    assert decisions_in(given) == (AgUiDecision("run-1:a", ApprovalDecision.APPROVE),)
 
 
 @pytest.mark.parametrize(("status", "is_cancelled"), [("resolved", False), ("cancelled", True)])
@@ -145,7 +155,12 @@ def test_an_input_without_a_decision_carries_none(given: RunAgentInput) -> None:
     [
         (resume(None), "no object as payload"),
         (resume("approve"), "no object as payload"),
-        (resume({"approved": True}), "no decision that we know"),
+        (resume({}), "no decision that we know"),
+        (resume({"approved": True}), "'approved' is no field of an answer"),
+        (
+            resume({"decision": "approve"}, status="cancelled"),
+            "is cancelled, and its payload decides 'approve'",
+        ),
         (resume({"decision": "APPROVE"}), "no decision that we know"),
         (resume({"decision": True}), "no decision that we know"),
         (resume({"decision": ["approve"]}), "no decision that we know"),

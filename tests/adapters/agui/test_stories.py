@@ -106,7 +106,10 @@ async def test_arguments_can_be_modified_and_who_decided_is_recorded() -> None:
     bank, model = Bank(), paying()
     async with bank.open(model) as app:
         (interrupt,) = interrupts_of(await ask(app, ag_ui_input("Pay Bo")))
-        answer = {"decision": "modify", "modified_payload": {**PAY, "amount": "3"}, "decided_by": "eve"}
+        answer = {"decision": "modify", "modified_payload": {**PAY, "amount": "3"}}
+        forged = {**answer, "decided_by": "eve"}
+        (refused,) = await ask(app, resume(interrupt["id"], forged), principal=Principal("grace"))
+        assert (refused["code"], "decided_by" in refused["message"]) == ("agui_approval_decode_error", True)
         await ask(app, resume(interrupt["id"], answer), principal=Principal("grace"))
         run_id = interrupt["id"].partition(":")[0]
         evidence = await app.get(AgentRuns).evidence(run_id)
@@ -195,8 +198,8 @@ async def test_a_decision_that_is_sent_twice_counts_once() -> None:
         (interrupt,) = interrupts_of(await ask(app, ag_ui_input("Pay Bo")))
         yes = resume(interrupt["id"], {"decision": "approve"})
         await ask(app, yes)
-        (refused,) = await ask(app, yes)
-    assert (bank.payments.paid, refused["code"]) == (["5 to Bo"], "caller_error")
+        again = await ask(app, yes)
+    assert (bank.payments.paid, again[-1]["type"]) == (["5 to Bo"], "RUN_FINISHED")
 
 
 async def test_the_same_input_again_reads_the_same_run_again() -> None:

@@ -111,9 +111,12 @@ async def test_a_question_is_answered_once_and_the_run_goes_on(route: str) -> No
         await let_run(300)
         assert (await client.get(run)).json()["status"] == "completed"
         assert office.world.done == ["refund 7"]
+        again = await client.post(f"{run}/{route}", json=answer)
+        assert (again.status_code, again.json()["is_waiting"]) == (202, False)
         late = await client.post(f"{run}/{route}", json={**answer, "decision": "reject"})
-        assert late.status_code == 409
-        assert "waits for no answer" in late.json()["detail"]
+        assert (late.status_code, late.json()["code"]) == (409, "answer_conflict")
+        assert (late.json()["decision"], late.json()["decided_by"]) == ("modify", "ada")
+        assert late.json()["decided_at"] in late.json()["detail"]
 
 
 @pytest.mark.parametrize("route", ["answers", "decisions"])

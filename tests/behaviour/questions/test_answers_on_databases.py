@@ -20,7 +20,7 @@ from pilotage import Application, ApprovalDecision, RunResult
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.agent import AgentEvent, RunFinishedEvent
 from pilotage.agent.ports.journal import RunKey
-from pilotage.errors import CallerError, RunConflictError
+from pilotage.errors import AnswerConflictError, RunConflictError
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import ScriptedModel
@@ -92,7 +92,7 @@ async def test_an_answer_drives_the_run_and_a_different_one_is_refused(
         await runs.answer(run_id, question, APPROVE)
         ended = await followed(runs, run_id, cursor)
         for late in (runs, elsewhere):
-            with pytest.raises(CallerError, match="waits for no answer"):
+            with pytest.raises(AnswerConflictError, match="was answered 'approve' by 'local' at "):
                 await late.answer(run_id, question, REJECT)
         assert await elsewhere.questions(run_id) == ()
         assert await elsewhere.verify(run_id) > 0

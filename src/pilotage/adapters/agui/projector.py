@@ -23,6 +23,7 @@ from pilotage.adapters.agui.frames import (
 from pilotage.adapters.agui_plugin import AgUiConfig
 from pilotage.agent import events as neutral
 from pilotage.agent.events import SUPERSEDED
+from pilotage.errors import AnswerConflictError
 from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.events.projections import CANCELLED
 
@@ -102,6 +103,22 @@ class AgUiProjector:
         told = self._close()
         self._has_ended = True
         return [*told, agui.RunErrorEvent(message=message, code=code, usage=self._usage.told())]
+
+    def refuse_answer(self, error: AnswerConflictError) -> list[agui.BaseEvent]:
+        """End the stream with an error, and with who answered and when as a CUSTOM event before it."""
+        if self._has_ended:
+            return []
+        value = {
+            "requestId": error.request_id,
+            "decision": error.decision,
+            "decidedBy": error.decided_by,
+            "decidedAt": error.decided_at.isoformat() if error.decided_at else None,
+        }
+        begun: list[agui.BaseEvent] = []
+        if not self._has_begun:
+            self._has_begun = True
+            begun = [agui.RunStartedEvent(run_id=self._run_id or "", thread_id=self._thread_id or "")]
+        return [*begun, agui.CustomEvent(name=error.code, value=value), *self.fail(str(error), error.code)]
 
     def _projected(self, event: neutral.AgentEvent) -> list[agui.BaseEvent]:
         by, own = event.attribution, self._by(event)

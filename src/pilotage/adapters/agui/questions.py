@@ -2,7 +2,8 @@
 
 A question is a native interrupt, and for older clients a deferred tool call. A client of protocol 1.0 answers
 interrupts with `resume`; an older one answers the deferred tool call with a tool's message, or puts `approvalDecision`
-into `forwardedProps`. The first of these counts. A decision that cannot be read decides nothing.
+into `forwardedProps`. The first of these counts. A decision that cannot be read, that has fields of its own or that
+contradicts another one of the same input decides nothing.
 """
 
 from __future__ import annotations
@@ -15,13 +16,23 @@ from uuid import uuid4
 from ag_ui import core as agui
 
 from pilotage.adapters.agui.errors import AgUiApprovalDecodeError, AgUiPendingApprovalError
+from pilotage.agent.decisions import foreign_field
 from pilotage.agent.events import AgentEventAttribution, RunPausedEvent
 from pilotage.agent.ports.repositories import IAgentSignalRepository
 from pilotage.agent.recovery_request import ACTIONS, DEFERRED_CALL, RecoveryDecision
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision
 from pilotage.agent.state import AgentState
 from pilotage.agent.yields import Approval
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, object_or_empty, parsed
+from pilotage.jsonvalue import (
+    JsonObject,
+    JsonValue,
+    canonical_json,
+    empty_object,
+    object_or_empty,
+    parsed,
+    repeated_key,
+    shortened,
+)
 from pilotage.values import value
 
 _DETAILS = ("modified_payload", "comment", ACTIONS)
@@ -193,21 +204,50 @@ def decisions_in(ag_ui_input: agui.RunAgentInput) -> tuple[AgUiDecision | AgUiCo
     Raises:
         AgUiApprovalDecodeError: it decides nothing, or something that cannot be read.
     """
-    if ag_ui_input.resume:
-        return tuple(map(_resumed, ag_ui_input.resume))
-    if answers := tuple(_answers_at_the_end(ag_ui_input)):
-        return tuple(_answered(message, content) for message, content in answers)
+    sources = [
+        [_resumed(entry) for entry in ag_ui_input.resume or ()],
+        [_answered(message, content) for message, content in _answers_at_the_end(ag_ui_input)],
+        _forwarded_decision(ag_ui_input),
+    ]
+    _refuse_contradictions([each for source in sources for each in source])
+    for source in sources:
+        if source:
+            return tuple(_unique(source))
+    raise AgUiApprovalDecodeError(
+        f"input {ag_ui_input.run_id!r} carries no decision. Send it as `resume`, as the result of the "
+        "hitl_approval call, or as forwardedProps.approvalDecision."
+    )
+
+
+def _refuse_contradictions(decided: Sequence[AgUiDecision | AgUiContinuation]) -> None:
+    """Refuse an input that answers a question in two ways: which of them is meant, nobody can know."""
+    first: dict[str, AgUiDecision | AgUiContinuation] = {}
+    for each in decided:
+        if first.setdefault(_about(each), each) != each:
+            raise AgUiApprovalDecodeError(
+                f"the input answers {_about(each)!r} in two ways. Send one answer to each question; none was taken."
+            )
+
+
+def _unique(decided: Sequence[AgUiDecision | AgUiContinuation]) -> list[AgUiDecision | AgUiContinuation]:
+    """Return the decisions of a source, each once."""
+    return list({_about(each): each for each in decided}.values())
+
+
+def _about(decided: AgUiDecision | AgUiContinuation) -> str:
+    """Return the id of the interrupt that a decision is about."""
+    return decided.request_id if isinstance(decided, AgUiDecision) else f"{PAUSE}{decided.run_id}"
+
+
+def _forwarded_decision(ag_ui_input: agui.RunAgentInput) -> list[AgUiDecision]:
     forwarded = _forwarded(ag_ui_input)
     if forwarded is None:
-        raise AgUiApprovalDecodeError(
-            f"input {ag_ui_input.run_id!r} carries no decision. Send it as `resume`, as the result of the "
-            "hitl_approval call, or as forwardedProps.approvalDecision."
-        )
+        return []
     if not isinstance(forwarded, Mapping):
         raise AgUiApprovalDecodeError(
             "forwardedProps.approvalDecision is no object. Write {request_id, decision}."
         )
-    return (_read("forwardedProps.approvalDecision", forwarded.get("request_id"), forwarded),)
+    return [_read("forwardedProps.approvalDecision", forwarded.get("request_id"), forwarded)]
 
 
 async def ingest_decision(
@@ -231,15 +271,25 @@ def _signal(state_id: str, decision: AgUiDecision) -> AgentSignal:
 
 def _resumed(entry: agui.ResumeEntry) -> AgUiDecision | AgUiContinuation:
     where = f"resume of interrupt {entry.interrupt_id!r}"
+    if more := entry.model_extra:
+        name = shortened(next(iter(more)))
+        raise AgUiApprovalDecodeError(
+            f"{where} has the field {name!r}, which is none of an entry. Leave it out."
+        )
     is_cancelled = entry.status == "cancelled"
     if entry.interrupt_id.startswith(PAUSE):
         return AgUiContinuation(entry.interrupt_id.removeprefix(PAUSE), is_cancelled)
-    if is_cancelled:
-        return _read(where, entry.interrupt_id, {"decision": ApprovalDecision.CANCEL.value})
     payload: JsonValue = entry.payload
+    if is_cancelled:
+        payload = {"decision": ApprovalDecision.CANCEL.value, **object_or_empty(payload)}
     if not isinstance(payload, Mapping):
         raise AgUiApprovalDecodeError(f"{where} has no object as payload. Write {{decision}} into it.")
-    return _read(where, entry.interrupt_id, payload)
+    decided = _read(where, entry.interrupt_id, payload)
+    if is_cancelled and decided.decision.value != ApprovalDecision.CANCEL.value:
+        raise AgUiApprovalDecodeError(
+            f"{where} is cancelled, and its payload decides {decided.decision.value!r}. Send one of the two."
+        )
+    return decided
 
 
 def messages_at_the_end(ag_ui_input: agui.RunAgentInput) -> list[agui.ToolMessage]:
@@ -279,6 +329,8 @@ def _answered(message: agui.ToolMessage, content: JsonObject) -> AgUiDecision:
         raise AgUiApprovalDecodeError(
             f"{where} decides about another request. Write the id of the call as its request_id."
         )
+    if (repeated := repeated_key(str(message.content))) is not None:
+        raise AgUiApprovalDecodeError(f"{where} has the key {repeated!r} twice in one object. Write it once.")
     return _read(where, message.tool_call_id, content)
 
 
@@ -298,6 +350,12 @@ def _forwarded(ag_ui_input: agui.RunAgentInput) -> JsonValue:
 def _read(where: str, request_id: JsonValue, content: JsonObject) -> AgUiDecision:
     if not isinstance(request_id, str) or not request_id.strip():
         raise AgUiApprovalDecodeError(f"{where} names no request. Write its id as request_id.")
+    if (foreign := foreign_field(content)) is not None:
+        raise AgUiApprovalDecodeError(f"{where}: {foreign} Nothing was answered.")
+    if content.get("request_id", request_id) != request_id:
+        raise AgUiApprovalDecodeError(
+            f"{where} has the request_id of another request. Write the same one, or leave it out. Nothing was answered."
+        )
     word = content.get("decision")
     decision = _DECISIONS.get(word) if isinstance(word, str) else None
     if decision is None:
@@ -310,7 +368,6 @@ def _read(where: str, request_id: JsonValue, content: JsonObject) -> AgUiDecisio
         raise AgUiApprovalDecodeError(f"{where} has {ACTIONS} that are no object of answers by action id.")
     if comment is not None and not isinstance(comment, str):
         raise AgUiApprovalDecodeError(f"{where} has a comment that is no text.")
-    # Other fields are dropped: the principal that decided, for one, is not taken from the client.
     details = {name: content[name] for name in _DETAILS if content.get(name) is not None}
     if decision is RecoveryDecision.DONE:
         details["result"] = content.get("result")

@@ -32,7 +32,7 @@ from pilotage.agent.ports.model import ModelSelection
 from pilotage.agent.run_values import AgentContext
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, repeated_key, to_json_value
 from pilotage.runtime.answers import run_of
 from pilotage.runtime.exposure.given_context import TRUST
 from pilotage.safety.trust import Integrity, TrustLabel
@@ -72,6 +72,10 @@ def parse_input(text: str | bytes, limits: AgUiLimits = _USUAL) -> RunAgentInput
         raise AgUiRunResolutionError(
             f"the body is no RunAgentInput: the text: Invalid JSON: {error}."
         ) from None
+    if (repeated := repeated_key(body)) is not None:
+        raise AgUiRunResolutionError(
+            f"the body is no RunAgentInput: it has the key {repeated!r} twice in one object. Send it once."
+        )
     try:
         ag_ui_input = RunAgentInput.model_validate(decoded)
     except ValidationError as error:

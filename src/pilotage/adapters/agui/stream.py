@@ -26,7 +26,7 @@ from pilotage.adapters.agui.projector import BROKEN, AgUiProjector
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
 from pilotage.container.application import Application
-from pilotage.errors import CallerError, PilotageError
+from pilotage.errors import AnswerConflictError, CallerError, PilotageError
 from pilotage.runtime.events.feed import EventCursor
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.exposure.deltas import delta_of, with_text
@@ -204,6 +204,10 @@ class FrameStream:
         """End the stream with an error."""
         return self._ending(self._projector.fail(message, code))
 
+    def refuse_answer(self, error: AnswerConflictError) -> list[Marked]:
+        """End the stream of an answer to a question that has another one."""
+        return self._ending(self._projector.refuse_answer(error))
+
     def _check(self, seen: Bookmark, ahead: EventCursor | None) -> None:
         if seen.is_void(self._reached, ahead):
             raise VoidBookmarkError
@@ -364,6 +368,8 @@ class AgUiRunDriver(AsyncIterable[str]):
         return self._encoder.encode(frame, str(bookmark) if bookmark is not None else None)
 
     def _broken(self, error: BaseException) -> list[Marked]:
+        if isinstance(error, AnswerConflictError):
+            return self._stream.refuse_answer(error)
         if isinstance(error, PilotageError):
             return self._stream.fail(str(error), error.code)
         # What others raise may name what clients should not read.

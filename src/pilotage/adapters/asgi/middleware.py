@@ -14,6 +14,7 @@ from pilotage.adapters.asgi import problems
 from pilotage.adapters.asgi.authentication import Authentication
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.errors import PilotageError
+from pilotage.jsonvalue import repeated_key
 from pilotage.runtime.journal.interruptions import StoreUnavailable
 
 Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -96,8 +97,14 @@ class HttpMiddleware:
         """Return the request with its body read: frameworks read bodies of any length and depth."""
         body = await bounded_body(request, self._settings.max_body_bytes)
         deepest = self._settings.max_body_depth
-        if "json" in request.headers.get("content-type", "") and is_deeper_than(deepest, body):
-            raise problems.RequestRefusedError(f"the body is nested more than {deepest} levels deep.")
+        if "json" in request.headers.get("content-type", "json"):
+            if is_deeper_than(deepest, body):
+                raise problems.RequestRefusedError(f"the body is nested more than {deepest} levels deep.")
+            repeated = repeated_key(body)
+            if repeated is not None:
+                raise problems.RequestRefusedError(
+                    f"the body has the key {repeated!r} twice in one object. Send it once."
+                )
 
         is_given = False
 

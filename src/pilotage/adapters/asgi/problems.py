@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any, ClassVar
 
@@ -123,11 +124,29 @@ class ProblemView(BaseModel):
     problems: list[FieldProblem] = Field(default_factory=list[FieldProblem])
 
 
+class AnswerConflictView(ProblemView):
+    """The problem of an answer to a question that has another one: what was decided, by whom and when."""
+
+    request_id: str
+    decision: str
+    decided_by: str | None
+    decided_at: datetime | None
+
+
 def problem_of(error: errors.PilotageError) -> ProblemView:
     """Return an error as the client sees it."""
     ours = HTTPStatus.INTERNAL_SERVER_ERROR
     status = next((status for kind, status in _STATUSES if isinstance(error, kind)), ours)
-    return _problem(status, error.code, error.message if status >= ours else str(error))
+    problem = _problem(status, error.code, error.message if status >= ours else str(error))
+    if not isinstance(error, errors.AnswerConflictError):
+        return problem
+    return AnswerConflictView(
+        **problem.model_dump(),
+        request_id=error.request_id,
+        decision=error.decision,
+        decided_by=error.decided_by,
+        decided_at=error.decided_at,
+    )
 
 
 def problem_of_fields(faults: Sequence[Mapping[str, Any]]) -> ProblemView:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,9 +19,9 @@ from pilotage.adapters.sqlalchemy.tables import runs, signals
 from pilotage.agent.ports.commit_rules import refuse_after_end
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.repositories import IAgentSignalRepository
-from pilotage.agent.signals import AgentSignal, AgentSignalEnd
+from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentStatus
-from pilotage.errors import SignalNotFoundError
+from pilotage.errors import CallerError, SignalNotFoundError
 
 
 def _next_number(maker: Any) -> Prepared:
@@ -42,11 +42,25 @@ _PENDING = Prepared(
     select(signals).where(*of_run(signals), signals.c.consumed_at.is_(None)).order_by(signals.c.number)
 )
 
+_ANSWERS = Prepared(
+    select(signals)
+    .where(*of_run(signals), signals.c.kind == AgentSignalKind.APPROVAL_DECISION.value)
+    .order_by(signals.c.number)
+)
+
+_COLUMNS = ("tenant_id", "run_id", "number", "signal_id", "kind", "payload")
+_GIVEN_AT = {"given_at": MomentColumn()}
 _INSERT = bulk_insert(
     signals,
-    ("tenant_id", "run_id", "number", "signal_id", "kind", "payload"),
+    _COLUMNS,
     lambda given: {"created_at": func.coalesce(given["given_at"], now())},
-    extra={"given_at": MomentColumn()},
+    extra=_GIVEN_AT,
+)
+_INSERT_REFUSED = bulk_insert(
+    signals,
+    (*_COLUMNS, "end"),
+    lambda given: {"created_at": func.coalesce(given["given_at"], now()), "consumed_at": now()},
+    extra=_GIVEN_AT,
 )
 
 _CONSUME = (
@@ -69,12 +83,26 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
     async def append(self, signal: AgentSignal) -> AgentSignal:
         with refusing_unstorable("SqlAlchemySignalRepository.append"):
             said = text_of(f"the payload of signal {signal.id!r}", signal.payload)
+        return await self._stored(signal, said, _append)
+
+    async def record_refused(self, signal: AgentSignal) -> AgentSignal:
+        with refusing_unstorable("SqlAlchemySignalRepository.record_refused"):
+            said = text_of(f"the payload of signal {signal.id!r}", signal.payload)
+        return await self._stored(signal, said, _keep_refused)
+
+    async def _stored(
+        self,
+        signal: AgentSignal,
+        said: str,
+        write: Callable[[Connection, RunKey, AgentSignal, str], None],
+    ) -> AgentSignal:
+        """Return the signal as it is stored, which is the first one with its id."""
 
         def work(connection: Connection) -> AgentSignal:
             run = run_of(connection, self._tenant, signal.agent_state_id)
             present = find_one(connection, run.tenant_id, signal.id, signals.c.signal_id)
             if present is None:
-                _append(connection, run, signal, said)
+                write(connection, run, signal, said)
                 present = find_one(connection, run.tenant_id, signal.id, signals.c.signal_id)
             assert present is not None  # noqa: S101 - it was just written
             return signal_of(present)
@@ -84,11 +112,26 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
         except ConflictingWriteError:
             # The id was queued at the same time; now it is found.
             return await self._database.write(work, may_be_repeated=True)
+        except CallerError:
+            # The run has ended, perhaps by a signal of this id that was queued at the same time.
+            found = await self._database.read(
+                lambda connection: find_one(connection, self._tenant, signal.id, signals.c.signal_id)
+            )
+            if found is None:
+                raise
+            return signal_of(found)
 
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
         def look(connection: Connection) -> list[AgentSignal]:
             run = run_of(connection, self._tenant, state_id)
             return [signal_of(values) for values in _PENDING.named_rows(connection, place_of(run))]
+
+        return await self._database.read(look)
+
+    async def list_answers(self, state_id: str) -> Sequence[AgentSignal]:
+        def look(connection: Connection) -> list[AgentSignal]:
+            run = run_of(connection, self._tenant, state_id)
+            return [signal_of(values) for values in _ANSWERS.named_rows(connection, place_of(run))]
 
         return await self._database.read(look)
 
@@ -108,10 +151,25 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
 
 
 def _append(connection: Connection, run: RunKey, signal: AgentSignal, said: str) -> None:
+    number, status = _counted(connection, run)
+    refuse_after_end(run, None if status is None else AgentStatus(status))
+    _INSERT.run(connection, [_row(run, number, signal, said)])
+
+
+def _keep_refused(connection: Connection, run: RunKey, signal: AgentSignal, said: str) -> None:
+    number, _ = _counted(connection, run)
+    row = {**_row(run, number, signal, said), "end": AgentSignalEnd.REFUSED.value}
+    _INSERT_REFUSED.run(connection, [row])
+
+
+def _counted(connection: Connection, run: RunKey) -> tuple[int, str | None]:
     # Numbers are in the order of commits: other writers wait until this number is committed.
     ((number, status),) = _NEXT_NUMBER[connection.dialect.name].rows(connection, place_of(run))
-    refuse_after_end(run, None if status is None else AgentStatus(status))
-    row = {
+    return number, status
+
+
+def _row(run: RunKey, number: int, signal: AgentSignal, said: str) -> dict[str, Any]:
+    return {
         "tenant_id": run.tenant_id,
         "run_id": run.run_id,
         "number": number,
@@ -120,4 +178,3 @@ def _append(connection: Connection, run: RunKey, signal: AgentSignal, said: str)
         "payload": said,
         "given_at": signal.created_at,
     }
-    _INSERT.run(connection, [row])

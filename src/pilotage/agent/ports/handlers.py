@@ -48,6 +48,12 @@ class ApprovalSubject:
 class IAgentApprovalHandler(ABC):
     """Decides for any kind of action whether a person is asked first."""
 
+    policy_version: str | None = None
+    """The version of the policy by which it decides; None for one that has none.
+
+    An approval is bound to it: a question that was asked under another version is asked anew.
+    """
+
     @abstractmethod
     async def request_for(self, context: RunContext, subject: ApprovalSubject) -> AgentApprovalRequest | None:
         """The question to ask, or None to go on without one."""

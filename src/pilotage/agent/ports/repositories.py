@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence
@@ -17,6 +18,7 @@ from pilotage.agent.ports.providers import persistence_port
 from pilotage.agent.signals import (
     AgentSignal,
     AgentSignalConsumptionBatch,
+    AgentSignalEnd,
     AgentSignalKind,
     AgentSignalPollPoint,
     select_signals,
@@ -125,6 +127,22 @@ class IAgentSignalRepository(ABC):
 
         A signal keeps its place: one that is appended later never comes before one that was listed.
         """
+
+    async def record_refused(self, signal: AgentSignal) -> AgentSignal:
+        """Keep a signal that was refused, as evidence: it is never pending, and a run that has ended takes it, too.
+
+        An id that is there already is not kept again; the first one is returned. A store without a method of its own
+        keeps none.
+        """
+        return replace(signal, end=AgentSignalEnd.REFUSED)
+
+    async def list_answers(self, state_id: str) -> Sequence[AgentSignal]:
+        """The `approval_decision` signals of a run in append order: pending, ended and refused ones.
+
+        A store without a method of its own knows the pending ones.
+        """
+        pending = await self.list_pending(state_id)
+        return [signal for signal in pending if signal.kind is AgentSignalKind.APPROVAL_DECISION]
 
     @abstractmethod
     async def mark_consumed(self, signal_id: str) -> AgentSignal:

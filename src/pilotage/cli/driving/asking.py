@@ -13,7 +13,7 @@ from pilotage.agent.signals import ApprovalDecision
 from pilotage.cli.screen import Screen
 from pilotage.cli.views.question import open_action_lines, question_lines
 from pilotage.cli.words import TextSpan, Tone, line
-from pilotage.jsonvalue import JsonObject, JsonValue, parsed
+from pilotage.jsonvalue import JsonObject, JsonValue, parsed_input
 from pilotage.runtime.answers import Question
 from pilotage.values import value
 
@@ -113,7 +113,7 @@ class Asker:
         if not typed:
             return None
         try:
-            return {name: parsed(typed)}
+            return {name: parsed_input(typed)}
         except ValueError as error:
             self.refuse(f"that is no JSON: {error}")
             return None

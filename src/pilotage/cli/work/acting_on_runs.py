@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import AsyncGenerator, Sequence
@@ -26,7 +25,7 @@ from pilotage.cli.words import Hints, TextSpan, Tone, line, short
 from pilotage.cli.work.reading_runs import find_question, find_run
 from pilotage.container.names import type_name
 from pilotage.errors import AgentDefinitionError, CallerError
-from pilotage.jsonvalue import JsonObject, JsonValue, parsed
+from pilotage.jsonvalue import JsonObject, JsonValue, parsed_input
 from pilotage.runtime.answers import Question, run_of
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
@@ -63,7 +62,7 @@ def given_by(definition: AgentDefinition, text: str | None) -> object:
     if text is None or _takes_text(definition):
         return text
     try:
-        return json.loads(text)
+        return parsed_input(text)
     except ValueError as error:
         raise CallerError(
             f"{definition.target.__name__} takes {_taken(definition)}. Give it as JSON: {error}."
@@ -250,7 +249,7 @@ def parsed_option(option: str, text: str) -> JsonValue:
         CallerError: it is no JSON.
     """
     try:
-        return parsed(text)
+        return parsed_input(text)
     except ValueError as error:
         raise CallerError(f"{option} is no JSON: {error}.") from error
 

@@ -186,6 +186,8 @@ async def find_question(
     state = await find_run(runs, run_text, principal)
     asked = await runs.questions(state.id, principal=principal)
     named = [each for each in asked if not request or _own(each).startswith(request)]
+    if not named and (closed := await _answered(runs, state, request, principal)) is not None:
+        return state, closed
     if not named:
         raise CallerError(
             f"run {state.id!r} is {state.status} and waits for no answer{f' to {text!r}' if request else ''}."
@@ -196,6 +198,15 @@ async def find_question(
         return state, meant[0]
     ids = ", ".join(each.id for each in meant)
     raise CallerError(f"run {state.id!r} asks {len(meant)} questions. Name one of them: {ids}.")
+
+
+async def _answered(
+    runs: AgentRuns, state: AgentState, request: str, principal: Principal
+) -> Question | None:
+    """The one answered question that is meant: the run says by whom it was answered, and confirms the same answer."""
+    asked = await runs.answered_questions(state.id, principal=principal)
+    named = [each for each in asked if _own(each).startswith(request)]
+    return named[0] if len(named) == 1 else None
 
 
 def _own(question: Question) -> str:

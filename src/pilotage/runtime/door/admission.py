@@ -23,7 +23,7 @@ from dataclasses import replace
 from functools import cache
 from types import NoneType
 
-from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.approval import BUILT_IN_POLICY, AgentApprovalRequest, ApprovalTerms
 from pilotage.agent.ports.budget import (
     BudgetExhausted,
     BudgetGranted,
@@ -67,8 +67,9 @@ from pilotage.runtime.effect import (
     Effect,
     EffectKind,
 )
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import Paused, RunEnded
-from pilotage.runtime.people.questions import ApprovalQuestion
+from pilotage.runtime.people.questions import ApprovalQuestion, approval_label
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 from pilotage.values import value
 
@@ -167,8 +168,8 @@ class SwitchStage(Stage):
         try:
             off = await self._caller.ask((SwitchedOff, NoneType), self._switches.first_off, concerned)
         except NoAnswerError as failure:
-            words = f"the kill switches cannot be read ({failure})"
-            raise _stopped(run, words, {}) from failure
+            reason = f"the kill switches cannot be read ({failure})"
+            raise _stopped(run, reason, {}) from failure
         if off is not None:
             raise _stopped(run, str(off), {"switched_off": off.to_payload()})
 
@@ -286,11 +287,24 @@ class ApprovalStage(Stage):
             effect.ask = replace(wanted, reason=wanted.reason or (effect.ask.reason if effect.ask else None))
         if not was_asked and effect.ask is None:
             return
-        question = ApprovalQuestion(run.questions, effect, effect.ask or Ask())
         try:
-            effect.arguments = run.questions.obey(await perform(run, question))
+            effect.arguments = run.questions.obey(await self._answer(run, effect))
         except ToolError as rejection:
             raise RejectedError(rejection) from rejection
+
+    async def _answer(self, run: Run, effect: Effect) -> JsonObject:
+        """Return the answer of a person to the question that fits; one that does not fit any more is asked anew."""
+        version = self._handler.policy_version if self._handler is not None else None
+        terms = ApprovalTerms(run.source.start.principal.id, policy_version=version or BUILT_IN_POLICY)
+        ask, number = effect.ask or Ask(), 1
+        answer = await perform(run, ApprovalQuestion(run.questions, effect, ask, terms))
+        while (outdated := answer.get(words.OUTDATED)) is not None:
+            number += 1
+            if not run.replay.knows(f"{effect.action.id}/{approval_label(number)}"):
+                reason = f"the question before this one does not fit any more: {outdated}"
+                ask = replace(await self.wants_approval(run, effect) or Ask(), reason=reason)
+            answer = await perform(run, ApprovalQuestion(run.questions, effect, ask, terms, number))
+        return answer
 
 
 _SECRET, _UNTRUSTED = Confidentiality.SECRET, Integrity.UNTRUSTED

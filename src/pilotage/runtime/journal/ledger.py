@@ -223,8 +223,15 @@ class Ledger(CommitQueue):
 
     def supersede_signal(self, signal_id: str) -> None:
         """Take a signal out of the queue that another one has taken the effect of."""
-        self._end_signal(signal_id)
-        self._draft.closed.append(ClosedSignal(signal_id, AgentSignalEnd.SUPERSEDED))
+        self._close_signal(ClosedSignal(signal_id, AgentSignalEnd.SUPERSEDED))
+
+    def refuse_signal(self, signal_id: str) -> None:
+        """Take an answer out of the queue that does not count."""
+        self._close_signal(ClosedSignal(signal_id, AgentSignalEnd.REFUSED))
+
+    def _close_signal(self, closed: ClosedSignal) -> None:
+        self._end_signal(closed.signal_id)
+        self._draft.closed.append(closed)
         self._draft.changes += 1
 
     def _end_signal(self, signal_id: str) -> None:
@@ -346,6 +353,9 @@ class EphemeralLedger(Ledger):
         self.check_alive()
 
     def supersede_signal(self, signal_id: str) -> None:
+        self.check_alive()
+
+    def refuse_signal(self, signal_id: str) -> None:
         self.check_alive()
 
     def mark_end(self) -> None:

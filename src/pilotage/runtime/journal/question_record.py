@@ -14,6 +14,7 @@ from pilotage.agent.recovery_request import (
     AgentRecoveryRequest,
     RecoveryAnswer,
     RecoveryCancelled,
+    RecoveryDecision,
     RecoveryDone,
     RecoveryFailed,
     RecoveryRetried,
@@ -81,6 +82,24 @@ def encode_recovery_answer(answer: RecoveryAnswer, decided_by: str | None = None
         record = {key: each for key, each in record.items() if key != words.INSIDE}
         record = {**record, words.INSIDE: inside} if inside else record
     return record if decided_by is None else {**record, words.DECIDED_BY: decided_by}
+
+
+_DECISIONS = {
+    words.RETRIED: RecoveryDecision.RETRY,
+    words.DONE: RecoveryDecision.DONE,
+    words.FAILED: RecoveryDecision.FAIL,
+    words.CANCELLED: RecoveryDecision.CANCEL,
+}
+
+
+def decision_in(record: JsonObject) -> str:
+    """Return the word of the decision that the record of an answer holds, of either kind of question."""
+    if words.DECISION in record:
+        return text_field(record, words.DECISION)
+    found = _DECISIONS.get(text_field(record, words.ANSWER))
+    if found is None:
+        raise DamagedRecordError(words.ANSWER, "an answer")
+    return found.value
 
 
 def answers_inside(record: JsonObject) -> tuple[RecoveryRetried | RecoveryDone, ...]:

@@ -7,9 +7,10 @@ its second one the answer. Using an answer up and beginning what it allows are o
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
-from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.approval import AgentApprovalRequest, ApprovalTerms
 from pilotage.agent.decisions import (
     ApprovalAccepted,
     ApprovalExpired,
@@ -47,16 +48,21 @@ from pilotage.runtime.journal.question_record import (
     encode_recovery_answer,
 )
 from pilotage.runtime.journal.record_fields import optional_object, optional_text, record_of, text_field
+from pilotage.runtime.people.answers import by_precedence
 from pilotage.runtime.people.requests import (
     RequestPlace,
     approval_request,
     decided_by,
     fits,
     guarded_answer,
+    outdated_reason,
     question_action,
     recovery_request,
     result_request,
 )
+
+T = TypeVar("T")
+_NO_TERMS = ApprovalTerms()
 
 _NOT_ASKED: JsonObject = {}
 _GOING_ON = frozenset({words.RETRIED, words.DONE})
@@ -88,12 +94,21 @@ class Questions:
         run_id = self.ledger.run.run_id
         return RequestPlace(run_id, f"{run_id}:{self._ids.uid()}", attempt)
 
-    def use_up(self, request_id: str) -> Sequence[AgentSignal]:
-        """Take all answers to a request, in the order they came; the first one that counts is used."""
-        answers = self._answers.get(request_id, ())
-        for signal in answers:
-            self.ledger.consume_signal(signal.id)
-        return answers
+    def use_up(self, request_id: str, read: Callable[[AgentSignal], T | None]) -> T | None:
+        """Take all answers to a request; return what `read` makes of the first one that counts, None without one.
+
+        An answer that is none to the run, and every one after the first that counts, is refused and kept as evidence.
+        """
+        found: T | None = None
+        for signal in by_precedence(self._answers.get(request_id, ())):
+            is_deferral = signal.payload.get(words.DECISION) == ApprovalDecision.DEFER.value
+            said = read(signal) if found is None else None
+            if said is None and not is_deferral:
+                self.ledger.refuse_signal(signal.id)
+            else:
+                self.ledger.consume_signal(signal.id)
+            found = said if found is None else found
+        return found
 
     def wait_for(self, question: Question) -> Paused:
         """Register an open question and return the pause of the call that waits for it."""
@@ -191,12 +206,15 @@ class Question(Effect):
 class ApprovalQuestion(Question):
     """Whether an effect may begin."""
 
-    def __init__(self, questions: Questions, about: Effect, ask: Ask) -> None:
-        super().__init__(questions, about, words.APPROVAL)
+    def __init__(
+        self, questions: Questions, about: Effect, ask: Ask, terms: ApprovalTerms = _NO_TERMS, number: int = 1
+    ) -> None:
+        super().__init__(questions, about, approval_label(number))
         self._ask = ask
+        self._terms = terms
 
     def _new_request(self) -> AgentApprovalRequest:
-        return approval_request(self._about, self._questions.place(), self._ask)
+        return approval_request(self._about, self._questions.place(), self._ask).bound_to(self._terms)
 
     def _answer(self, request: JsonObject) -> JsonObject | None:
         asked, tool, questions = decode_approval(request), self._about.descriptor, self._questions
@@ -204,23 +222,31 @@ class ApprovalQuestion(Question):
             raise RunDiverged(
                 self.action.id, f"{self.action.name!r} is not the tool any more that a person was asked about"
             )
-        deferred: AgentSituation | None = None
-        for signal in questions.use_up(asked.id):
+        outdated = outdated_reason(self._about, asked, self._terms, questions.redactor)
+        if outdated is not None:
+            questions.use_up(asked.id, lambda _: None)
+            return {words.OUTDATED: outdated}
+        deferred: list[AgentSituation] = []
+
+        def read(signal: AgentSignal) -> JsonObject | None:
             # What counts is when the answer came, not when the run comes back to read it.
             answered_at = signal.created_at or questions.clock.now()
             checked = check_agent_approval_decision(asked, signal, answered_at, descriptor=tool)
             if not isinstance(checked, ApprovalAccepted | ApprovalExpired):
-                continue
-            if checked.outcome.decision is not ApprovalDecision.DEFER:
-                return encode_approval_answer(checked.outcome, decided_by(signal))
-            deferred = checked.outcome.situation
-        if asked.is_expired(questions.clock.now()):
+                return None
+            if checked.outcome.decision is ApprovalDecision.DEFER:
+                deferred.append(checked.outcome.situation)
+                return None
+            return encode_approval_answer(checked.outcome, decided_by(signal))
+
+        answer = questions.use_up(asked.id, read)
+        if answer is None and asked.is_expired(questions.clock.now()):
             return encode_approval_answer(expired_approval_outcome(asked))
-        if deferred is not None:
+        if answer is None and deferred:
             questions.resume_run()
-            state = questions.ledger.state.moved_to(deferred, activity="approval deferred")
+            state = questions.ledger.state.moved_to(deferred[-1], activity="approval deferred")
             questions.ledger.change_state(state)
-        return None
+        return answer
 
 
 class RecoveryQuestion(Question):
@@ -252,13 +278,16 @@ class RecoveryQuestion(Question):
         if self._known is not None:
             return encode_recovery_answer(self._known)
         asked = decode_recovery(request)
-        for signal in self._questions.use_up(asked.id):
+
+        def read(signal: AgentSignal) -> JsonObject | None:
             answer = check_agent_recovery_decision(asked, signal)
             if isinstance(answer, RecoveryDone) and not fits(self._about, answer):
-                continue
+                return None
             if isinstance(answer, RecoveryRetried | RecoveryDone | RecoveryFailed | RecoveryCancelled):
                 return encode_recovery_answer(answer, decided_by(signal))
-        return None
+            return None
+
+        return self._questions.use_up(asked.id, read)
 
     def _lets_run_go_on(self, answer: JsonObject) -> bool:
         return self._known is None and answer[words.ANSWER] in _GOING_ON
@@ -275,14 +304,22 @@ class ResultQuestion(Question):
 
     def _answer(self, request: JsonObject) -> JsonObject | None:
         asked = decode_recovery(request)
-        for signal in self._questions.use_up(asked.id):
+
+        def read(signal: AgentSignal) -> JsonObject | None:
             answer = check_agent_recovery_decision(asked, signal)
             if isinstance(answer, RecoveryDone | RecoveryCancelled):
                 return encode_recovery_answer(answer, decided_by(signal))
-        return None
+            return None
+
+        return self._questions.use_up(asked.id, read)
 
     def _lets_run_go_on(self, answer: JsonObject) -> bool:
         return answer[words.ANSWER] in _GOING_ON
+
+
+def approval_label(number: int) -> str:
+    """Return the label of a question for approval: the first one of an action, or one that is asked anew."""
+    return words.APPROVAL if number == 1 else f"{words.APPROVAL}{number}"
 
 
 def recovery_label(attempt: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.approval import AgentApprovalRequest, ApprovalTerms
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import (
     DEFERRED_CALL,
@@ -69,6 +69,26 @@ def approval_request(effect: Effect, place: RequestPlace, ask: Ask) -> AgentAppr
             call_id=action.id,
         )
     return request if ask.question is None else _worded(request, ask.question)
+
+
+def outdated_reason(
+    effect: Effect, asked: AgentApprovalRequest, terms: ApprovalTerms, redactor: Redactor
+) -> str | None:
+    """Return why an approval of a recorded request does not fit its effect any more; None where it fits."""
+    place = RequestPlace(asked.agent_state_id, asked.id, asked.attempt)
+    if asked.is_bound_to(approval_request(effect, place, Ask()), terms):
+        return None
+    compared = {
+        "the principal that caused it": (asked.requested_by, terms.requested_by),
+        "the scope of approvers": (asked.approver_scope, terms.approver_scope),
+        "the version of the policy": (asked.policy_version, terms.policy_version),
+    }
+    changes = [
+        f"{what} was {was!r} and is {shown!r}"
+        for what, (was, now) in compared.items()
+        if was != (shown := redactor.text(now) if now else now)
+    ]
+    return "; ".join(changes) or "what it was bound to has changed, such as the declared risk of the tool"
 
 
 def recovery_request(

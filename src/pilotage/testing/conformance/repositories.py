@@ -10,7 +10,13 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from pilotage.agent.ports.repositories import IAgentSignalRepository, IAgentStateRepository, RunPage
-from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSignalLane, select_signals
+from pilotage.agent.signals import (
+    AgentSignal,
+    AgentSignalEnd,
+    AgentSignalKind,
+    AgentSignalLane,
+    select_signals,
+)
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
 from pilotage.errors import AgentDefinitionError, CallerError, RunNotFoundError, SignalNotFoundError
 from pilotage.jsonvalue import JsonValue
@@ -230,6 +236,11 @@ async def pending(signals: IAgentSignalRepository, run_id: str = "run-1") -> Seq
     return [each.id for each in await signals.list_pending(run_id)]
 
 
+def _answer(signal_id: str, decision: str) -> AgentSignal:
+    kind = AgentSignalKind.APPROVAL_DECISION
+    return AgentSignal(signal_id, "run-1", kind, {"decision": decision})
+
+
 class SignalRepositoryConformance(Kit):
     """What every signal repository must do.
 
@@ -329,6 +340,48 @@ class SignalRepositoryConformance(Kit):
         with pytest.raises(SignalNotFoundError):
             await foreign_signals.mark_consumed("signal-1")
         assert await pending(signals) == ["signal-1"]
+
+    async def test_of_two_different_answers_with_one_key_at_the_same_time_one_is_stored(
+        self, signals: IAgentSignalRepository
+    ) -> None:
+        """The key of a question is the id of its answer: the first one closes the question for everybody."""
+        for number in range(10):
+            answers = [_answer(f"key-{number}", decision) for decision in ("approve", "reject")]
+            one, two = await asyncio.gather(*map(signals.append, answers))
+            assert one == two
+            assert one.payload in [each.payload for each in answers]
+
+    async def test_a_refused_answer_is_kept_and_never_waits(self, signals: IAgentSignalRepository) -> None:
+        first = await signals.append(_answer("first", "approve"))
+        refused = await signals.record_refused(_answer("second", "reject"))
+        assert (refused.end, refused.payload) == (AgentSignalEnd.REFUSED, {"decision": "reject"})
+        assert refused.created_at is not None
+        assert await pending(signals) == ["first"]
+        answers = await signals.list_answers("run-1")
+        assert answers == [first, refused]
+        assert [each.end for each in answers] == [None, AgentSignalEnd.REFUSED]
+
+    async def test_a_refused_answer_is_kept_once(self, signals: IAgentSignalRepository) -> None:
+        first = await signals.record_refused(_answer("one", "reject"))
+        assert await signals.record_refused(_answer("one", "cancel")) == first
+        assert await signals.append(_answer("one", "approve")) == first
+        assert await signals.list_answers("run-1") == [first]
+
+    async def test_answers_are_listed_after_they_were_taken_and_without_other_signals(
+        self, signals: IAgentSignalRepository
+    ) -> None:
+        await signals.append(SIGNAL)
+        taken = await signals.append(_answer("taken", "approve"))
+        await signals.append(replace(_answer("other", "approve"), agent_state_id="run-2"))
+        await signals.mark_consumed("taken")
+        assert await signals.list_answers("run-1") == [taken]
+
+    async def test_another_tenants_answers_are_not_listed(
+        self, signals: IAgentSignalRepository, foreign_signals: IAgentSignalRepository
+    ) -> None:
+        await signals.append(_answer("one", "approve"))
+        await signals.record_refused(_answer("two", "reject"))
+        assert await foreign_signals.list_answers("run-1") == []
 
     async def test_what_is_stored_is_nobodys_object(self, signals: IAgentSignalRepository) -> None:
         shared: dict[str, JsonValue] = {"amount": 1}

@@ -150,18 +150,20 @@ class SignalCommitConformance(Kit):
         self, journal: IAgentJournal, signals: IAgentSignalRepository, second_signals: IAgentSignalRepository
     ) -> None:
         await journal.commit([begin()])
-        for number in (1, 2, 3):
+        numbers = (1, 2, 3, 4)
+        for number in numbers:
             assert (await signals.append(message(number))).end is None
-        assert [each.end for each in await signals.list_pending(RUN.run_id)] == [None, None, None]
+        assert [each.end for each in await signals.list_pending(RUN.run_id)] == [None] * 4
         closed = (
             ClosedSignal("signal-2", AgentSignalEnd.SUPERSEDED),
             ClosedSignal("signal-3", AgentSignalEnd.TOO_LATE),
+            ClosedSignal("signal-4", AgentSignalEnd.REFUSED),
         )
-        await journal.commit([replace(end(3), consumed_signals=("signal-1",), closed_signals=closed)])
+        await journal.commit([replace(end(4), consumed_signals=("signal-1",), closed_signals=closed)])
         assert await signals.list_pending(RUN.run_id) == []
-        again = [await second_signals.append(message(number)) for number in (1, 2, 3)]
+        again = [await second_signals.append(message(number)) for number in numbers]
         assert [each.end for each in again] == list(AgentSignalEnd)
-        assert [each.payload for each in again] == [{"number": number} for number in (1, 2, 3)]
+        assert [each.payload for each in again] == [{"number": number} for number in numbers]
 
     async def test_a_run_that_has_ended_refuses_signals(
         self, journal: IAgentJournal, states: IAgentStateRepository, second_signals: IAgentSignalRepository
@@ -174,6 +176,19 @@ class SignalCommitConformance(Kit):
         assert await second_signals.list_pending(RUN.run_id) == []
         assert (await states.get(RUN.run_id)).pending_signal_count == 0
         assert await commit_one(journal, commit_of(row(3))) == Committed(3, last_signal=0)
+
+    async def test_a_run_that_has_ended_keeps_a_refused_answer(
+        self, journal: IAgentJournal, states: IAgentStateRepository, second_signals: IAgentSignalRepository
+    ) -> None:
+        await journal.commit([begin()])
+        await journal.commit([end(0)])
+        before = await states.get(RUN.run_id)
+        answer = AgentSignal("late", RUN.run_id, AgentSignalKind.APPROVAL_DECISION, {"decision": "reject"})
+        refused = await second_signals.record_refused(answer)
+        assert await second_signals.list_answers(RUN.run_id) == [refused]
+        assert refused.end is AgentSignalEnd.REFUSED
+        assert await second_signals.list_pending(RUN.run_id) == []
+        assert await states.get(RUN.run_id) == before
 
     @pytest.mark.parametrize("closed", WRONG.values(), ids=WRONG.keys())
     async def test_only_a_pending_signal_of_the_run_can_be_closed(

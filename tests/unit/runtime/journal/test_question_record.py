@@ -58,6 +58,13 @@ DETAILED = AgentRecoveryRequest(
 
 SHORT_JSON = (
     '{"action_ref":"shop.Payments:pay","agent_state_id":"run-1","allowed_decisions":["approve",'
+    '"reject","modify","defer","cancel"],"approver_scope":null,"argument_digest":null,"arguments":{},'
+    '"attempt":1,"binding":null,"boundary":"tool_invocation","call_id":null,"expires_at":null,'
+    '"id":"q-1","metadata":{},"policy_version":null,"prompt":"Pay?","requested_by":null,"risk":{"axes":[]},'
+    '"tool_digest":null}'
+)
+BEFORE_BINDINGS = (
+    '{"action_ref":"shop.Payments:pay","agent_state_id":"run-1","allowed_decisions":["approve",'
     '"reject","modify","defer","cancel"],"argument_digest":null,"arguments":{},"attempt":1,"bou'
     'ndary":"tool_invocation","call_id":null,"expires_at":null,"id":"q-1","metadata":{},"prompt'
     '":"Pay?","requested_by":null,"risk":{"axes":[]},"tool_digest":null}'
@@ -95,6 +102,10 @@ def test_a_question_of_either_kind_is_told_apart(
 def test_a_question_has_its_json() -> None:
     assert canonical_json(encode_question(SHORT)) == SHORT_JSON
     assert canonical_json(encode_question(UNKNOWN)) == UNKNOWN_JSON
+
+
+def test_a_question_of_an_earlier_version_is_read_without_a_binding() -> None:
+    assert decode_question(json.loads(BEFORE_BINDINGS)) == SHORT
 
 
 @pytest.mark.parametrize("record", [{}, {"id": "q-1"}, {"action_kind": "tool_call"}], ids=str)

@@ -60,6 +60,8 @@ WORDS = {
     "SIGNALS_BESIDE": "signals:",
     "ON_SIGNAL": "on_signal:",
     "SIGNAL": "signal:",
+    "ANSWER_KEY": "answer:",
+    "REFUSED_ANSWER": "refused:",
     "CONDENSED": "condensed",
     "TRY": "try",
     "TRIES": "tries",
@@ -136,6 +138,8 @@ WORDS = {
     "COMMENT": "comment",
     "DECIDED_BY": "decided_by",
     "ANSWER": "answer",
+    "END_OF_SIGNAL": "end",
+    "OUTDATED": "outdated",
     "RETRIED": "RecoveryRetried",
     "DONE": "RecoveryDone",
     "FAILED": "RecoveryFailed",
@@ -241,7 +245,7 @@ FIELDS = {
     RunStart: "agent input principal conversation parent generation deadline limits capabilities history definition salt "
     "trust metadata given model deferred session branch exits owner",
     AgentApprovalRequest: "id agent_state_id boundary prompt risk action_ref allowed_decisions metadata arguments "
-    "argument_digest tool_digest attempt call_id expires_at requested_by",
+    "argument_digest tool_digest attempt call_id expires_at requested_by approver_scope policy_version binding",
     AgentRecoveryRequest: "id agent_state_id action_id attempt reason action_kind action_name arguments late_outcomes "
     "allowed_decisions metadata inside begun",
     OpenAction: "action_id attempt action_kind action_name arguments allowed_decisions",
