@@ -31,7 +31,7 @@ from pilotage.runtime.events.event_log import LoggedEvent, is_erased, items_of, 
 from pilotage.runtime.events.projections import CANCELLED
 from pilotage.runtime.exposure.trust import label_in
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.chain import NO_HEAD, Damage, damage_in, first_broken
+from pilotage.runtime.journal.chain import NO_HEAD, Chain, Damage, damage_in, first_broken
 from pilotage.runtime.journal.record_fields import DamagedRecordError, object_or_empty, record_of
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.records import decode_result, taken_ids
@@ -237,11 +237,14 @@ class RunReader:
             state = await self.state(run_id, principal)
             if stored and last <= stored[-1].seq <= head.seq:
                 head = JournalHead(stored[-1].seq, stored[-1].epoch, stored[-1].digest)
-        damage = damage_in(stored, head)
+        damage = damage_in(stored, head, self._chain(state))
         rows = self._opened(run, stored)
         if damage is None and rows is not stored:
             damage = unopened(rows)
         return RunRecord(state, rows, damage)
+
+    def _chain(self, state: AgentState) -> Chain:
+        return self._services.chain(RunKey(state.tenant_id, state.id), state.agent_type)
 
     async def result(self, state: AgentState) -> RunResult:
         """Return the result of a run as it is now, its output as JSON; `state` is the one that was read before."""
@@ -286,7 +289,7 @@ class RunReader:
         """
         state = await self.state(run_id, principal)
         rows = await self.stored_rows(RunKey(state.tenant_id, run_id))
-        broken = first_broken(rows)
+        broken = first_broken(rows, self._chain(state))
         if broken is not None:
             place = f"row {broken.seq} ({broken.action_id})"
             raise CallerError(f"run {run_id!r}: {place} does not follow from the one before.")

@@ -44,6 +44,7 @@ from pilotage.runtime.door.hooks import Hooks, PortCaller
 from pilotage.runtime.door.model import models_held_by
 from pilotage.runtime.door.model_retry import MODEL_RETRY_DEFAULTS, ModelRetrySettings
 from pilotage.runtime.door.run import Admission, RunPorts
+from pilotage.runtime.journal.chain import Chain
 from pilotage.runtime.journal.commits import JournalWriter
 from pilotage.runtime.journal.lease import HeldLease, LeaseSettings, Leasing
 from pilotage.runtime.journal.notifying import NotifyingJournal, OutboxNotifier
@@ -218,6 +219,15 @@ class Services:
             None if type(telemetry) is NoTelemetry else telemetry,
             self.app.get_or_none(IAgentAuditLog),
         )
+
+    @cached_property
+    def record_keys(self) -> tuple[bytes, ...]:
+        """Return the keys that authenticate records, the current one first; none in an application without a key."""
+        return () if self.sealer is None else tuple(self.sealer.record_keys().values())
+
+    def chain(self, run: RunKey, agent_type: str) -> Chain:
+        """Return the chain of a run's rows."""
+        return Chain.of(run, agent_type, self.record_keys)
 
     def seals(self, run: RunKey) -> Seals:
         """Return the sealing and unsealing of a run's records."""

@@ -87,6 +87,7 @@ def row_values(run: RunKey, rows: Sequence[JournalRow], token: str) -> list[Valu
             "digest": to_packed(row.digest),
             "salt": _packed_salt(row.salt),
             "token": None,
+            "given_at": row.created_at,
         }
         for row, stored in zip(rows, payloads, strict=True)
     ]

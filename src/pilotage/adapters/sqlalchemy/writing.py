@@ -131,7 +131,7 @@ def _placed(given: Given, position: ColumnElement[int]) -> Mapping[str, ColumnEl
         "place": position * sa.literal_column(str(PLACES), sa.BigInteger()) + given["seq"],
         "run": position,
         # Asked once: rows need not be inserted in their order.
-        "created_at": sa.select(now()).scalar_subquery(),
+        "created_at": sa.func.coalesce(given["given_at"], sa.select(now()).scalar_subquery()),
     }
 
 
@@ -139,7 +139,12 @@ _INSERT_ROWS = bulk_insert(
     journal,
     _ROW,
     lambda given: _placed(given, runs.c.position),
-    extra={"tenant_id": runs.c.tenant_id.type, "run_id": runs.c.run_id.type, "seq": journal.c.run.type},
+    extra={
+        "tenant_id": runs.c.tenant_id.type,
+        "run_id": runs.c.run_id.type,
+        "seq": journal.c.run.type,
+        "given_at": MomentColumn(),
+    },
     beside=(runs, _RUN),
 )
 

@@ -174,7 +174,7 @@ class JournalRow:
     """One row: `record` is what replay returns, `view` what readers of the run may see.
 
     A row whose stage has no action has no `kind` either, and any name for an `action_id`. `digest` chains the row
-    to the one before; `created_at` is the store's clock and set by it. `salt` goes into the digest of the payloads,
+    to the one before; `created_at` is the time that its writer gives, else that of the store. `salt` goes into the digest of the payloads,
     so that an erased row cannot be guessed. `texts` are what a store writes. A row that a store has read takes its
     payloads from its `source`, decoded on first use.
 

@@ -26,10 +26,12 @@ from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, end_of_unread
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.ids import IClock
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.events.event_log import PendingEvents
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.chain import UNBOUND, Chain
 from pilotage.runtime.journal.commits import CommitQueue, JournalWriter
 from pilotage.runtime.journal.draft import CommitDraft, Opening
 from pilotage.runtime.journal.interruptions import SealMissing
@@ -56,8 +58,12 @@ class Ledger(CommitQueue):
         seals: Seals | None = None,
         log: PendingEvents | None = None,
         opening: Opening | None = None,
+        chain: Chain = UNBOUND,
+        clock: IClock | None = None,
     ) -> None:
-        draft = CommitDraft(run, head, writer_id, log=log or PendingEvents(), opening=opening)
+        draft = CommitDraft(
+            run, head, writer_id, log=log or PendingEvents(), opening=opening, chain=chain, clock=clock
+        )
         super().__init__(writer, draft, state)
         self._seals = seals or Seals(None, run)
         self.unread: dict[str, AgentSignal] = {}

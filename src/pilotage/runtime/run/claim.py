@@ -162,6 +162,8 @@ class RunClaims:
             seals=services.seals(run),
             log=log,
             opening=opening,
+            chain=services.chain(run, state.agent_type),
+            clock=services.clock,
         )
 
     @property
