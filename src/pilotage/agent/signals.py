@@ -65,12 +65,13 @@ class AgentSignalEnd(StrEnum):
     """What became of a signal; every accepted signal has one of these ends.
 
     TAKEN: the run took it in. SUPERSEDED: another signal took its effect away, as a resume does with a pause. TOO_LATE:
-    the run ended before it could be taken in.
+    the run ended before it could be taken in. REFUSED: it is in the store and was not written there by the application.
     """
 
     TAKEN = "taken"
     SUPERSEDED = "superseded"
     TOO_LATE = "too_late"
+    REFUSED = "refused"
 
 
 @value
@@ -78,6 +79,7 @@ class AgentSignal:
     """One stimulus for one run. The id is a dedupe key: the same id is taken in once.
 
     `end` is set by the store: None for a signal that is pending. A signal that is sent again has the end of the first.
+    One in the queue that the store does not recognise as the application's is REFUSED, and is never taken in.
     """
 
     id: str

@@ -252,8 +252,18 @@ class Services:
         Raises:
             RecordSealError: the application's key does not unseal a signal.
         """
-        seals = self.signal_seals(run)
-        return [seals.opened(signal) for signal in await self.signals.list_pending(run.run_id)]
+        pending, _ = await self.queued_signals(run)
+        return pending
+
+    async def queued_signals(self, run: RunKey) -> tuple[list[AgentSignal], list[AgentSignal]]:
+        """Return the pending signals of a run, unsealed, and those in its queue that the store refuses.
+
+        Raises:
+            RecordSealError: the application's key does not unseal a signal.
+        """
+        seals, queued = self.signal_seals(run), await self.signals.list_pending(run.run_id)
+        refused = [signal for signal in queued if signal.end is not None]
+        return [seals.opened(signal) for signal in queued if signal.end is None], refused
 
     def model_of(self, instance: object) -> IAgentModel:
         """Return the model of a declarative agent: the one it injects, else the application's.

@@ -28,6 +28,7 @@ from pilotage.adapters.sqlalchemy.postgresql import PostgresqlEngines
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings, shown
 from pilotage.adapters.sqlalchemy.sqlite import SqliteEngines
 from pilotage.adapters.sqlalchemy.threads import DatabaseThreads, Gathering, ThreadsEndedError, Work
+from pilotage.errors import DamagedEntryError
 from pilotage.ids import IClock, SystemClock
 
 T = TypeVar("T")
@@ -64,7 +65,7 @@ class Database:
         Raises:
             StoreUnreachableError: the database did not answer.
         """
-        job = partial(_done_within, work, self.engines.reading.connect)
+        job = partial(_decoded_within, work, self.engines.reading.connect)
         return await self._asked(lambda: self._readers.do(job), is_patient=waits)
 
     async def rows(self, query: Executable, given: Mapping[str, Any], make: Callable[[Stored], T]) -> list[T]:
@@ -144,6 +145,18 @@ class Database:
 
     def _closed(self) -> StoreUnreachableError:
         return StoreUnreachableError(f"{self.name} is closed: the application has stopped")
+
+
+def _decoded_within(work: Work[T], begin: Begin) -> T:
+    """Do work that only reads.
+
+    Raises:
+        DamagedEntryError: what is stored cannot be decoded.
+    """
+    try:
+        return _done_within(work, begin)
+    except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise DamagedEntryError.unreadable("a stored entry", error) from error
 
 
 def _done_within(work: Work[T], begin: Begin) -> T:

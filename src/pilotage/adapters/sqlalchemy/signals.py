@@ -9,10 +9,11 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
-from pilotage.adapters.sqlalchemy.mapping import refusing_unstorable, signal_of, text_of
+from pilotage.adapters.sqlalchemy.mapping import Stored, Values, refusing_unstorable, signal_of, text_of
 from pilotage.adapters.sqlalchemy.statements import Prepared, bulk_insert, of_run, place_of
 from pilotage.adapters.sqlalchemy.states import find_one, refuse_if_journaled, run_of
 from pilotage.adapters.sqlalchemy.tables import runs, signals
@@ -44,7 +45,7 @@ _PENDING = Prepared(
 
 _INSERT = bulk_insert(
     signals,
-    ("tenant_id", "run_id", "number", "signal_id", "kind", "payload"),
+    ("tenant_id", "run_id", "number", "signal_id", "kind", "payload", "code"),
     lambda given: {"created_at": func.coalesce(given["given_at"], now())},
     extra={"given_at": MomentColumn()},
 )
@@ -56,7 +57,11 @@ _CONSUME = (
         signals.c.signal_id == bindparam("signal"),
         signals.c.consumed_at.is_(None),
     )
-    .values(consumed_at=now(), end=AgentSignalEnd.TAKEN.value)
+    .values(
+        consumed_at=func.coalesce(bindparam("at", type_=MomentColumn()), now()),
+        end=AgentSignalEnd.TAKEN.value,
+        end_code=bindparam("end_code", type_=signals.c.end_code.type),
+    )
 )
 
 
@@ -74,9 +79,10 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
             run = run_of(connection, self._tenant, signal.agent_state_id)
             present = find_one(connection, run.tenant_id, signal.id, signals.c.signal_id)
             if present is None:
-                _append(connection, run, signal, said)
+                _append(connection, self._database.engines.codes, run, signal, said)
                 present = find_one(connection, run.tenant_id, signal.id, signals.c.signal_id)
             assert present is not None  # noqa: S101 - it was just written
+            self._database.engines.codes.check(signals, present, f"signal {signal.id!r}")
             return signal_of(present)
 
         try:
@@ -88,7 +94,8 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
         def look(connection: Connection) -> list[AgentSignal]:
             run = run_of(connection, self._tenant, state_id)
-            return [signal_of(values) for values in _PENDING.named_rows(connection, place_of(run))]
+            codes = self._database.engines.codes
+            return [_queued(codes, values) for values in _PENDING.named_rows(connection, place_of(run))]
 
         return await self._database.read(look)
 
@@ -99,7 +106,10 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
                 raise SignalNotFoundError(f"there is no pending signal {signal_id!r}.")
             run = RunKey(found["tenant_id"], found["run_id"])
             refuse_if_journaled(connection, run, "SqlAlchemySignalRepository.mark_consumed")
-            done = connection.execute(_CONSUME, {"tenant": run.tenant_id, "signal": signal_id})
+            codes = self._database.engines.codes
+            ended = {**found, "consumed_at": codes.now(), "end": AgentSignalEnd.TAKEN.value}
+            named = {"tenant": run.tenant_id, "signal": signal_id, "at": ended["consumed_at"]}
+            done = connection.execute(_CONSUME, {**named, "end_code": codes.end_text(ended)})
             if done.rowcount == 0:
                 raise SignalNotFoundError(f"there is no pending signal {signal_id!r}.")
             return replace(signal_of(found), end=AgentSignalEnd.TAKEN)
@@ -107,11 +117,17 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
         return await self._database.write(work)
 
 
-def _append(connection: Connection, run: RunKey, signal: AgentSignal, said: str) -> None:
+def _queued(codes: RowCodes, values: Stored) -> AgentSignal:
+    """Return a signal of the queue; one that is not stored as the application wrote it is refused."""
+    signal = signal_of(values)
+    return signal if codes.fit(signals, values) else replace(signal, end=AgentSignalEnd.REFUSED)
+
+
+def _append(connection: Connection, codes: RowCodes, run: RunKey, signal: AgentSignal, said: str) -> None:
     # Numbers are in the order of commits: other writers wait until this number is committed.
     ((number, status),) = _NEXT_NUMBER[connection.dialect.name].rows(connection, place_of(run))
     refuse_after_end(run, None if status is None else AgentStatus(status))
-    row = {
+    row: Values = {
         "tenant_id": run.tenant_id,
         "run_id": run.run_id,
         "number": number,
@@ -120,4 +136,5 @@ def _append(connection: Connection, run: RunKey, signal: AgentSignal, said: str)
         "payload": said,
         "given_at": signal.created_at,
     }
+    codes.add(signals, row)
     _INSERT.run(connection, [row])

@@ -1,0 +1,66 @@
+"""What is stored of a run besides its rows, checked: its own row, signals, evidence, facts, turns, late outcomes.
+
+Every entry must be as it was written, by its code, and none may be missing: signals and facts are numbered without
+gaps, evidence and turns are counted in the row of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import Connection, Table, select
+
+from pilotage.adapters.sqlalchemy.codes import RowCodes
+from pilotage.adapters.sqlalchemy.mapping import Stored
+from pilotage.adapters.sqlalchemy.statements import of_run, place_of
+from pilotage.adapters.sqlalchemy.tables import (
+    audit,
+    evidence,
+    late_outcomes,
+    outbox,
+    runs,
+    signals,
+    turns,
+)
+from pilotage.agent.ports.journal import RunKey
+
+_NAMES: dict[Table, Callable[[Stored], str]] = {
+    signals: lambda each: f"signal {each['signal_id']!r}",
+    evidence: lambda each: f"evidence {each['evidence_id']!r}",
+    outbox: lambda each: f"fact {each['number']}",
+    turns: lambda each: f"turn {each['number']} of conversation {each['conversation_id']!r}",
+    late_outcomes: lambda each: f"the late outcome of {each['action_id']!r}",
+    audit: lambda each: f"the audit entry about {each['evidence_ref']!r}",
+}
+_RUN = select(runs).where(*of_run(runs))
+_ENTRIES = {table: select(table).where(*of_run(table)) for table in _NAMES}
+
+
+def damage_beside_rows(connection: Connection, codes: RowCodes, run: RunKey) -> str | None:
+    """Return the first entry of a run that is not as it was written, in words; None where all of them are."""
+    place = place_of(run)
+    found = connection.execute(_RUN, place).mappings().first()
+    if found is None or not found["head"]:
+        return None
+    if not codes.fit(runs, found):
+        return "its state and its head are not stored as they were written"
+    entries = {table: connection.execute(query, place).mappings().all() for table, query in _ENTRIES.items()}
+    for table, name in _NAMES.items():
+        changed = next((each for each in entries[table] if not codes.fit(table, each)), None)
+        if changed is not None:
+            return f"{name(changed)} is not stored as it was written"
+    for each in entries[signals]:
+        if not codes.fit_end(each):
+            return f"the end of signal {each['signal_id']!r} is not stored as it was written"
+    return _missing(found, entries)
+
+
+def _missing(run: Stored, entries: dict[Table, Sequence[Stored]]) -> str | None:
+    for table, last, what in ((signals, "last_signal", "signal"), (outbox, "facts", "fact")):
+        numbers = sorted(each["number"] for each in entries[table])
+        if numbers != list(range(1, run[last] + 1)):
+            return f"it has {run[last]} {what}s, and {numbers} are stored"
+    for table, count, what in ((evidence, "records", "pieces of evidence"), (turns, "turns", "turns")):
+        if len(entries[table]) != run[count]:
+            return f"it has {run[count]} {what}, and {len(entries[table])} are stored"
+    return None
