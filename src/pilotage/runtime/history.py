@@ -34,6 +34,7 @@ from pilotage.runtime.events.event_log import LoggedEvent, is_erased, items_of, 
 from pilotage.runtime.events.projections import CANCELLED
 from pilotage.runtime.exposure.trust import label_in
 from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.approved import approval_mismatch
 from pilotage.runtime.journal.chain import NO_HEAD, Chain, Damage, damage_in, is_keyed
 from pilotage.runtime.journal.record_fields import DamagedRecordError, object_or_empty, record_of
 from pilotage.runtime.journal.recording import Recording
@@ -334,11 +335,25 @@ class RunReader:
             raise DamagedEntryError(f"run {run_id!r}: {found}.")
         if any(is_erased(row) for row in rows):
             return len(rows)
+        if (changed := self._unopened(run, rows)) is not None:
+            raise DamagedEntryError(f"run {run_id!r}: {changed}.")
         mismatch = await self._mismatch(state, rows)
         # A run that is driven meanwhile may have changed between the two reads.
         if mismatch is not None and await self.state(run_id, principal) == state:
             raise CallerError(f"run {run_id!r}: {mismatch}.")
         return len(rows)
+
+    def _unopened(self, run: RunKey, rows: list[JournalRow]) -> str | None:
+        """Return which record does not open, or which action did not begin as it was approved; None for none.
+
+        Without the key of a record this is not known.
+        """
+        with suppress(RecordSealError):
+            opened = self._opened(run, rows)
+            if opened is not rows and (damage := unopened(opened)) is not None:
+                return str(damage)
+            return approval_mismatch(opened)
+        return None
 
     async def _mismatch(self, state: AgentState, rows: Sequence[JournalRow]) -> str | None:
         """Return how state, rows and signals of a run contradict each other; None where they do not."""

@@ -62,6 +62,7 @@ class StoredRun(RunSnapshot):
     facts: int = 0
     records: int = 0
     turns: int = 0
+    ended_signals: int = 0
     progress: bool = False
     is_stored: bool = False
     known_signal: int | None = None
@@ -203,6 +204,7 @@ class Batch:
             "facts": run.facts,
             "records": run.records,
             "turns": run.turns,
+            "ended_signals": run.ended_signals,
             "conversation_id": run.conversation,
             "moment": None,
             "code": None,
@@ -267,6 +269,7 @@ def _advance(run: StoredRun, commit: JournalCommit, state: Values | None) -> Non
     run.parent = run.parent or parent_of(commit)
     run.facts += len(commit.outbox)
     run.records += len(commit.evidence)
+    run.ended_signals += len(commit.consumed_signals) + len(commit.closed_signals)
     run.turns += len(commit.turns.turns) if commit.turns is not None else 0
     run.progress = run.progress or makes_progress(commit)
     if state is not None:

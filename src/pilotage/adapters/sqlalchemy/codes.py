@@ -40,7 +40,7 @@ COVERED: Mapping[str, tuple[str, ...]] = {
     runs.name: (
         *(*_OF_RUN, "head", "epoch", "digest", "status", "agent_type", "state", "ended"),
         *("created_at", "updated_at", "wake_at", "awaits", "quarantined"),
-        *("facts", "records", "turns", "parent_id", "conversation_id"),
+        *("facts", "records", "turns", "ended_signals", "parent_id", "conversation_id"),
     ),
     signals.name: (*_OF_RUN, "number", "signal_id", "kind", "payload", "created_at"),
     evidence.name: (*_OF_RUN, "evidence_id", "kind", "manifest_ref", "document", "created_at"),

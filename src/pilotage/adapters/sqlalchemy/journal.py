@@ -58,7 +58,7 @@ _HEAD = select(runs.c.head, runs.c.epoch, runs.c.digest).where(*of_run(runs), ru
 
 _NAMES = (
     *("tenant_id", "run_id", "head", "epoch", "digest", "status"),
-    *("conversation_id", "parent_id", "last_signal", "facts", "records", "turns"),
+    *("conversation_id", "parent_id", "last_signal", "facts", "records", "turns", "ended_signals"),
     *("agent_type", "state", "ended", "created_at", "updated_at", "wake_at", "awaits", "quarantined", "code"),
 )
 _LOCKED = select(*(runs.c[name] for name in _NAMES)).with_for_update(key_share=True)
@@ -281,6 +281,7 @@ def _locked_runs(
             facts=row["facts"],
             records=row["records"],
             turns=row["turns"],
+            ended_signals=row["ended_signals"],
             shown={name: row[name] for name in SHOWN},
             last_signal=row["last_signal"],
             is_stored=True,

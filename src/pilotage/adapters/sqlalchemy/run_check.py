@@ -60,6 +60,9 @@ def _missing(run: Stored, entries: dict[Table, Sequence[Stored]]) -> str | None:
         numbers = sorted(each["number"] for each in entries[table])
         if numbers != list(range(1, run[last] + 1)):
             return f"it has {run[last]} {what}s, and {numbers} are stored"
+    ended = sum(each["consumed_at"] is not None for each in entries[signals])
+    if ended != run["ended_signals"]:
+        return f"{run['ended_signals']} of its signals have an end, and {ended} are stored with one"
     for table, count, what in ((evidence, "records", "pieces of evidence"), (turns, "turns", "turns")):
         if len(entries[table]) != run[count]:
             return f"it has {run[count]} {what}, and {len(entries[table])} are stored"

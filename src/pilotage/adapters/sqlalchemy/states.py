@@ -45,7 +45,7 @@ _PENDING = (
 _COLUMNS = (
     *("position", "tenant_id", "run_id", "agent_type", "status", "state"),
     *("created_at", "updated_at", "wake_at", "awaits", "head"),
-    *("epoch", "digest", "ended", "quarantined", "facts", "records", "turns"),
+    *("epoch", "digest", "ended", "quarantined", "facts", "records", "turns", "ended_signals"),
     *("parent_id", "conversation_id", "code"),
 )
 _STATES: Select[*tuple[Any, ...]] = select(

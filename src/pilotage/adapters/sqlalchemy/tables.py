@@ -67,10 +67,11 @@ runs = sa.Table(
     sa.Column("wake_at", MomentColumn),
     sa.Column("awaits", sa.String(32)),
     sa.Column("quarantined", sa.Boolean),
-    # The numbers of its facts in the outbox, of its pieces of evidence and of the turns that it added.
+    # The numbers of its facts in the outbox, its pieces of evidence, the turns that it added, its signals with an end.
     sa.Column("facts", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("records", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("turns", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("ended_signals", sa.BigInteger, nullable=False, server_default="0"),
     # The number of its last signal.
     sa.Column("last_signal", sa.BigInteger, nullable=False, server_default="0"),
     # The claims that ended without a word since the last row, the last one's time and problem, and the back-off.

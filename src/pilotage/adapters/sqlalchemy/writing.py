@@ -51,7 +51,7 @@ _RUN = ("tenant_id", "run_id")
 _WRITTEN = (*_RUN, "last_signal", "position")
 """What a written run gives back."""
 _COMPARED: Types = {"expected": sa.BigInteger(), "progress": sa.Boolean()}
-_COUNTS = ("facts", "records", "turns")
+_COUNTS = ("facts", "records", "turns", "ended_signals")
 _REST = (*_HEAD, *_STATE, "ended", *OF_WAITING, *_COUNTS, "parent_id", "conversation_id", "code")
 _TIMES: Types = {"given_at": MomentColumn(), "moment": MomentColumn()}
 

@@ -31,7 +31,7 @@ def upgrade() -> None:
     for name in _CODED:
         op.add_column(f"pilotage_{name}", sa.Column("code", HexText(), nullable=True))
     op.add_column("pilotage_signals", sa.Column("end_code", HexText(), nullable=True))
-    for name in ("records", "turns"):
+    for name in ("records", "turns", "ended_signals"):
         op.add_column("pilotage_runs", sa.Column(name, sa.BigInteger(), server_default="0", nullable=False))
     op.create_table(
         "pilotage_keys",
@@ -39,8 +39,13 @@ def upgrade() -> None:
         sa.Column("created_at", MomentColumn(), nullable=False),
         sa.PrimaryKeyConstraint("key_id"),
     )
-    for column, table in (("records", "evidence"), ("turns", "turns")):
+    for column, table, condition in (
+        ("records", "evidence", ""),
+        ("turns", "turns", ""),
+        ("ended_signals", "signals", " AND entries.consumed_at IS NOT NULL"),
+    ):
         op.execute(
             f"UPDATE pilotage_runs SET {column} = (SELECT count(*) FROM pilotage_{table} AS entries "  # noqa: S608 - ours
-            "WHERE entries.tenant_id = pilotage_runs.tenant_id AND entries.run_id = pilotage_runs.run_id)"
+            "WHERE entries.tenant_id = pilotage_runs.tenant_id AND entries.run_id = pilotage_runs.run_id"
+            f"{condition})"
         )
