@@ -90,7 +90,8 @@ class StoreOnDemand(ILifecycle):
         with self._lock:
             if self._store is None:
                 sealer = self._app.get_or_none(IRecordSealer)
-                keys = {} if sealer is None else sealer.record_keys()
+                without = None if self._settings.opens_without_key else dict[str, bytes]()
+                keys = without if sealer is None else sealer.record_keys()
                 self._store = SqlAlchemyStore(open_database(self._settings, None, keys))
             return self._store
 
