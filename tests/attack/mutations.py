@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -11,14 +11,14 @@ from typing import Any
 
 from sqlalchemy import Connection, MetaData, Table, and_, create_engine, delete, insert, select, update
 from sqlalchemy.engine import Engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 
 from pilotage import Application
 from pilotage.adapters.asgi.problems import problem_of
 from pilotage.adapters.sqlalchemy.database import database_url
 from pilotage.agent import RunKey
-from pilotage.agent.ports.memory import IAgentMemory, MemoryScope
-from pilotage.agent.ports.outbox import IAgentOutbox
+from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryScope
+from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry
 from pilotage.agent.principal import Principal
 from pilotage.errors import PilotageError
 from pilotage.runtime import AgentRuns
@@ -81,9 +81,11 @@ def _change(connection: Connection, table: Table, before: Row | None, after: Row
         return
     found = and_(*(column == before[column.name] for column in table.primary_key))
     if after is None:
-        connection.execute(delete(table).where(found))
+        done = connection.execute(delete(table).where(found))
     else:
-        connection.execute(update(table).where(found).values(after))
+        done = connection.execute(update(table).where(found).values(after))
+    if done.rowcount != 1:
+        raise ValueError(f"{done.rowcount} rows of {table.name} changed")
 
 
 class Attacker:
@@ -142,7 +144,7 @@ class Attacker:
             try:
                 with self._engine.begin() as connection:
                     mutation.apply(connection)
-            except (DBAPIError, OverflowError, ValueError):
+            except (SQLAlchemyError, OverflowError, TypeError, ValueError):
                 continue
             break
         try:
@@ -163,7 +165,7 @@ class Attacker:
         names = [column.name for column in table.columns]
         changed = dict(row)
         while changed == row:
-            for name in random.sample(names, random.choice((1, 1, 1, 2))):
+            for name in random.sample(names, min(len(names), random.choice((1, 1, 1, 2)))):
                 changed[name] = self._other(row[name], [each[name] for each in rows])
         return Mutation(table, row, changed)
 
@@ -237,6 +239,7 @@ class Watch:
     tenant: str = "default"
     raw: list[str] = field(default_factory=list[str])
     """Answers that were no answers and no named errors."""
+    _memories: list[MemoryItem] | None = None
 
     @property
     def runs(self) -> AgentRuns:
@@ -270,8 +273,15 @@ class Watch:
             "conversation": lambda: runs.services.conversations.load_history(self.tenant, "talk"),  # type: ignore[union-attr]
         }
         if memory is not None:
-            asked["memory"] = lambda: memory.export(MemoryScope(self.tenant, "ada"))
+            asked["memory"] = lambda: self._unknown_memories(memory)
         return asked
+
+    async def _unknown_memories(self, memory: IAgentMemory) -> list[MemoryItem]:
+        """The memories that were not there the first time; those that are gone count as forgotten (see `MAY_GO`)."""
+        found = await memory.export(MemoryScope(self.tenant, "ada"))
+        if self._memories is None:
+            self._memories = [*found]
+        return [item for item in found if item not in self._memories]
 
     def _of_run(self, run_id: str) -> dict[str, Callable[[], Awaitable[object]]]:
         runs, run = self.runs, RunKey(self.tenant, run_id)
@@ -310,5 +320,6 @@ class Watch:
             return f"error {type(error).__name__}"
 
 
-async def _all_of(entries: Any) -> list[object]:
-    return [entry async for entry in entries]
+async def _all_of(entries: AsyncIterator[OutboxEntry]) -> list[object]:
+    # Of its delivery only the relay gets to know.
+    return [(entry.run, entry.number, entry.event, entry.created_at) async for entry in entries]

@@ -158,7 +158,10 @@ class Batch:
         key = commit.run
         try:
             rows = row_values(key, commit.rows, commit.token)
-            evidence = [evidence_values(key.tenant_id, each) for each in commit.evidence]
+            evidence = [
+                evidence_values(key.tenant_id, each, number)
+                for number, each in enumerate(commit.evidence, start=run.records + 1)
+            ]
             outbox = [
                 event_values(key, event, number)
                 for number, event in enumerate(commit.outbox, start=run.facts + 1)

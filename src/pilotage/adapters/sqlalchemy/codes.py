@@ -43,7 +43,7 @@ COVERED: Mapping[str, tuple[str, ...]] = {
         *("facts", "records", "turns", "ended_signals", "parent_id", "conversation_id"),
     ),
     signals.name: (*_OF_RUN, "number", "signal_id", "kind", "payload", "created_at"),
-    evidence.name: (*_OF_RUN, "evidence_id", "kind", "manifest_ref", "document", "created_at"),
+    evidence.name: (*_OF_RUN, "evidence_id", "number", "kind", "manifest_ref", "document", "created_at"),
     turns.name: (
         *("tenant_id", "conversation_id", "number", "role", "content", "trust", "run_id", "created_at"),
     ),

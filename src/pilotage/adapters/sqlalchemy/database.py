@@ -19,6 +19,7 @@ from sqlalchemy import URL, Connection, Executable, exc, make_url
 
 from pilotage.adapters.sqlalchemy.connections import Engines, WouldWaitError, is_away, translated
 from pilotage.adapters.sqlalchemy.errors import (
+    ConflictingWriteError,
     DatabaseDriverMissingError,
     DatabaseUrlError,
     StoreUnreachableError,
@@ -64,9 +65,14 @@ class Database:
 
         Raises:
             StoreUnreachableError: the database did not answer.
+            DamagedEntryError: what is stored cannot be decoded.
         """
         job = partial(_decoded_within, work, self.engines.reading.connect)
-        return await self._asked(lambda: self._readers.do(job), is_patient=waits)
+        try:
+            return await self._asked(lambda: self._readers.do(job), is_patient=waits)
+        except ConflictingWriteError as error:
+            # Nothing was written: a number that is stored has no place in the statement.
+            raise DamagedEntryError.unreadable("a stored entry", error) from error
 
     async def rows(self, query: Executable, given: Mapping[str, Any], make: Callable[[Stored], T]) -> list[T]:
         """Read the rows of a query, each converted by `make` in the thread that reads."""

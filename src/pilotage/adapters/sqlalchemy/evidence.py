@@ -28,7 +28,7 @@ from pilotage.errors import AgentDefinitionError, EvidenceNotFoundError
 
 INSERT_EVIDENCE = bulk_insert(
     evidence,
-    ("tenant_id", "run_id", "evidence_id", "kind", "manifest_ref", "document", "code"),
+    ("tenant_id", "run_id", "evidence_id", "number", "kind", "manifest_ref", "document", "code"),
     lambda given: {"created_at": func.coalesce(given["given_at"], now())},
     extra={"given_at": MomentColumn()},
 )

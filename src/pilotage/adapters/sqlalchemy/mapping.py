@@ -179,8 +179,8 @@ def _signal_end(values: Stored) -> AgentSignalEnd | None:
     return AgentSignalEnd(values["end"] or AgentSignalEnd.TAKEN)
 
 
-def evidence_values(tenant_id: str, evidence: AgentEvidence) -> Values:
-    """Return evidence as columns."""
+def evidence_values(tenant_id: str, evidence: AgentEvidence, number: int | None = None) -> Values:
+    """Return evidence as columns; `number` is its place among the evidence of its run."""
     where = f"the payload of evidence {evidence.id!r}"
     document: JsonObject = {
         "payload": evidence.payload,
@@ -193,6 +193,7 @@ def evidence_values(tenant_id: str, evidence: AgentEvidence) -> Values:
         "tenant_id": tenant_id,
         "run_id": evidence.agent_state_id,
         "evidence_id": evidence.id,
+        "number": number,
         "kind": evidence.kind.value,
         "manifest_ref": evidence.manifest_ref,
         "document": text_of(where, document),

@@ -1,7 +1,7 @@
 """What is stored of a run besides its rows, checked: its own row, signals, evidence, facts, turns, late outcomes.
 
 Every entry must be as it was written, by its code, and none may be missing: signals and facts are numbered without
-gaps, evidence and turns are counted in the row of the run.
+gaps, evidence is numbered in its order, turns are counted in the row of the run.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _NAMES: dict[Table, Callable[[Stored], str]] = {
 }
 _RUN = select(runs).where(*of_run(runs))
 _ENTRIES = {table: select(table).where(*of_run(table)) for table in _NAMES}
+_ENTRIES[evidence] = _ENTRIES[evidence].order_by(evidence.c.position)
 
 
 def damage_beside_rows(connection: Connection, codes: RowCodes, run: RunKey) -> str | None:
@@ -58,12 +59,14 @@ def damage_beside_rows(connection: Connection, codes: RowCodes, run: RunKey) -> 
 def _missing(run: Stored, entries: dict[Table, Sequence[Stored]]) -> str | None:
     for table, last, what in ((signals, "last_signal", "signal"), (outbox, "facts", "fact")):
         numbers = sorted(each["number"] for each in entries[table])
-        if numbers != list(range(1, run[last] + 1)):
+        if len(numbers) != run[last] or numbers != list(range(1, len(numbers) + 1)):
             return f"it has {run[last]} {what}s, and {numbers} are stored"
     ended = sum(each["consumed_at"] is not None for each in entries[signals])
     if ended != run["ended_signals"]:
         return f"{run['ended_signals']} of its signals have an end, and {ended} are stored with one"
-    for table, count, what in ((evidence, "records", "pieces of evidence"), (turns, "turns", "turns")):
-        if len(entries[table]) != run[count]:
-            return f"it has {run[count]} {what}, and {len(entries[table])} are stored"
+    places = [each["number"] for each in entries[evidence]]
+    if len(places) != run["records"] or places != list(range(1, len(places) + 1)):
+        return f"it has {run['records']} pieces of evidence, and {places} are stored, in this order"
+    if len(entries[turns]) != run["turns"]:
+        return f"it has {run['turns']} turns, and {len(entries[turns])} are stored"
     return None

@@ -187,6 +187,8 @@ evidence = sa.Table(
     metadata,
     _position(),
     *_texts("tenant_id", "run_id", "evidence_id"),
+    # Its place among the evidence of its run; only that of a run with a journal is numbered.
+    sa.Column("number", sa.BigInteger),
     sa.Column("kind", sa.String(32), nullable=False),
     sa.Column("manifest_ref", ExactText),
     sa.Column("document", ExactText, nullable=False),

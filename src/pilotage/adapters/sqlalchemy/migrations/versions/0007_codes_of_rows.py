@@ -33,6 +33,12 @@ def upgrade() -> None:
     op.add_column("pilotage_signals", sa.Column("end_code", HexText(), nullable=True))
     for name in ("records", "turns", "ended_signals"):
         op.add_column("pilotage_runs", sa.Column(name, sa.BigInteger(), server_default="0", nullable=False))
+    op.add_column("pilotage_evidence", sa.Column("number", sa.BigInteger(), nullable=True))
+    op.execute(
+        "UPDATE pilotage_evidence SET number = (SELECT count(*) FROM pilotage_evidence AS earlier "
+        "WHERE earlier.tenant_id = pilotage_evidence.tenant_id AND earlier.run_id = pilotage_evidence.run_id "
+        "AND earlier.position <= pilotage_evidence.position)"
+    )
     op.create_table(
         "pilotage_keys",
         sa.Column("key_id", sa.String(64), nullable=False),
