@@ -244,7 +244,7 @@ class Batch:
         named = {"tenant_id": key.tenant_id, "run_id": key.run_id}
         for signal_id, end in signal_ends(commit):
             known.pending.discard((key, signal_id))
-            ended = {**named, "signal_id": signal_id, "end": end.value, "given_at": self._codes.now()}
+            ended: Values = {**named, "signal_id": signal_id, "end": end.value, "given_at": self._codes.now()}
             ended["end_code"] = self._codes.end_of_signal({**ended, "consumed_at": ended["given_at"]})
             self.consumed.append(ended)
         if commit.turns is not None:

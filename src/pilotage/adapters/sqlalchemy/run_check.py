@@ -6,7 +6,7 @@ gaps, evidence is numbered in its order, turns are counted in the row of the run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import Connection, Table, select
 
@@ -56,7 +56,7 @@ def damage_beside_rows(connection: Connection, codes: RowCodes, run: RunKey) -> 
     return _missing(found, entries)
 
 
-def _missing(run: Stored, entries: dict[Table, Sequence[Stored]]) -> str | None:
+def _missing(run: Stored, entries: Mapping[Table, Sequence[Stored]]) -> str | None:
     for table, last, what in ((signals, "last_signal", "signal"), (outbox, "facts", "fact")):
         numbers = sorted(each["number"] for each in entries[table])
         if len(numbers) != run[last] or numbers != list(range(1, len(numbers) + 1)):
