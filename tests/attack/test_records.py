@@ -19,7 +19,7 @@ from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignalEnd
 from pilotage.errors import CallerError, DamagedEntryError, PilotageError
 from pilotage.runtime import AgentRuns
-from pilotage.runtime.journal.chain import NO_HEAD, UNBOUND, Chain, chained
+from pilotage.runtime.journal.chain import NO_HEAD, UNBOUND, Chain, ChainKey, chained
 from tests.adapters.sqlalchemy.databases import BACKENDS, SCHEMA, need_server
 from tests.golden.place import Place
 from tests.golden.stored import Golden
@@ -162,7 +162,7 @@ def test_rows_are_bound_to_tenant_run_and_definition() -> None:
         Chain.of(RunKey("other", "run-1"), "clerk"),
         Chain.of(RunKey("acme", "run-2"), "clerk"),
         Chain.of(RunKey("acme", "run-1"), "banker"),
-        Chain.of(RunKey("acme", "run-1"), "clerk", [b"key"]),
+        Chain.of(RunKey("acme", "run-1"), "clerk", (ChainKey.of(b"key"),)),
     ):
         assert (first_broken(rows, other) is None) is (other.binding == own.binding)
 

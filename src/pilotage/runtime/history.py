@@ -35,7 +35,7 @@ from pilotage.runtime.events.projections import CANCELLED
 from pilotage.runtime.exposure.trust import label_in
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.approved import approval_mismatch
-from pilotage.runtime.journal.chain import NO_HEAD, Chain, Damage, damage_in, is_keyed
+from pilotage.runtime.journal.chain import NO_HEAD, Chain, Damage, damage_in
 from pilotage.runtime.journal.record_fields import DamagedRecordError, object_or_empty, record_of
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.records import decode_result, taken_ids
@@ -272,7 +272,7 @@ class RunReader:
             state = await self.state(run_id, principal)
             if stored and last <= stored[-1].seq <= head.seq:
                 head = JournalHead(stored[-1].seq, stored[-1].epoch, stored[-1].digest)
-        if not self._services.record_keys and any(is_keyed(row.digest) for row in stored[:1]):
+        if self._chain(state).lacks_key_of(stored):
             raise RecordSealError(
                 f"the rows of run {run_id!r} were written with a key, which this application does not have. {WAY_OUT}"
             )

@@ -44,7 +44,7 @@ from pilotage.runtime.door.hooks import Hooks, PortCaller
 from pilotage.runtime.door.model import models_held_by
 from pilotage.runtime.door.model_retry import MODEL_RETRY_DEFAULTS, ModelRetrySettings
 from pilotage.runtime.door.run import Admission, RunPorts
-from pilotage.runtime.journal.chain import Chain
+from pilotage.runtime.journal.chain import Chain, ChainKey
 from pilotage.runtime.journal.commits import JournalWriter
 from pilotage.runtime.journal.lease import HeldLease, LeaseSettings, Leasing
 from pilotage.runtime.journal.notifying import NotifyingJournal, OutboxNotifier
@@ -221,9 +221,9 @@ class Services:
         )
 
     @cached_property
-    def record_keys(self) -> tuple[bytes, ...]:
+    def record_keys(self) -> tuple[ChainKey, ...]:
         """Return the keys that authenticate records, the current one first; none in an application without a key."""
-        return () if self.sealer is None else tuple(self.sealer.record_keys().values())
+        return () if self.sealer is None else tuple(map(ChainKey.of, self.sealer.record_keys().values()))
 
     def chain(self, run: RunKey, agent_type: str) -> Chain:
         """Return the chain of a run's rows."""

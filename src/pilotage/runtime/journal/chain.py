@@ -9,11 +9,12 @@ never of an earlier version than the one before it:
 |---|---|
 | 64 | the first version: neither bound nor keyed |
 | 56 | bound |
-| 60 | bound and keyed |
+| 60 | bound and keyed; the first eight say which key |
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import field, replace
 from datetime import datetime
@@ -47,8 +48,21 @@ _quoted: Callable[[str], str] = encode_basestring
 NO_HEAD = JournalHead(seq=0, epoch=0, digest=words.FIRST_DIGEST)
 
 
-_BOUND_DIGITS, _KEYED_DIGITS = 56, 60
+_BOUND_DIGITS, _KEYED_DIGITS, _TAG_DIGITS = 56, 60, 8
 _VERSIONS = {_BOUND_DIGITS: 2, _KEYED_DIGITS: 3}
+
+
+@value
+class ChainKey:
+    """A key that authenticates rows, and the digits by which their digests name it."""
+
+    secret: bytes = field(repr=False)
+    tag: str
+
+    @classmethod
+    def of(cls, secret: bytes) -> ChainKey:
+        """Return the key with its tag, which betrays nothing about it."""
+        return cls(secret, _hashed("tag", secret, _TAG_DIGITS))
 
 
 @value
@@ -59,18 +73,18 @@ class Chain:
     """
 
     binding: str = ""
-    keys: tuple[bytes, ...] = field(default=(), repr=False)
+    keys: tuple[ChainKey, ...] = ()
 
     @classmethod
-    def of(cls, run: RunKey, definition: str, keys: Iterable[bytes] = ()) -> Chain:
+    def of(cls, run: RunKey, definition: str, keys: tuple[ChainKey, ...] = ()) -> Chain:
         """Return the chain of a run of this definition."""
-        return cls(canonical_json([run.tenant_id, run.run_id, definition]), tuple(keys))
+        return cls(canonical_json([run.tenant_id, run.run_id, definition]), keys)
 
     def link(self, previous: str, place: Place, at: datetime | None, payloads: str) -> str:
         """Return the digest of a new row after the row with the digest `previous`."""
         if not self.binding:
             return text_digest(f"{previous}\n{_place_text(*place)}\n{payloads}")
-        return self._bound(previous, place, at, payloads, self.keys[0] if self.keys else b"")
+        return self._bound(previous, place, at, payloads, self.keys[0] if self.keys else None)
 
     def links(self, digest: str, previous: str, place: Place, at: datetime | None, payloads: str) -> bool:
         """Return whether a stored digest is that of a row after the row with the digest `previous`."""
@@ -79,15 +93,26 @@ class Chain:
             return False
         if version == 1:
             return digest == text_digest(f"{previous}\n{_place_text(*place)}\n{payloads}")
-        keys = self.keys if version == _VERSIONS[_KEYED_DIGITS] else (b"",)
-        return any(self._bound(previous, place, at, payloads, key) == digest for key in keys)
+        if not is_keyed(digest):
+            return digest == self._bound(previous, place, at, payloads, None)
+        key = next((key for key in self.keys if digest.startswith(key.tag)), None)
+        return key is not None and digest == self._bound(previous, place, at, payloads, key)
 
-    def _bound(self, previous: str, place: Place, at: datetime | None, payloads: str, key: bytes) -> str:
+    def lacks_key_of(self, rows: Iterable[JournalRow]) -> bool:
+        """Return whether rows were written with a key that is not among these; one row alone may be damaged."""
+        known = {key.tag for key in self.keys}
+        tags = Counter(digest[:_TAG_DIGITS] for row in rows if is_keyed(digest := row.digest))
+        unknown = [count for tag, count in tags.items() if tag not in known]
+        return bool(unknown) and (len(unknown) == len(tags) or max(unknown) > 1)
+
+    def _bound(
+        self, previous: str, place: Place, at: datetime | None, payloads: str, key: ChainKey | None
+    ) -> str:
         moment = "" if at is None else at.isoformat()
         text = f"{previous}\n{self.binding}\n{_place_text(*place)}\n{moment}\n{payloads}"
-        size = (_KEYED_DIGITS if key else _BOUND_DIGITS) // 2
-        digest: str = _blake2b()(to_bytes(text), key=key, digest_size=size).hexdigest()
-        return digest
+        if key is None:
+            return _hashed(text, b"", _BOUND_DIGITS)
+        return key.tag + _hashed(text, key.secret, _KEYED_DIGITS - _TAG_DIGITS)
 
 
 UNBOUND = Chain()
@@ -97,6 +122,11 @@ UNBOUND = Chain()
 def is_keyed(digest: str) -> bool:
     """Return whether the digest of a row was made with a key."""
     return len(digest) == _KEYED_DIGITS
+
+
+def _hashed(text: str, key: bytes, digits: int) -> str:
+    digest: str = _blake2b()(to_bytes(text), key=key, digest_size=digits // 2).hexdigest()
+    return digest
 
 
 @cache
