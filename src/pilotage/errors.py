@@ -30,6 +30,7 @@ PilotageError
     ├── RunConflictError
     ├── AnswerConflictError                     (the question has an answer already)
     ├── RunErasedError
+    ├── DamagedEntryError
     ├── SignalNotFoundError
     ├── EvidenceNotFoundError
     ├── ModelNotFoundError
@@ -63,6 +64,7 @@ __all__ = [
     "ApplicationStateError",
     "CallerError",
     "ContextNotActiveError",
+    "DamagedEntryError",
     "EvidenceNotFoundError",
     "ModelCallError",
     "ModelNotFoundError",
@@ -379,6 +381,24 @@ class RunErasedError(CallerError):
 
     message: ClassVar[str] = "What the run said was erased."
     code: ClassVar[str] = "run_erased"
+
+
+class DamagedEntryError(CallerError):
+    """A stored entry cannot be decoded, or is not the one that was written; the message names it."""
+
+    message: ClassVar[str] = "A stored entry is damaged."
+    code: ClassVar[str] = "damaged_entry"
+
+    @classmethod
+    def changed(cls, name: str) -> DamagedEntryError:
+        """The entry has columns that this application did not write."""
+        return cls(f"{name} is not stored as it was written. Restore it from a backup.")
+
+    @classmethod
+    def unreadable(cls, name: str, error: Exception) -> DamagedEntryError:
+        """The entry has columns that mean nothing."""
+        words = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+        return cls(f"{name} cannot be decoded ({words}). Restore it from a backup.")
 
 
 class SignalNotFoundError(CallerError):

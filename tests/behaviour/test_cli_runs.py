@@ -288,7 +288,8 @@ def test_a_record_is_verified_and_a_changed_one_is_found(till: Till) -> None:
     database.close()
     broken = till.call("runs", "verify", run)
     assert broken.code == 1
-    assert "does not follow from the one before" in broken.err
+    assert "row 3" in broken.err
+    assert "does not follow from the row before it" in broken.err
 
 
 def test_a_fork_goes_its_own_way(till: Till) -> None:

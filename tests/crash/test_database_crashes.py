@@ -10,7 +10,7 @@ from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.run_values import RunResult
-from pilotage.runtime.journal.chain import first_broken
+from pilotage.runtime.journal.chain import Chain, first_broken
 from pilotage.testing import (
     FailWrite,
     Fault,
@@ -45,8 +45,10 @@ class ReopenedProcesses(Processes):
 async def assert_unbroken(settings: DatabaseSettings, run_id: str) -> None:
     """The rows that all processes have left are one chain."""
     with opened(settings) as store:
-        rows = [row async for row in store.journal.read(RunKey("default", run_id))]
-        assert first_broken(rows) is None
+        run = RunKey("default", run_id)
+        rows = [row async for row in store.journal.read(run)]
+        chain = Chain.of(run, (await store.states.get(run_id)).agent_type)
+        assert first_broken(rows, chain) is None
         assert len(rows) > 10
 
 

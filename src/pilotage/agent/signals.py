@@ -66,7 +66,7 @@ class AgentSignalEnd(StrEnum):
 
     TAKEN: the run took it in. SUPERSEDED: another signal took its effect away, as a resume does with a pause. TOO_LATE:
     the run ended before it could be taken in. REFUSED: an answer that did not count, because its question had another
-    one or because it did not fit; it is kept as evidence.
+    one or because it did not fit, which is kept as evidence; or a row that was not written by the application.
     """
 
     TAKEN = "taken"
@@ -80,6 +80,7 @@ class AgentSignal:
     """One stimulus for one run. The id is a dedupe key: the same id is taken in once.
 
     `end` is set by the store: None for a signal that is pending. A signal that is sent again has the end of the first.
+    One in the queue that the store does not recognise as the application's is REFUSED, and is never taken in.
     """
 
     id: str

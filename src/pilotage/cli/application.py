@@ -174,7 +174,7 @@ async def reading(app: Application | None) -> AsyncGenerator[AgentRuns, None]:
         _refuse_missing(settings)
     store = Application(app.name).add(*_needed_to_read(app.graph, settings))
     if settings is not None:
-        store.bind(DatabaseSettings, replace(settings, upgrades_at_start=False))
+        store.bind(DatabaseSettings, replace(settings, upgrades_at_start=False, opens_without_key=True))
     async with store:
         runs = AgentRuns(store)
         try:

@@ -111,7 +111,8 @@ class OpenQuestions:
         try:
             return await self._services.pending_signals(run)
         except RecordSealError:
-            return await self._services.signals.list_pending(run.run_id)
+            queued = await self._services.signals.list_pending(run.run_id)
+            return [signal for signal in queued if signal.end is None]
 
     def _answer_in(self, pending: Sequence[AgentSignal], question: Question) -> StoredAnswer | None:
         """Return the first pending answer to a question that its run will accept; a deferral is none."""

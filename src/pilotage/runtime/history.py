@@ -16,6 +16,7 @@ from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.principal import Principal
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
+from pilotage.agent.sealing_check import WAY_OUT
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.agent.tools.metadata import EvidenceCapture
@@ -24,6 +25,7 @@ from pilotage.errors import (
     AgentDefinitionError,
     AgentStructuredOutputError,
     CallerError,
+    DamagedEntryError,
     RunNotFoundError,
 )
 from pilotage.jsonvalue import JsonObject, JsonValue
@@ -32,7 +34,8 @@ from pilotage.runtime.events.event_log import LoggedEvent, is_erased, items_of, 
 from pilotage.runtime.events.projections import CANCELLED
 from pilotage.runtime.exposure.trust import label_in
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.chain import NO_HEAD, Damage, damage_in, first_broken
+from pilotage.runtime.journal.approved import approval_mismatch
+from pilotage.runtime.journal.chain import NO_HEAD, Chain, Damage, damage_in
 from pilotage.runtime.journal.record_fields import DamagedRecordError, object_or_empty, record_of
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.records import decode_result, taken_ids
@@ -131,6 +134,20 @@ def signal_mismatch(rows: Iterable[JournalRow], pending: Sequence[AgentSignal]) 
     return None if left is None else f"signal {left.id!r} was taken in, and is still in the queue"
 
 
+def erased_by_hand(state: AgentState, rows: Sequence[JournalRow]) -> Damage | None:
+    """Return the first row that is marked as erased in a run that was not erased, or is whole in one that was."""
+    was_erased = words.ERASED in state.metadata
+    for row in rows:
+        if is_erased(row) is not was_erased:
+            how = (
+                "it is whole, and the run was erased"
+                if was_erased
+                else "it is marked as erased, and the run is not"
+            )
+            return Damage(row.seq, row.action_id, how)
+    return None
+
+
 def _end_mismatch(state: AgentState, rows: Sequence[JournalRow], result: JsonObject) -> str | None:
     if not state.is_terminal:
         return f"it has a result in its journal, and its state is {state.status}"
@@ -223,27 +240,47 @@ class RunReader:
             RecordSealError: the application does not have the key of a record.
             RunErasedError: its payloads were erased.
         """
+        state, stored, head = await self._stored(run_id, principal)
+        run = RunKey(state.tenant_id, run_id)
+        if not stored and not head.seq:
+            raise CallerError(
+                f"run {run_id!r} has no journal: it was not started here, and cannot be resumed."
+            )
+        damage = damage_in(stored, head, self._chain(state))
+        rows = self._opened(run, stored)
+        if damage is None and rows is not stored:
+            damage = unopened(rows)
+        return RunRecord(state, rows, damage)
+
+    async def _stored(
+        self, run_id: str, principal: Principal | None
+    ) -> tuple[AgentState, list[JournalRow], JournalHead]:
+        """Return state, stored rows and head of a run; the state is not older than the rows.
+
+        Raises:
+            RunNotFoundError: there is no such run in the principal's tenant.
+            RecordSealError: the application does not have the key of its rows.
+        """
         found = await self._services.states.get_with_head(run_id)
         if found is None or (principal is not None and found[0].tenant_id != principal.tenant):
             raise RunNotFoundError(f"there is no run {run_id!r}.")
         state, last = found
-        run, journal = RunKey(state.tenant_id, run_id), self._services.journal
+        run = RunKey(state.tenant_id, run_id)
         stored = await self.stored_rows(run)
-        if not stored and not last:
-            raise CallerError(
-                f"run {run_id!r} has no journal: it was not started here, and cannot be resumed."
-            )
-        head = await journal.head(run) or NO_HEAD
+        head = await self._services.journal.head(run) or NO_HEAD
         if head.seq != last:
             # The owner committed between the reads: the rows may end anywhere between the two heads.
             state = await self.state(run_id, principal)
             if stored and last <= stored[-1].seq <= head.seq:
                 head = JournalHead(stored[-1].seq, stored[-1].epoch, stored[-1].digest)
-        damage = damage_in(stored, head)
-        rows = self._opened(run, stored)
-        if damage is None and rows is not stored:
-            damage = unopened(rows)
-        return RunRecord(state, rows, damage)
+        if self._chain(state).lacks_key_of(stored):
+            raise RecordSealError(
+                f"the rows of run {run_id!r} were written with a key, which this application does not have. {WAY_OUT}"
+            )
+        return state, stored, head
+
+    def _chain(self, state: AgentState) -> Chain:
+        return self._services.chain(RunKey(state.tenant_id, state.id), state.agent_type)
 
     async def result(self, state: AgentState) -> RunResult:
         """Return the result of a run as it is now, its output as JSON; `state` is the one that was read before."""
@@ -294,31 +331,54 @@ class RunReader:
         return tuple(prompt_in(each, run, sealer) for each in stored if is_prompt(each))
 
     async def verify(self, run_id: str, principal: Principal | None) -> int:
-        """Check the journal of a run against its chain, its state and its signals, and return the number of rows.
+        """Check a run against its chain, its head, its state and its signals, and return the number of its rows.
 
-        Of a run with erased payloads only the chain can be checked.
+        Of a run with erased payloads the chain, the head and the entries beside the rows can be checked.
 
         Raises:
-            CallerError: a row does not follow from the one before it (the message names the first), or the rows
-                contradict the state or the signals.
+            RunNotFoundError: there is no such run in the principal's tenant.
+            RecordSealError: the application does not have the key of its rows.
+            DamagedEntryError: a row, or an entry besides, is not as it was written; the message names the first.
+            CallerError: the rows contradict the state or the signals.
         """
-        state = await self.state(run_id, principal)
-        rows = await self.stored_rows(RunKey(state.tenant_id, run_id))
-        broken = first_broken(rows)
-        if broken is not None:
-            place = f"row {broken.seq} ({broken.action_id})"
-            raise CallerError(f"run {run_id!r}: {place} does not follow from the one before.")
+        state, rows, head = await self._stored(run_id, principal)
+        run = RunKey(state.tenant_id, run_id)
+        damage = damage_in(rows, head, self._chain(state)) or erased_by_hand(state, rows)
+        if damage is not None:
+            raise DamagedEntryError(f"run {run_id!r}: {damage}.")
+        journal = self._services.journal
+        # The entries of a run that is driven meanwhile are not read at one moment.
+        if await journal.damage(run) is not None and (found := await journal.damage(run)) is not None:
+            raise DamagedEntryError(f"run {run_id!r}: {found}.")
         if any(is_erased(row) for row in rows):
             return len(rows)
-        found = (
+        if (changed := self._unopened(run, rows)) is not None:
+            raise DamagedEntryError(f"run {run_id!r}: {changed}.")
+        mismatch = await self._mismatch(state, rows)
+        # A run that is driven meanwhile may have changed between the two reads.
+        if mismatch is not None and await self.state(run_id, principal) == state:
+            raise CallerError(f"run {run_id!r}: {mismatch}.")
+        return len(rows)
+
+    def _unopened(self, run: RunKey, rows: list[JournalRow]) -> str | None:
+        """Return which record does not open, or which action did not begin as it was approved; None for none.
+
+        Without the key of a record this is not known.
+        """
+        with suppress(RecordSealError):
+            opened = self._opened(run, rows)
+            if opened is not rows and (damage := unopened(opened)) is not None:
+                return str(damage)
+            return approval_mismatch(opened)
+        return None
+
+    async def _mismatch(self, state: AgentState, rows: Sequence[JournalRow]) -> str | None:
+        """Return how state, rows and signals of a run contradict each other; None where they do not."""
+        return (
             state_mismatch(state, rows)
             or resolution_mismatch(rows)
-            or signal_mismatch(rows, await self._services.signals.list_pending(run_id))
+            or signal_mismatch(rows, await self._services.signals.list_pending(state.id))
         )
-        # A run that is driven meanwhile may have changed between the two reads.
-        if found is not None and await self.state(run_id, principal) == state:
-            raise CallerError(f"run {run_id!r}: {found}.")
-        return len(rows)
 
 
 def result_in(state: AgentState, rows: Sequence[JournalRow]) -> RunResult:

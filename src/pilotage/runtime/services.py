@@ -46,6 +46,7 @@ from pilotage.runtime.door.model_retry import MODEL_RETRY_DEFAULTS, ModelRetrySe
 from pilotage.runtime.door.run import Admission, RunPorts
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.exposure.secret_stream import HandedOutSecrets
+from pilotage.runtime.journal.chain import Chain, ChainKey
 from pilotage.runtime.journal.commits import JournalWriter
 from pilotage.runtime.journal.lease import HeldLease, LeaseSettings, Leasing
 from pilotage.runtime.journal.notifying import NotifyingJournal, OutboxNotifier
@@ -235,6 +236,15 @@ class Services:
         """Return a redactor for the runs of an agent in a tenant."""
         return Redactor(definition.spec.redaction, self.handed_out(tenant))
 
+    @cached_property
+    def record_keys(self) -> tuple[ChainKey, ...]:
+        """Return the keys that authenticate records, the current one first; none in an application without a key."""
+        return () if self.sealer is None else tuple(map(ChainKey.of, self.sealer.record_keys().values()))
+
+    def chain(self, run: RunKey, agent_type: str) -> Chain:
+        """Return the chain of a run's rows."""
+        return Chain.of(run, agent_type, self.record_keys)
+
     def seals(self, run: RunKey) -> Seals:
         """Return the sealing and unsealing of a run's records."""
         return Seals(self.sealer, run)
@@ -258,8 +268,18 @@ class Services:
         Raises:
             RecordSealError: the application's key does not unseal a signal.
         """
-        seals = self.signal_seals(run)
-        return [seals.opened(signal) for signal in await self.signals.list_pending(run.run_id)]
+        pending, _ = await self.queued_signals(run)
+        return pending
+
+    async def queued_signals(self, run: RunKey) -> tuple[list[AgentSignal], list[AgentSignal]]:
+        """Return the pending signals of a run, unsealed, and those in its queue that the store refuses.
+
+        Raises:
+            RecordSealError: the application's key does not unseal a signal.
+        """
+        seals, queued = self.signal_seals(run), await self.signals.list_pending(run.run_id)
+        refused = [signal for signal in queued if signal.end is not None]
+        return [seals.opened(signal) for signal in queued if signal.end is None], refused
 
     def model_of(self, instance: object) -> IAgentModel:
         """Return the model of a declarative agent: the one it injects, else the application's.

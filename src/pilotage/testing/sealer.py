@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 
 from pilotage.agent.ports.journal import SealedRecord
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
@@ -25,6 +26,10 @@ class MemorySealer(IRecordSealer):
         self.key_id = _hmac(secret, b"id").hex()[:16]
         self._encryption = _hmac(secret, b"encryption")
         self._authentication = _hmac(secret, b"authentication")
+        self._records = _hmac(secret, b"records")
+
+    def record_keys(self) -> Mapping[str, bytes]:
+        return {self.key_id: self._records}
 
     def seal(self, context: SealContext, plaintext: str) -> SealedRecord:
         nonce = secrets.token_bytes(_NONCE)

@@ -358,7 +358,7 @@ class MemoryTables:
         now = self.clock.now()
         return _Writes(
             now,
-            [KeptRow.of(row, now) for row in commit.rows],
+            [KeptRow.of(row, row.created_at or now) for row in commit.rows],
             self.kept_state(commit.state, now) if commit.state else None,
             [KeptEvidence.of(self.stamped_evidence(each)) for each in commit.evidence],
             [KeptEvent.of(each) for each in commit.outbox],

@@ -24,7 +24,9 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from pilotage import errors
+from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.jsonvalue import to_json_value
+from pilotage.runtime.journal.record_fields import DamagedRecordError
 
 
 class OriginRefusedError(errors.CallerError):
@@ -92,6 +94,8 @@ _STATUSES: Sequence[tuple[type[errors.PilotageError], HTTPStatus]] = (
     (errors.SignalNotFoundError, HTTPStatus.NOT_FOUND),
     (errors.EvidenceNotFoundError, HTTPStatus.NOT_FOUND),
     (errors.RunErasedError, HTTPStatus.GONE),
+    (DamagedRecordError, HTTPStatus.CONFLICT),
+    (RecordSealError, HTTPStatus.CONFLICT),
     (BodyTooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     (RequestRefusedError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (OriginRefusedError, HTTPStatus.FORBIDDEN),

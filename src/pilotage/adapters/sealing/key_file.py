@@ -46,6 +46,11 @@ class SealingKey:
         """What sealed records call the key."""
         return hmac.digest(self.secret, b"pilotage key id", "sha256").hex()[:16]
 
+    @property
+    def of_records(self) -> bytes:
+        """The key that authenticates rows: derived from this one, which it does not betray."""
+        return hmac.digest(self.secret, b"pilotage records", "sha256")
+
 
 def read_key_file(path: Path) -> SealingKey:
     """The key in a file.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from pilotage.adapters.sealing.key_file import SealingKey
@@ -21,7 +21,12 @@ class AesGcmSealer(IRecordSealer):
 
     def __init__(self, key: SealingKey, old_keys: Iterable[SealingKey] = ()) -> None:
         self.key_id = key.id
-        self._ciphers = {each.id: _aes_gcm(each) for each in (*old_keys, key)}
+        keys = (key, *old_keys)
+        self._ciphers = {each.id: _aes_gcm(each) for each in keys}
+        self._record_keys = {each.id: each.of_records for each in keys}
+
+    def record_keys(self) -> Mapping[str, bytes]:
+        return self._record_keys
 
     def seal(self, context: SealContext, plaintext: str) -> SealedRecord:
         nonce = os.urandom(_NONCE)

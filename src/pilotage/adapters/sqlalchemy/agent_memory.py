@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Select, Table, bindparam, delete, func, insert, select, update
 from sqlalchemy.sql.expression import ColumnElement
 
+from pilotage.adapters.sqlalchemy.codes import recode
 from pilotage.adapters.sqlalchemy.columns import now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
-from pilotage.adapters.sqlalchemy.mapping import Stored, Values, document_of, refusing_unstorable, text_of
+from pilotage.adapters.sqlalchemy.mapping import (
+    Stored,
+    Values,
+    decoding,
+    document_of,
+    refusing_unstorable,
+    text_of,
+)
 from pilotage.adapters.sqlalchemy.statements import bulk_insert
 from pilotage.adapters.sqlalchemy.tables import memories, memory_words
 from pilotage.agent.ports.memory import (
@@ -42,6 +50,10 @@ class SqlAlchemyAgentMemory(IAgentMemory):
         self._database = database
         self._max_items = max_items
 
+    @property
+    def _make(self) -> Callable[[Stored], MemoryItem]:
+        return self._database.engines.codes.checked(memories, _name, _item)
+
     async def remember(self, scope: MemoryScope, item: MemoryItem) -> MemoryItem:
         written = _columns(item)
 
@@ -55,6 +67,7 @@ class SqlAlchemyAgentMemory(IAgentMemory):
                 connection.execute(update(memories).where(memories.c.position == position).values(written))
             _INSERT_WORDS.run(connection, _words(scope, item, position))
             found = select(memories).where(memories.c.position == position)
+            recode(self._database.engines.codes, connection, memories, memories.c.position == position)
             return _item(connection.execute(found).mappings().one())
 
         with _raising_memory_errors():
@@ -69,11 +82,11 @@ class SqlAlchemyAgentMemory(IAgentMemory):
         def look(connection: Connection) -> list[MemoryItem]:
             if not wanted:
                 latest = _all(scope, kind).order_by(memories.c.position.desc()).limit(limit)
-                return [_item(values) for values in connection.execute(latest).mappings()]
+                return [self._make(values) for values in connection.execute(latest).mappings()]
             best = best_first(_shared(connection, scope, wanted, kind))[:limit]
             found = connection.execute(_all(scope, kind).where(memories.c.position.in_(best))).mappings()
             # One may have been forgotten between the two statements.
-            known = {values["position"]: _item(values) for values in found}
+            known = {values["position"]: self._make(values) for values in found}
             return [known[position] for position in best if position in known]
 
         with _raising_memory_errors():
@@ -96,7 +109,7 @@ class SqlAlchemyAgentMemory(IAgentMemory):
 
     async def export(self, scope: MemoryScope) -> Sequence[MemoryItem]:
         with _raising_memory_errors():
-            return await self._database.rows(_all(scope).order_by(memories.c.position), {}, _item)
+            return await self._database.rows(_all(scope).order_by(memories.c.position), {}, self._make)
 
     def _add(self, connection: Connection, scope: MemoryScope, item: MemoryItem, written: Values) -> int:
         user = MemoryScope(scope.tenant_id, scope.user_id)
@@ -171,6 +184,11 @@ def _words(scope: MemoryScope, item: MemoryItem, position: int) -> list[Values]:
     return [{**place, "word": word} for word in sorted(words_of(item.text))]
 
 
+def _name(values: Stored) -> str:
+    return f"memory {values['item_id']!r} of user {values['user_id']!r}"
+
+
+@decoding("memory", "item_id")
 def _item(values: Stored) -> MemoryItem:
     return MemoryItem(
         id=values["item_id"],

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from sqlalchemy import select
 
 from pilotage.adapters.sqlalchemy.database import Database
-from pilotage.adapters.sqlalchemy.mapping import Stored, document_of, refusing_unstorable, text_of
+from pilotage.adapters.sqlalchemy.mapping import (
+    Stored,
+    Values,
+    decoding,
+    document_of,
+    refusing_unstorable,
+    text_of,
+)
 from pilotage.adapters.sqlalchemy.statements import bulk_insert, of_run
 from pilotage.adapters.sqlalchemy.tables import audit
 from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
@@ -16,7 +23,7 @@ from pilotage.jsonvalue import JsonObject
 
 _RECORD = bulk_insert(
     audit,
-    ("tenant_id", "run_id", "evidence_ref", "document", "occurred_at"),
+    ("tenant_id", "run_id", "evidence_ref", "document", "occurred_at", "code"),
     skips_known=True,
 )
 
@@ -30,19 +37,25 @@ class SqlAlchemyAuditLog(IAgentAuditLog):
         self._database = database
 
     async def record(self, entry: AuditEntry) -> None:
-        row = {
+        row: Values = {
             "tenant_id": entry.principal.tenant,
             "run_id": entry.run_id,
             "evidence_ref": entry.evidence_ref,
             "document": _document(entry),
             "occurred_at": entry.occurred_at,
         }
+        row["code"] = self._database.engines.codes.packed(audit, row)
         await self._database.write(
             lambda connection: _RECORD.run(connection, [row]), may_be_repeated=entry.evidence_ref is not None
         )
 
     async def list_by_run(self, principal: Principal, run_id: str) -> Sequence[AuditEntry]:
-        return await self._database.rows(_OF_RUN, {"tenant": principal.tenant, "run": run_id}, _entry)
+        make = self._database.engines.codes.checked(audit, _name, _entry)
+        return await self._database.rows(_OF_RUN, {"tenant": principal.tenant, "run": run_id}, make)
+
+
+def _name(values: Stored) -> str:
+    return f"an audit entry of run {values['run_id']!r}"
 
 
 def _document(entry: AuditEntry) -> str:
@@ -57,6 +70,7 @@ def _document(entry: AuditEntry) -> str:
         return text_of(f"the audit entry about {entry.act!r}", document)
 
 
+@decoding("the audit entry of run", "run_id")
 def _entry(values: Stored) -> AuditEntry:
     document = document_of(values["document"])
     principal = Principal(document["principal"], values["tenant_id"], frozenset(document["permissions"]))

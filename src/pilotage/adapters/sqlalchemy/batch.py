@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pilotage.adapters.sqlalchemy.codes import NO_CODES, RowCodes
 from pilotage.adapters.sqlalchemy.mapping import (
     NO_STATE,
     UnstorableError,
@@ -19,6 +20,9 @@ from pilotage.adapters.sqlalchemy.mapping import (
     state_values,
 )
 from pilotage.adapters.sqlalchemy.rows import row_values, take_out_blobs
+from pilotage.adapters.sqlalchemy.tables import evidence as evidence_table
+from pilotage.adapters.sqlalchemy.tables import outbox as outbox_table
+from pilotage.adapters.sqlalchemy.tables import runs as runs_table
 from pilotage.agent.ports.budget import BudgetSettlement
 from pilotage.agent.ports.commit_rules import (
     RunSnapshot,
@@ -36,6 +40,15 @@ from pilotage.agent.state import AgentStatus
 _MOST_RECENT = 10_000
 
 
+SHOWN = (
+    *("status", "agent_type", "state", "created_at", "updated_at"),
+    *("wake_at", "awaits", "quarantined"),
+)
+"""The columns of a state and its times."""
+
+_NOTHING_SHOWN: Mapping[str, Any] = dict.fromkeys(SHOWN)
+
+
 @dataclass
 class StoredRun(RunSnapshot):
     """A run after the commits of the batch, with `stored_head` as the database has it.
@@ -47,11 +60,16 @@ class StoredRun(RunSnapshot):
     digest: str = ""
     parent: str | None = None
     facts: int = 0
+    records: int = 0
+    turns: int = 0
+    ended_signals: int = 0
     progress: bool = False
     is_stored: bool = False
     known_signal: int | None = None
     """The last signal that the commit knows which ends the run."""
     state: Mapping[str, Any] = field(default_factory=lambda: NO_STATE)
+    shown: Mapping[str, Any] = field(default_factory=lambda: _NOTHING_SHOWN)
+    """The columns of the state and its times as they are stored, which the code of the row covers."""
 
 
 class KnownRuns:
@@ -118,8 +136,9 @@ class RecentRuns:
 class Batch:
     """Decides commits one after the other, and gathers what they write, by table."""
 
-    def __init__(self, known: KnownRuns) -> None:
+    def __init__(self, known: KnownRuns, codes: RowCodes = NO_CODES) -> None:
         self.known = known
+        self._codes = codes
         self.runs: dict[RunKey, StoredRun] = {}
         self.journal: list[Values] = []
         self.blobs: list[Values] = []
@@ -139,11 +158,18 @@ class Batch:
         key = commit.run
         try:
             rows = row_values(key, commit.rows, commit.token)
-            evidence = [evidence_values(key.tenant_id, each) for each in commit.evidence]
+            evidence = [
+                evidence_values(key.tenant_id, each, number)
+                for number, each in enumerate(commit.evidence, start=run.records + 1)
+            ]
             outbox = [
                 event_values(key, event, number)
                 for number, event in enumerate(commit.outbox, start=run.facts + 1)
             ]
+            for each in evidence:
+                self._codes.add(evidence_table, each)
+            for each in outbox:
+                self._codes.add(outbox_table, each)
             state = state_values(commit.state) if commit.state is not None else None
         except UnstorableError as error:
             return CommitRefused(str(error))
@@ -163,25 +189,46 @@ class Batch:
 
     def columns_of_runs(self) -> list[Values]:
         """Return the runs as columns, in the order in which they are to be locked."""
-        return [
-            {
-                "tenant_id": key.tenant_id,
-                "run_id": key.run_id,
-                "is_stored": run.is_stored,
-                "expected": run.stored_head,
-                "head": run.head,
-                "epoch": run.epoch,
-                "digest": run.digest,
-                "ended": run.has_ended,
-                "known_signal": run.known_signal,
-                "progress": run.progress,
-                "parent_id": run.parent,
-                "facts": run.facts,
-                "conversation_id": run.conversation,
-                **run.state,
+        return [self._columns_of(key, run) for key, run in sorted(self.runs.items(), key=_name)]
+
+    def _columns_of(self, key: RunKey, run: StoredRun) -> Values:
+        values: Values = {
+            "tenant_id": key.tenant_id,
+            "run_id": key.run_id,
+            "is_stored": run.is_stored,
+            "expected": run.stored_head,
+            "head": run.head,
+            "epoch": run.epoch,
+            "digest": run.digest,
+            "ended": run.has_ended,
+            "known_signal": run.known_signal,
+            "progress": run.progress,
+            "parent_id": run.parent,
+            "facts": run.facts,
+            "records": run.records,
+            "turns": run.turns,
+            "ended_signals": run.ended_signals,
+            "conversation_id": run.conversation,
+            "moment": None,
+            "code": None,
+            **run.state,
+        }
+        if self._codes.is_on:
+            self._add_code(run, values)
+        return values
+
+    def _add_code(self, run: StoredRun, values: Values) -> None:
+        """Add the code of a run's row, and the times that it covers."""
+        if values["status"] is not None:
+            moment = self._codes.now()
+            created = run.shown["created_at"] or values["given_at"] or moment
+            values |= {"moment": moment, "given_at": created}
+            run.shown = {
+                **{name: values.get(name) for name in SHOWN},
+                "created_at": created,
+                "updated_at": moment,
             }
-            for key, run in sorted(self.runs.items(), key=lambda each: (each[0].tenant_id, each[0].run_id))
-        ]
+        values["code"] = self._codes.packed(runs_table, {**values, **run.shown})
 
     def _gather_effects(self, commit: JournalCommit, run: StoredRun) -> None:
         """Gather what a commit changes beside its run and its rows."""
@@ -197,7 +244,9 @@ class Batch:
         named = {"tenant_id": key.tenant_id, "run_id": key.run_id}
         for signal_id, end in signal_ends(commit):
             known.pending.discard((key, signal_id))
-            self.consumed.append({**named, "signal_id": signal_id, "end": end.value})
+            ended: Values = {**named, "signal_id": signal_id, "end": end.value, "given_at": self._codes.now()}
+            ended["end_code"] = self._codes.end_of_signal({**ended, "consumed_at": ended["given_at"]})
+            self.consumed.append(ended)
         if commit.turns is not None:
             self.turns.append((key, commit.turns))
         self.settled += [(key.tenant_id, settlement) for settlement in commit.settled]
@@ -210,6 +259,10 @@ class Batch:
             self.ended.append(named)
 
 
+def _name(each: tuple[RunKey, StoredRun]) -> tuple[str, str]:
+    return each[0].tenant_id, each[0].run_id
+
+
 def _advance(run: StoredRun, commit: JournalCommit, state: Values | None) -> None:
     """Apply an accepted commit to its run."""
     if ends_run(commit, run):
@@ -218,6 +271,9 @@ def _advance(run: StoredRun, commit: JournalCommit, state: Values | None) -> Non
     run.digest = commit.rows[-1].digest
     run.parent = run.parent or parent_of(commit)
     run.facts += len(commit.outbox)
+    run.records += len(commit.evidence)
+    run.ended_signals += len(commit.consumed_signals) + len(commit.closed_signals)
+    run.turns += len(commit.turns.turns) if commit.turns is not None else 0
     run.progress = run.progress or makes_progress(commit)
     if state is not None:
         state["given_at"] = run.state["given_at"] or state["given_at"]

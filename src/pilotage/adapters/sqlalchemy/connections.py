@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, exc
 
+from pilotage.adapters.sqlalchemy.codes import NO_CODES, RowCodes
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
 
 
@@ -37,6 +38,9 @@ class Engines(ABC):
 
     writers: int
     """How many transactions can write at once."""
+
+    codes: RowCodes = NO_CODES
+    """Makes and checks the codes of rows."""
 
     patience_seconds: float
     """How long to wait for a server that is away."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, bindparam, func, select
 
-from pilotage.adapters.sqlalchemy.columns import now
+from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.connections import Engines
 from pilotage.adapters.sqlalchemy.database import Database
-from pilotage.adapters.sqlalchemy.mapping import trust_text, turn_of
+from pilotage.adapters.sqlalchemy.mapping import Stored, Values, trust_text, turn_of
 from pilotage.adapters.sqlalchemy.statements import bulk_insert
 from pilotage.adapters.sqlalchemy.tables import turns
 from pilotage.agent.ports.conversations import ConversationTurn, ITaskStore
@@ -19,12 +19,13 @@ _IS_CONVERSATION = (
     turns.c.tenant_id == bindparam("tenant"),
     turns.c.conversation_id == bindparam("conversation"),
 )
-_ALL = select(turns.c.role, turns.c.content, turns.c.trust).where(*_IS_CONVERSATION).order_by(turns.c.number)
+_ALL = select(turns).where(*_IS_CONVERSATION).order_by(turns.c.number)
 _LAST = select(func.coalesce(func.max(turns.c.number), 0)).where(*_IS_CONVERSATION)
 _INSERT = bulk_insert(
     turns,
-    ("tenant_id", "conversation_id", "number", "role", "content", "trust", "run_id"),
-    lambda _: {"created_at": now()},
+    ("tenant_id", "conversation_id", "number", "role", "content", "trust", "run_id", "code"),
+    lambda given: {"created_at": func.coalesce(given["given_at"], now())},
+    extra={"given_at": MomentColumn()},
 )
 
 
@@ -40,7 +41,8 @@ class SqlAlchemyTaskStore(ITaskStore):
         reject_negative("SqlAlchemyTaskStore.load_history", up_to=up_to)
         wanted = _ALL if up_to is None else _ALL.where(turns.c.number <= up_to)
         place = {"tenant": tenant_id, "conversation": conversation_id}
-        return await self._database.rows(wanted, place, turn_of)
+        make = self._database.engines.codes.checked(turns, _name, turn_of)
+        return await self._database.rows(wanted, place, make)
 
     async def append_turns(
         self, tenant_id: str, conversation_id: str, turns: Sequence[ConversationTurn]
@@ -54,6 +56,10 @@ class SqlAlchemyTaskStore(ITaskStore):
         await self._database.write(work)
 
 
+def _name(values: Stored) -> str:
+    return f"turn {values['number']} of conversation {values['conversation_id']!r}"
+
+
 def append_turns(
     engines: Engines,
     connection: Connection,
@@ -65,18 +71,18 @@ def append_turns(
     """Append turns to a conversation, which is locked until the transaction ends."""
     engines.take_turns(connection, "turns", tenant_id, conversation_id)
     last = connection.execute(_LAST, {"tenant": tenant_id, "conversation": conversation_id}).scalar_one()
-    _INSERT.run(
-        connection,
-        [
-            {
-                "tenant_id": tenant_id,
-                "conversation_id": conversation_id,
-                "number": number,
-                "role": turn.role,
-                "content": turn.content,
-                "trust": trust_text(turn.trust),
-                "run_id": run_id,
-            }
-            for number, turn in enumerate(added, start=last + 1)
-        ],
-    )
+    rows: list[Values] = [
+        {
+            "tenant_id": tenant_id,
+            "conversation_id": conversation_id,
+            "number": number,
+            "role": turn.role,
+            "content": turn.content,
+            "trust": trust_text(turn.trust),
+            "run_id": run_id,
+        }
+        for number, turn in enumerate(added, start=last + 1)
+    ]
+    for row in rows:
+        engines.codes.add(turns, row)
+    _INSERT.run(connection, rows)

@@ -19,6 +19,7 @@ from sqlalchemy import URL, Connection, Executable, exc, make_url
 
 from pilotage.adapters.sqlalchemy.connections import Engines, WouldWaitError, is_away, translated
 from pilotage.adapters.sqlalchemy.errors import (
+    ConflictingWriteError,
     DatabaseDriverMissingError,
     DatabaseUrlError,
     StoreUnreachableError,
@@ -28,6 +29,7 @@ from pilotage.adapters.sqlalchemy.postgresql import PostgresqlEngines
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings, shown
 from pilotage.adapters.sqlalchemy.sqlite import SqliteEngines
 from pilotage.adapters.sqlalchemy.threads import DatabaseThreads, Gathering, ThreadsEndedError, Work
+from pilotage.errors import DamagedEntryError
 from pilotage.ids import IClock, SystemClock
 
 T = TypeVar("T")
@@ -63,9 +65,14 @@ class Database:
 
         Raises:
             StoreUnreachableError: the database did not answer.
+            DamagedEntryError: what is stored cannot be decoded.
         """
-        job = partial(_done_within, work, self.engines.reading.connect)
-        return await self._asked(lambda: self._readers.do(job), is_patient=waits)
+        job = partial(_decoded_within, work, self.engines.reading.connect)
+        try:
+            return await self._asked(lambda: self._readers.do(job), is_patient=waits)
+        except ConflictingWriteError as error:
+            # Nothing was written: a number that is stored has no place in the statement.
+            raise DamagedEntryError.unreadable("a stored entry", error) from error
 
     async def rows(self, query: Executable, given: Mapping[str, Any], make: Callable[[Stored], T]) -> list[T]:
         """Read the rows of a query, each converted by `make` in the thread that reads."""
@@ -144,6 +151,18 @@ class Database:
 
     def _closed(self) -> StoreUnreachableError:
         return StoreUnreachableError(f"{self.name} is closed: the application has stopped")
+
+
+def _decoded_within(work: Work[T], begin: Begin) -> T:
+    """Do work that only reads.
+
+    Raises:
+        DamagedEntryError: what is stored cannot be decoded.
+    """
+    try:
+        return _done_within(work, begin)
+    except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise DamagedEntryError.unreadable("a stored entry", error) from error
 
 
 def _done_within(work: Work[T], begin: Begin) -> T:

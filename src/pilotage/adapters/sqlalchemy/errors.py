@@ -63,6 +63,13 @@ class DatabaseDurabilityError(DatabaseStartError):
     code: ClassVar[str] = "database_durability_error"
 
 
+class DatabaseKeyError(DatabaseStartError):
+    """The database was written with a key that the application does not have."""
+
+    message: ClassVar[str] = "The application does not have the key of the database."
+    code: ClassVar[str] = "database_key_error"
+
+
 class StoreUnreachableError(OSError):
     """The database did not answer, or not in time; whether it has done what was asked is unknown.
 

@@ -10,6 +10,7 @@ from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import (
+    Stored,
     evidence_of,
     evidence_values,
     page_of,
@@ -19,6 +20,7 @@ from pilotage.adapters.sqlalchemy.mapping import (
 from pilotage.adapters.sqlalchemy.statements import bulk_insert, of_run, place_of
 from pilotage.adapters.sqlalchemy.states import find_one, refuse_if_journaled, run_of
 from pilotage.adapters.sqlalchemy.tables import evidence
+from pilotage.adapters.sqlalchemy.tables import evidence as table
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.repositories import EvidencePage, IAgentEvidenceRepository
 from pilotage.checks import reject_not_positive
@@ -26,7 +28,7 @@ from pilotage.errors import AgentDefinitionError, EvidenceNotFoundError
 
 INSERT_EVIDENCE = bulk_insert(
     evidence,
-    ("tenant_id", "run_id", "evidence_id", "kind", "manifest_ref", "document"),
+    ("tenant_id", "run_id", "evidence_id", "number", "kind", "manifest_ref", "document", "code"),
     lambda given: {"created_at": func.coalesce(given["given_at"], now())},
     extra={"given_at": MomentColumn()},
 )
@@ -41,11 +43,17 @@ class SqlAlchemyEvidenceRepository(IAgentEvidenceRepository):
     def __init__(self, database: Database, tenant: str | None = None) -> None:
         self._database, self._tenant = database, tenant
 
+    def _checked(self, values: Stored) -> AgentEvidence:
+        self._database.engines.codes.check(evidence, values, f"evidence {values['evidence_id']!r}")
+        return evidence_of(values)
+
     async def append(self, evidence: AgentEvidence) -> AgentEvidence:
         def work(connection: Connection) -> AgentEvidence:
             run = run_of(connection, self._tenant, evidence.agent_state_id)
             refuse_if_journaled(connection, run, "SqlAlchemyEvidenceRepository.append")
-            INSERT_EVIDENCE.run(connection, [evidence_values(run.tenant_id, evidence)])
+            values = evidence_values(run.tenant_id, evidence)
+            self._database.engines.codes.add(table, values)
+            INSERT_EVIDENCE.run(connection, [values])
             found = _find(connection, run.tenant_id, evidence.id)
             assert found is not None  # noqa: S101 - it was just written
             return found
@@ -60,16 +68,18 @@ class SqlAlchemyEvidenceRepository(IAgentEvidenceRepository):
             ) from error
 
     async def get(self, evidence_id: str) -> AgentEvidence:
-        found = await self._database.read(lambda connection: _find(connection, self._tenant, evidence_id))
+        found = await self._database.read(
+            lambda connection: find_one(connection, self._tenant, evidence_id, evidence.c.evidence_id)
+        )
         if found is None:
             raise EvidenceNotFoundError(f"there is no evidence {evidence_id!r}.")
-        return found
+        return self._checked(found)
 
     async def list_by_state(self, state_id: str) -> Sequence[AgentEvidence]:
         def look(connection: Connection) -> list[AgentEvidence]:
             run = run_of(connection, self._tenant, state_id)
             found = connection.execute(_OF_RUN, place_of(run))
-            return [evidence_of(values) for values in found.mappings()]
+            return [self._checked(values) for values in found.mappings()]
 
         return await self._database.read(look)
 
@@ -83,7 +93,7 @@ class SqlAlchemyEvidenceRepository(IAgentEvidenceRepository):
             run = run_of(connection, self._tenant, state_id)
             place = {**place_of(run), "behind": behind, "most": limit + 1}
             found = connection.execute(_PAGE_OF_RUN, place).mappings().all()
-            return EvidencePage(*page_of(found, limit, evidence_of))
+            return EvidencePage(*page_of(found, limit, self._checked))
 
         return await self._database.read(look)
 
@@ -91,7 +101,7 @@ class SqlAlchemyEvidenceRepository(IAgentEvidenceRepository):
         wanted = select(evidence).where(evidence.c.manifest_ref == manifest_ref)
         if self._tenant is not None:
             wanted = wanted.where(evidence.c.tenant_id == self._tenant)
-        return await self._database.rows(wanted.order_by(evidence.c.position), {}, evidence_of)
+        return await self._database.rows(wanted.order_by(evidence.c.position), {}, self._checked)
 
 
 def _find(connection: Connection, tenant: str | None, evidence_id: str) -> AgentEvidence | None:

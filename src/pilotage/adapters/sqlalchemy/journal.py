@@ -15,12 +15,14 @@ from typing import NamedTuple
 from sqlalchemy import Connection, bindparam, literal_column, select, type_coerce
 from sqlalchemy.types import NullType
 
-from pilotage.adapters.sqlalchemy.batch import Batch, KnownRuns, RecentRuns, StoredRun
+from pilotage.adapters.sqlalchemy.batch import SHOWN, Batch, KnownRuns, RecentRuns, StoredRun
+from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import from_packed
 from pilotage.adapters.sqlalchemy.connections import Engines
 from pilotage.adapters.sqlalchemy.database import Begin, Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.rows import COLUMNS, Page, StoredRow, echoed_rows, row_of
+from pilotage.adapters.sqlalchemy.run_check import damage_beside_rows
 from pilotage.adapters.sqlalchemy.statements import Prepared, in_keys, of_run, place_of
 from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, evidence, journal, runs, signals
 from pilotage.adapters.sqlalchemy.writing import LastSignals, write, write_in_transaction
@@ -56,7 +58,8 @@ _HEAD = select(runs.c.head, runs.c.epoch, runs.c.digest).where(*of_run(runs), ru
 
 _NAMES = (
     *("tenant_id", "run_id", "head", "epoch", "digest", "status"),
-    *("conversation_id", "parent_id", "facts", "last_signal"),
+    *("conversation_id", "parent_id", "last_signal", "facts", "records", "turns", "ended_signals"),
+    *("agent_type", "state", "ended", "created_at", "updated_at", "wake_at", "awaits", "quarantined", "code"),
 )
 _LOCKED = select(*(runs.c[name] for name in _NAMES)).with_for_update(key_share=True)
 
@@ -144,6 +147,10 @@ class SqlAlchemyJournal(IAgentJournal):
 
         return await self._database.read(look)
 
+    async def damage(self, run: RunKey) -> str | None:
+        codes = self._database.engines.codes
+        return await self._database.read(lambda connection: damage_beside_rows(connection, codes, run))
+
     async def _commit_alone(self, commit: JournalCommit) -> CommitOutcome:
         reason = ""
         for _ in range(_TRIES):
@@ -194,14 +201,14 @@ def _carry_out(
     """
     known = None if looks_closely else recent.known(commits)
     if known is not None:
-        batch = Batch(known)
+        batch = Batch(known, engines.codes)
         outcomes = [batch.take(commit) for commit in commits]
         return _done(commits, outcomes, batch, write(engines, batch, begin))
     with begin() as connection:
-        known = _look(connection, commits)
+        known = _look(connection, commits, engines.codes)
         if looks_closely:
             _look_closely(connection, commits, known)
-        batch = Batch(known)
+        batch = Batch(known, engines.codes)
         outcomes = [batch.take(commit) for commit in commits]
         last_signals = write_in_transaction(engines, connection, batch)
     return _done(commits, outcomes, batch, last_signals)
@@ -226,9 +233,9 @@ def _done(
     return _Done(known, batch.runs)
 
 
-def _look(connection: Connection, commits: Sequence[JournalCommit]) -> KnownRuns:
+def _look(connection: Connection, commits: Sequence[JournalCommit], codes: RowCodes) -> KnownRuns:
     known = KnownRuns()
-    known.runs = _locked_runs(connection, commits)
+    known.runs = _locked_runs(connection, commits, codes)
     for commit in commits:
         run = known.runs.get(commit.run)
         if run is not None and commit.rows and commit.expected_head < run.stored_head:
@@ -248,27 +255,38 @@ def _look(connection: Connection, commits: Sequence[JournalCommit]) -> KnownRuns
     return known
 
 
-def _locked_runs(connection: Connection, commits: Sequence[JournalCommit]) -> dict[RunKey, StoredRun]:
+def _locked_runs(
+    connection: Connection, commits: Sequence[JournalCommit], codes: RowCodes
+) -> dict[RunKey, StoredRun]:
     named = {key for commit in commits for key in (commit.run, commit.parent) if key is not None}
     if len(named) == 1:
         found = connection.execute(_LOCKED_ONE, place_of(*named))
     else:
         keys = sorted((key.tenant_id, key.run_id) for key in named)
         found = connection.execute(_LOCKED_SOME, {"keys": keys})
+    stored = found.mappings().all()
+    for row in stored:
+        # A commit writes a new code: it must not cover what somebody else has written.
+        if row["head"] and not codes.fit(runs, row):
+            raise ConflictingWriteError(f"the row of run {row['run_id']!r} is not stored as it was written")
     return {
-        RunKey(row.tenant_id, row.run_id): StoredRun(
-            stored_head=row.head,
-            head=row.head,
-            epoch=row.epoch,
-            digest=row.digest,
-            status=None if row.status is None else AgentStatus(row.status),
-            conversation=row.conversation_id,
-            parent=row.parent_id,
-            facts=row.facts,
-            last_signal=row.last_signal,
+        RunKey(row["tenant_id"], row["run_id"]): StoredRun(
+            stored_head=row["head"],
+            head=row["head"],
+            epoch=row["epoch"],
+            digest=row["digest"],
+            status=None if row["status"] is None else AgentStatus(row["status"]),
+            conversation=row["conversation_id"],
+            parent=row["parent_id"],
+            facts=row["facts"],
+            records=row["records"],
+            turns=row["turns"],
+            ended_signals=row["ended_signals"],
+            shown={name: row[name] for name in SHOWN},
+            last_signal=row["last_signal"],
             is_stored=True,
         )
-        for row in found
+        for row in stored
     }
 
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 
-from pilotage.adapters.sqlalchemy.columns import now
+from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
-from pilotage.adapters.sqlalchemy.mapping import Stored, document_of, refusing_unstorable, text_of
+from pilotage.adapters.sqlalchemy.mapping import (
+    Stored,
+    Values,
+    decoding,
+    document_of,
+    refusing_unstorable,
+    text_of,
+)
 from pilotage.adapters.sqlalchemy.statements import bulk_insert, of_run, place_of
 from pilotage.adapters.sqlalchemy.tables import late_outcomes
 from pilotage.agent.ports.journal import RunKey
@@ -16,8 +23,9 @@ from pilotage.agent.ports.repositories import IAgentLateOutcomes, LateOutcome
 
 _APPEND = bulk_insert(
     late_outcomes,
-    ("tenant_id", "run_id", "action_id", "attempt", "epoch", "view"),
-    lambda _: {"created_at": now()},
+    ("tenant_id", "run_id", "action_id", "attempt", "epoch", "view", "code"),
+    lambda given: {"created_at": func.coalesce(given["given_at"], now())},
+    extra={"given_at": MomentColumn()},
     skips_known=True,
 )
 
@@ -37,7 +45,7 @@ class SqlAlchemyLateOutcomes(IAgentLateOutcomes):
     async def append(self, outcome: LateOutcome) -> None:
         with refusing_unstorable("SqlAlchemyLateOutcomes.append"):
             view = text_of(f"the outcome of {outcome.action_id!r}", outcome.view)
-        values = {
+        values: Values = {
             "tenant_id": outcome.run.tenant_id,
             "run_id": outcome.run.run_id,
             "action_id": outcome.action_id,
@@ -45,12 +53,19 @@ class SqlAlchemyLateOutcomes(IAgentLateOutcomes):
             "epoch": outcome.epoch,
             "view": view,
         }
+        self._database.engines.codes.add(late_outcomes, values)
         await self._database.write(lambda connection: _APPEND.run(connection, [values]), may_be_repeated=True)
 
     async def list_by_action(self, run: RunKey, action_id: str) -> Sequence[LateOutcome]:
-        return await self._database.rows(_OF_ACTION, {**place_of(run), "action": action_id}, _outcome)
+        make = self._database.engines.codes.checked(late_outcomes, _name, _outcome)
+        return await self._database.rows(_OF_ACTION, {**place_of(run), "action": action_id}, make)
 
 
+def _name(values: Stored) -> str:
+    return f"the late outcome of {values['action_id']!r} in run {values['run_id']!r}"
+
+
+@decoding("the late outcome of", "action_id")
 def _outcome(values: Stored) -> LateOutcome:
     run = RunKey(values["tenant_id"], values["run_id"])
     view = document_of(values["view"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import RowMapping
@@ -16,7 +17,7 @@ from pilotage.agent.ports.leases import WAITS_FOR_PERSON
 from pilotage.agent.ports.outbox import OutboxEntry, OutboxStatus
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
-from pilotage.errors import AgentDefinitionError, CallerError
+from pilotage.errors import AgentDefinitionError, CallerError, DamagedEntryError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.trust import TrustLabel
@@ -82,6 +83,26 @@ def text_of(where: str, json_value: JsonValue) -> str:
         raise UnstorableError(f"{where} cannot be stored as JSON: {error}") from error
 
 
+def decoding(what: str, column: str) -> Callable[[Callable[[Stored], T]], Callable[[Stored], T]]:
+    """Return a decorator for decoders: a row that they cannot decode is named by what it is and by its id."""
+
+    def decorated(decode: Callable[[Stored], T]) -> Callable[[Stored], T]:
+        @wraps(decode)
+        def named(values: Stored) -> T:
+            try:
+                return decode(values)
+            except (*UNDECODABLE, AgentDefinitionError) as error:
+                raise DamagedEntryError.unreadable(f"{what} {values[column]!r}", error) from error
+
+        return named
+
+    return decorated
+
+
+UNDECODABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What decoding the columns of a damaged row raises."""
+
+
 def document_of(text: str) -> dict[str, Any]:
     """Return the JSON object that was stored as this text."""
     document: dict[str, Any] = json.loads(text)
@@ -118,6 +139,7 @@ def state_values(state: AgentState) -> Values:
     }
 
 
+@decoding("run", "run_id")
 def state_of(values: Stored) -> AgentState:
     """Return the state in these columns; `pending` is the number of pending signals."""
     document = document_of(values["state"])
@@ -138,6 +160,7 @@ def state_of(values: Stored) -> AgentState:
     )
 
 
+@decoding("signal", "signal_id")
 def signal_of(values: Stored) -> AgentSignal:
     """Return the signal in these columns."""
     return AgentSignal(
@@ -156,8 +179,8 @@ def _signal_end(values: Stored) -> AgentSignalEnd | None:
     return AgentSignalEnd(values["end"] or AgentSignalEnd.TAKEN)
 
 
-def evidence_values(tenant_id: str, evidence: AgentEvidence) -> Values:
-    """Return evidence as columns."""
+def evidence_values(tenant_id: str, evidence: AgentEvidence, number: int | None = None) -> Values:
+    """Return evidence as columns; `number` is its place among the evidence of its run."""
     where = f"the payload of evidence {evidence.id!r}"
     document: JsonObject = {
         "payload": evidence.payload,
@@ -170,6 +193,7 @@ def evidence_values(tenant_id: str, evidence: AgentEvidence) -> Values:
         "tenant_id": tenant_id,
         "run_id": evidence.agent_state_id,
         "evidence_id": evidence.id,
+        "number": number,
         "kind": evidence.kind.value,
         "manifest_ref": evidence.manifest_ref,
         "document": text_of(where, document),
@@ -177,6 +201,7 @@ def evidence_values(tenant_id: str, evidence: AgentEvidence) -> Values:
     }
 
 
+@decoding("evidence", "evidence_id")
 def evidence_of(values: Stored) -> AgentEvidence:
     """Return the evidence in these columns."""
     document = document_of(values["document"])
@@ -209,6 +234,7 @@ def event_values(run: RunKey, event: OutboxEvent, number: int) -> Values:
     }
 
 
+@decoding("fact of run", "run_id")
 def entry_of(values: Stored) -> OutboxEntry:
     """Return the outbox entry in these columns."""
     return OutboxEntry(
@@ -231,6 +257,7 @@ def event_of(values: Stored) -> OutboxEvent:
     return OutboxEvent(values["event_type"], values["version"], payload)
 
 
+@decoding("a turn of conversation", "conversation_id")
 def turn_of(values: Stored) -> ConversationTurn:
     """Return the turn in these columns."""
     trust = values["trust"]

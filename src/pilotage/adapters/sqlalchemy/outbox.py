@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import groupby
 
 from sqlalchemy import Connection, and_, bindparam, case, exists, literal_column, null, or_, select, update
 from sqlalchemy.sql.expression import ColumnElement
 
+from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
@@ -125,7 +126,7 @@ class SqlAlchemyOutbox(IAgentOutbox):
         reject_not_positive("SqlAlchemyOutbox.claim", seconds=seconds, limit=limit)
 
         def work(connection: Connection) -> list[OutboxEntry]:
-            return _claim(connection, owner, seconds, limit)
+            return _claim(self._database.engines.codes, connection, owner, seconds, limit)
 
         for _ in range(_TRIES - 1):
             try:
@@ -133,6 +134,10 @@ class SqlAlchemyOutbox(IAgentOutbox):
             except ConflictingWriteError:
                 continue
         return await self._database.hint(work)
+
+    @property
+    def _make(self) -> Callable[[Stored], OutboxEntry]:
+        return self._database.engines.codes.checked(outbox, _name, entry_of)
 
     async def delivered(self, owner: str, entries: Sequence[OutboxEntry]) -> None:
         places = [(entry.run.tenant_id, entry.run.run_id, entry.number) for entry in entries]
@@ -167,7 +172,7 @@ class SqlAlchemyOutbox(IAgentOutbox):
         place = {"tenant": tenant_id, "behind": position_of(after), "most": limit + 1}
         return await self._database.read(
             lambda connection: OutboxPage(
-                *page_of(connection.execute(_PARKED, place).mappings().all(), limit, entry_of)
+                *page_of(connection.execute(_PARKED, place).mappings().all(), limit, self._make)
             )
         )
 
@@ -182,22 +187,24 @@ class SqlAlchemyOutbox(IAgentOutbox):
                 raise CallerError(
                     f"entry {number} of run {run.run_id!r} {how}. Only a parked entry can be delivered again."
                 )
-            return entry_of(found)
+            return self._make(found)
 
         return await self._database.write(work)
 
     async def _page(self, run: RunKey, after: int) -> list[OutboxEntry]:
-        return await self._database.rows(_OF_RUN, {**place_of(run), "after": after}, entry_of)
+        return await self._database.rows(_OF_RUN, {**place_of(run), "after": after}, self._make)
 
 
-def _claim(connection: Connection, owner: str, seconds: float, limit: int) -> list[OutboxEntry]:
+def _claim(
+    codes: RowCodes, connection: Connection, owner: str, seconds: float, limit: int
+) -> list[OutboxEntry]:
     """Claim due entries. The first entry of a run is its lock: with it, those that follow are looked up again."""
     first = connection.execute(_FIRST_OF_RUNS, {"most": limit})
     keys = [(row.tenant_id, row.run_id) for row in first]
     if not keys:
         return []
     found = connection.execute(_WAITING, {"keys": keys}).mappings().all()
-    by_run = {run: list(_due(list(rows))) for run, rows in groupby(found, _run_of)}
+    by_run = {run: list(_due(codes, list(rows))) for run, rows in groupby(found, _run_of)}
     taken = [values for key in keys for values in by_run.get(key, [])][:limit]
     claims = [{**{name: values[name] for name in _KEY}, "who": owner, "seconds": seconds} for values in taken]
     if _CLAIM.run(connection, claims) != len(claims):
@@ -209,11 +216,18 @@ def _run_of(values: Stored) -> tuple[str, str]:
     return values["tenant_id"], values["run_id"]
 
 
-def _due(waiting: Sequence[Stored]) -> Iterator[Stored]:
-    """Yield the first waiting entries of a run that are due; none while one of them is claimed."""
+def _name(values: Stored) -> str:
+    return f"fact {values['number']} of run {values['run_id']!r}"
+
+
+def _due(codes: RowCodes, waiting: Sequence[Stored]) -> Iterator[Stored]:
+    """Yield the first waiting entries of a run that are due; none while one of them is claimed.
+
+    An entry that is not stored as it was written is not delivered, nor are those behind it.
+    """
     if any(values["is_out"] for values in waiting):
         return
     for values in waiting:
-        if not values["is_due"]:
+        if not values["is_due"] or not codes.fit(outbox, values):
             return
         yield values

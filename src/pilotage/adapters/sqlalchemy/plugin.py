@@ -84,11 +84,15 @@ class StoreOnDemand(ILifecycle):
         Raises:
             DatabaseStartError: it cannot be used.
         """
+        from pilotage.adapters.sqlalchemy.schema import open_database  # noqa: PLC0415 - loads SQLAlchemy
         from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore  # noqa: PLC0415 - loads SQLAlchemy
 
         with self._lock:
             if self._store is None:
-                self._store = SqlAlchemyStore.open(self._settings)
+                sealer = self._app.get_or_none(IRecordSealer)
+                without = None if self._settings.opens_without_key else dict[str, bytes]()
+                keys = without if sealer is None else sealer.record_keys()
+                self._store = SqlAlchemyStore(open_database(self._settings, None, keys))
             return self._store
 
     def port(self, type_: Callable[..., T]) -> T:
@@ -189,8 +193,17 @@ def tenant_spending(store: StoreOnDemand) -> ITenantSpending:
 
 @Pod(lazy=True)
 def sealer_beside_the_database(settings: DatabaseSettings) -> IRecordSealer:
-    """The sealer of an embedded database: its key file is beside the database file, and made with it."""
-    key_file = key_beside(sqlite_file(settings.url) or Path(settings.url))
+    """The sealer of an embedded database: its key file is beside the database file, and made with it.
+
+    Raises:
+        DatabaseKeyError: the database was written with a key, and there is no key file.
+    """
+    from pilotage.adapters.sqlalchemy.known_keys import keys_of_file, missing_key  # noqa: PLC0415 - loads SQLAlchemy
+
+    file = sqlite_file(settings.url) or Path(settings.url)
+    key_file = key_beside(file)
+    if not key_file.exists() and (known := keys_of_file(file)):
+        raise missing_key(str(file), known)
     key_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     make = cast("Callable[[SealingSettings], IRecordSealer]", record_sealer)
     return make(SealingSettings(key_file, creates_key=True))

@@ -13,6 +13,7 @@ from functools import partial
 import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam, delete, exists, select, update
 
+from pilotage.adapters.sqlalchemy.codes import RowCodes, recode
 from pilotage.adapters.sqlalchemy.columns import to_packed
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.journal import NUMBER, read_page
@@ -71,6 +72,7 @@ _REMOVALS = [
     for table in (signals, evidence, outbox, leases, late_outcomes, runs)
 ]
 
+_TURNS_OF_RUNS = select(turns).where(in_keys(turns, "tenant_id", "run_id"))
 _FORGET_RUNS_OF_TURNS = update(turns).where(in_keys(turns, "tenant_id", "run_id")).values(run_id=None)
 
 _REMOVE_BLOBS = delete(blobs).where(
@@ -110,7 +112,9 @@ _ERASURES = (
     update(turns).where(*of_run(turns)).values(content=ERASED_TURN),
 )
 
-_ERASE_STATE = update(runs).where(*of_run(runs)).values(state=bindparam("document"), claim_problem=sa.null())
+_ERASE_STATE = (
+    update(runs).where(*of_run(runs)).values(state=bindparam("document"), claim_problem=sa.null(), records=0)
+)
 
 
 class SqlAlchemyRetention(IAgentRetention):
@@ -125,17 +129,19 @@ class SqlAlchemyRetention(IAgentRetention):
         removed = 0
         while removed < limit:
             most = min(_AT_ONCE, limit - removed)
-            found = await self._database.write(partial(_remove, tenant_id, ended_before, most))
+            codes = self._database.engines.codes
+            found = await self._database.write(partial(_remove, codes, tenant_id, ended_before, most))
             removed += found
             if found < most:
                 break
         return removed
 
     async def erase(self, run: RunKey) -> None:
-        await self._database.write(partial(_erase, run), may_be_repeated=True)
+        codes = self._database.engines.codes
+        await self._database.write(partial(_erase, codes, run), may_be_repeated=True)
 
 
-def _remove(tenant_id: str, before: datetime, most: int, connection: Connection) -> int:
+def _remove(codes: RowCodes, tenant_id: str, before: datetime, most: int, connection: Connection) -> int:
     """Remove runs that have ended, and return how many."""
     found = connection.execute(_OVER, {"tenant": tenant_id, "before": before, "most": most})
     over = [(row.position, (row.tenant_id, row.run_id)) for row in found]
@@ -146,12 +152,19 @@ def _remove(tenant_id: str, before: datetime, most: int, connection: Connection)
     connection.execute(_REMOVE_ROWS, rows)
     for removal in _REMOVALS:
         connection.execute(removal, named)
-    connection.execute(_FORGET_RUNS_OF_TURNS, named)
+    if codes.is_on:
+        for turn in connection.execute(_TURNS_OF_RUNS, named).all():
+            place = (turns.c.tenant_id == turn.tenant_id, turns.c.conversation_id == turn.conversation_id)
+            forgotten = update(turns).where(*place, turns.c.number == turn.number).values(run_id=None)
+            connection.execute(forgotten)
+            recode(codes, connection, turns, *place, turns.c.number == turn.number)
+    else:
+        connection.execute(_FORGET_RUNS_OF_TURNS, named)
     _remove_blobs(connection, digests)
     return len(over)
 
 
-def _erase(run: RunKey, connection: Connection) -> None:
+def _erase(codes: RowCodes, run: RunKey, connection: Connection) -> None:
     """Erase the payloads of a run.
 
     Raises:
@@ -159,16 +172,18 @@ def _erase(run: RunKey, connection: Connection) -> None:
         CallerError: it, or its parent, has not ended.
     """
     place = place_of(run)
-    state = _ended_state(connection, run)
+    state = _ended_state(connection, codes, run)
     digests = _digests(connection.execute(_BLOBS_OF_RUN, place))
     connection.execute(_ERASE_STATE, {**place, "document": state_values(state)["state"]})
     _ERASE_ROWS.run(connection, list(_bare_rows(connection, run)))
     for erasure in _ERASURES:
         connection.execute(erasure, place)
+    for table in (runs, signals, turns):
+        recode(codes, connection, table, *of_run(table), **place)
     _remove_blobs(connection, digests)
 
 
-def _ended_state(connection: Connection, run: RunKey) -> AgentState:
+def _ended_state(connection: Connection, codes: RowCodes, run: RunKey) -> AgentState:
     """Lock a run that has ended, and return its state without payloads."""
     found = connection.execute(_RUN, place_of(run)).mappings().first()
     if found is None or found["status"] is None:
@@ -183,6 +198,8 @@ def _ended_state(connection: Connection, run: RunKey) -> AgentState:
                 f"run {run.run_id!r} cannot be erased: its parent {found['parent_id']!r} is {parent['status']} and may "
                 "come back to it. End that one first."
             )
+    if found["head"]:
+        codes.check(runs, found, f"run {run.run_id!r}")
     state = state_of(found)
     lasting = {name: state.metadata[name] for name in ("parent",) if name in state.metadata}
     return replace(state, current_activity=None, metadata={**lasting, "erased": True})

@@ -21,7 +21,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from pilotage.adapters.sqlalchemy.columns import as_moment, from_packed, from_stored, to_packed
-from pilotage.adapters.sqlalchemy.mapping import UnstorableError, Values
+from pilotage.adapters.sqlalchemy.mapping import UNDECODABLE, UnstorableError, Values
 from pilotage.agent.ports.journal import (
     ErasedRecord,
     JournalRow,
@@ -46,8 +46,6 @@ _SHORTEST_ECHO = 64
 _RESULT = "result"
 _MODEL_CALL = AgentActionKind.MODEL_CALL
 _EMPTY = "{}"
-_DAMAGE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
-"""What decoding the columns of a damaged row raises."""
 
 
 _packed_salt = lru_cache(maxsize=256)(to_packed)
@@ -87,6 +85,7 @@ def row_values(run: RunKey, rows: Sequence[JournalRow], token: str) -> list[Valu
             "digest": to_packed(row.digest),
             "salt": _packed_salt(row.salt),
             "token": None,
+            "given_at": row.created_at,
         }
         for row, stored in zip(rows, payloads, strict=True)
     ]
@@ -314,7 +313,7 @@ class StoredRow(NamedTuple):
             return ErasedRecord(from_packed(self.erased))
         try:
             return record_of(self.page.text(self.record_stored, self.record_blob) or "", self.key_id)
-        except _DAMAGE as error:
+        except UNDECODABLE as error:
             return UnreadableRecord(str(error))
 
     @property
@@ -325,7 +324,7 @@ class StoredRow(NamedTuple):
         try:
             view = page.text(self.view_stored, self.view_blob)
             return view_of(Payloads(page.record_text(self.seq), view, self.key_id), page.record_text)
-        except _DAMAGE:
+        except UNDECODABLE:
             return None
 
     @property
@@ -340,11 +339,17 @@ class StoredRow(NamedTuple):
 
     @property
     def digest(self) -> str:
-        return from_packed(self.digest_packed)
+        try:
+            return from_packed(self.digest_packed)
+        except UNDECODABLE:
+            return ""
 
     @property
-    def created_at(self) -> datetime:
-        return as_moment(self.moment)
+    def created_at(self) -> datetime | None:
+        try:
+            return as_moment(self.moment)
+        except UNDECODABLE:
+            return None
 
     @property
     def salt(self) -> str:
@@ -376,7 +381,7 @@ def row_of(stored: StoredRow) -> JournalRow:
     """Return the journal row in these columns; one that they do not describe has an `UnreadableRecord`."""
     try:
         return _row_of(stored)
-    except _DAMAGE as error:
+    except UNDECODABLE as error:
         reason = f"{type(error).__name__}: {error}"
         known = (stored.kind, _KINDS), (stored.stage, _STAGES), (stored.idempotency, _CLASSES)
         unknown = next((word for word, names in known if word not in names), None)

@@ -6,14 +6,18 @@ and the others find it done.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlalchemy import Connection, exc, inspect, text
 
+from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import DatabaseSchemaError, DatabaseUnreachableError
+from pilotage.adapters.sqlalchemy.known_keys import use_keys
 from pilotage.adapters.sqlalchemy.settings import URL, DatabaseSettings
 from pilotage.ids import IClock
 
-VERSION = "0006"
+VERSION = "0007"
 """The version this Pilotage works with; the last migration has its name."""
 
 VERSION_TABLE = "pilotage_schema"
@@ -21,8 +25,12 @@ VERSION_TABLE = "pilotage_schema"
 _LOCK = 7_045_410_417_361_133
 
 
-def open_database(settings: DatabaseSettings, clock: IClock | None = None) -> Database:
+def open_database(
+    settings: DatabaseSettings, clock: IClock | None = None, keys: Mapping[str, bytes] | None = None
+) -> Database:
     """Return a database that can be used: durable, with tables of this version; blocks while it checks that.
+
+    `keys` authenticate rows, the current one first. None reads and writes rows whatever keys the database knows.
 
     Raises:
         DatabaseStartError: it cannot be used; the message says why, and what to do.
@@ -34,6 +42,8 @@ def open_database(settings: DatabaseSettings, clock: IClock | None = None) -> Da
             upgrade_schema(database)
         else:
             check_schema(database)
+        if keys is not None:
+            use_keys(database, keys, RowCodes(keys.values(), clock))
     except BaseException as error:
         database.close()
         if isinstance(error, exc.DBAPIError):

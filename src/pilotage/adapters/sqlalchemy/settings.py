@@ -29,6 +29,8 @@ class DatabaseSettings:
     `pool_size`             how many connections are used at once, beside the one that is reserved for commits
     `timeout_seconds`       how long to wait: for a connection, for a server that is away, for the lock of a file
     `upgrades_at_start`     whether tables of an older version are brought up to date when the application starts
+    `opens_without_key`     whether an application without a key opens a database whose entries have codes. For tools
+                            that look; what such an application writes is found as not written by the others.
     `may_lose_commits_on_power_failure`
                             allows a database to confirm what is not on the disk yet. It is faster. After a power
                             failure, effects that were confirmed as recorded may be forgotten, and done again.
@@ -38,6 +40,7 @@ class DatabaseSettings:
     pool_size: int = 5
     timeout_seconds: float = 30.0
     upgrades_at_start: bool = True
+    opens_without_key: bool = False
     may_lose_commits_on_power_failure: bool = False
 
     def __post_init__(self) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
-from pilotage.adapters.sqlalchemy.mapping import refusing_unstorable, signal_of, text_of
+from pilotage.adapters.sqlalchemy.mapping import Stored, Values, refusing_unstorable, signal_of, text_of
 from pilotage.adapters.sqlalchemy.statements import Prepared, bulk_insert, of_run, place_of
 from pilotage.adapters.sqlalchemy.states import find_one, refuse_if_journaled, run_of
 from pilotage.adapters.sqlalchemy.tables import runs, signals
@@ -48,7 +49,7 @@ _ANSWERS = Prepared(
     .order_by(signals.c.number)
 )
 
-_COLUMNS = ("tenant_id", "run_id", "number", "signal_id", "kind", "payload")
+_COLUMNS = ("tenant_id", "run_id", "number", "signal_id", "kind", "payload", "code")
 _GIVEN_AT = {"given_at": MomentColumn()}
 _INSERT = bulk_insert(
     signals,
@@ -58,9 +59,12 @@ _INSERT = bulk_insert(
 )
 _INSERT_REFUSED = bulk_insert(
     signals,
-    (*_COLUMNS, "end"),
-    lambda given: {"created_at": func.coalesce(given["given_at"], now()), "consumed_at": now()},
-    extra=_GIVEN_AT,
+    (*_COLUMNS, "end", "end_code"),
+    lambda given: {
+        "created_at": func.coalesce(given["given_at"], now()),
+        "consumed_at": func.coalesce(given["ended_at"], now()),
+    },
+    extra={**_GIVEN_AT, "ended_at": MomentColumn()},
 )
 
 _CONSUME = (
@@ -70,7 +74,11 @@ _CONSUME = (
         signals.c.signal_id == bindparam("signal"),
         signals.c.consumed_at.is_(None),
     )
-    .values(consumed_at=now(), end=AgentSignalEnd.TAKEN.value)
+    .values(
+        consumed_at=func.coalesce(bindparam("at", type_=MomentColumn()), now()),
+        end=AgentSignalEnd.TAKEN.value,
+        end_code=bindparam("end_code", type_=signals.c.end_code.type),
+    )
 )
 
 
@@ -94,7 +102,7 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
         self,
         signal: AgentSignal,
         said: str,
-        write: Callable[[Connection, RunKey, AgentSignal, str], None],
+        write: Callable[[Connection, RowCodes, RunKey, AgentSignal, str], None],
     ) -> AgentSignal:
         """Return the signal as it is stored, which is the first one with its id."""
 
@@ -102,9 +110,10 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
             run = run_of(connection, self._tenant, signal.agent_state_id)
             present = find_one(connection, run.tenant_id, signal.id, signals.c.signal_id)
             if present is None:
-                write(connection, run, signal, said)
+                write(connection, self._database.engines.codes, run, signal, said)
                 present = find_one(connection, run.tenant_id, signal.id, signals.c.signal_id)
             assert present is not None  # noqa: S101 - it was just written
+            self._database.engines.codes.check(signals, present, f"signal {signal.id!r}")
             return signal_of(present)
 
         try:
@@ -124,14 +133,16 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
         def look(connection: Connection) -> list[AgentSignal]:
             run = run_of(connection, self._tenant, state_id)
-            return [signal_of(values) for values in _PENDING.named_rows(connection, place_of(run))]
+            codes = self._database.engines.codes
+            return [_queued(codes, values) for values in _PENDING.named_rows(connection, place_of(run))]
 
         return await self._database.read(look)
 
     async def list_answers(self, state_id: str) -> Sequence[AgentSignal]:
         def look(connection: Connection) -> list[AgentSignal]:
             run = run_of(connection, self._tenant, state_id)
-            return [signal_of(values) for values in _ANSWERS.named_rows(connection, place_of(run))]
+            codes = self._database.engines.codes
+            return [_queued(codes, values) for values in _ANSWERS.named_rows(connection, place_of(run))]
 
         return await self._database.read(look)
 
@@ -142,7 +153,10 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
                 raise SignalNotFoundError(f"there is no pending signal {signal_id!r}.")
             run = RunKey(found["tenant_id"], found["run_id"])
             refuse_if_journaled(connection, run, "SqlAlchemySignalRepository.mark_consumed")
-            done = connection.execute(_CONSUME, {"tenant": run.tenant_id, "signal": signal_id})
+            codes = self._database.engines.codes
+            ended = {**found, "consumed_at": codes.now(), "end": AgentSignalEnd.TAKEN.value}
+            named = {"tenant": run.tenant_id, "signal": signal_id, "at": ended["consumed_at"]}
+            done = connection.execute(_CONSUME, {**named, "end_code": codes.end_text(ended)})
             if done.rowcount == 0:
                 raise SignalNotFoundError(f"there is no pending signal {signal_id!r}.")
             return replace(signal_of(found), end=AgentSignalEnd.TAKEN)
@@ -150,15 +164,31 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
         return await self._database.write(work)
 
 
-def _append(connection: Connection, run: RunKey, signal: AgentSignal, said: str) -> None:
+def _queued(codes: RowCodes, values: Stored) -> AgentSignal:
+    """Return a signal of the queue; one that is not stored as the application wrote it is refused."""
+    signal = signal_of(values)
+    return signal if codes.fit(signals, values) else replace(signal, end=AgentSignalEnd.REFUSED)
+
+
+def _append(connection: Connection, codes: RowCodes, run: RunKey, signal: AgentSignal, said: str) -> None:
     number, status = _counted(connection, run)
     refuse_after_end(run, None if status is None else AgentStatus(status))
-    _INSERT.run(connection, [_row(run, number, signal, said)])
+    row = _row(run, number, signal, said)
+    codes.add(signals, row)
+    _INSERT.run(connection, [row])
 
 
-def _keep_refused(connection: Connection, run: RunKey, signal: AgentSignal, said: str) -> None:
+def _keep_refused(
+    connection: Connection, codes: RowCodes, run: RunKey, signal: AgentSignal, said: str
+) -> None:
     number, _ = _counted(connection, run)
-    row = {**_row(run, number, signal, said), "end": AgentSignalEnd.REFUSED.value}
+    row: Values = {
+        **_row(run, number, signal, said),
+        "end": AgentSignalEnd.REFUSED.value,
+        "ended_at": codes.now(),
+    }
+    codes.add(signals, row)
+    row["end_code"] = codes.end_of_signal({**row, "consumed_at": row["ended_at"]})
     _INSERT_REFUSED.run(connection, [row])
 
 
@@ -168,7 +198,7 @@ def _counted(connection: Connection, run: RunKey) -> tuple[int, str | None]:
     return number, status
 
 
-def _row(run: RunKey, number: int, signal: AgentSignal, said: str) -> dict[str, Any]:
+def _row(run: RunKey, number: int, signal: AgentSignal, said: str) -> Values:
     return {
         "tenant_id": run.tenant_id,
         "run_id": run.run_id,

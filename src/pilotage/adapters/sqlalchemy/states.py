@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, Select, bindparam, func, literal_column, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from pilotage.adapters.sqlalchemy.codes import NO_CODES, RowCodes
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.mapping import (
@@ -44,6 +45,8 @@ _PENDING = (
 _COLUMNS = (
     *("position", "tenant_id", "run_id", "agent_type", "status", "state"),
     *("created_at", "updated_at", "wake_at", "awaits", "head"),
+    *("epoch", "digest", "ended", "quarantined", "facts", "records", "turns", "ended_signals"),
+    *("parent_id", "conversation_id", "code"),
 )
 _STATES: Select[*tuple[Any, ...]] = select(
     *(runs.c[name] for name in _COLUMNS), _PENDING.label("pending")
@@ -78,7 +81,8 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
         return None if found is None else found[0]
 
     async def get_with_head(self, state_id: str) -> tuple[AgentState, int] | None:
-        return await self._database.read(lambda connection: _find(connection, self._tenant, state_id))
+        codes = self._database.engines.codes
+        return await self._database.read(lambda connection: _find(connection, codes, self._tenant, state_id))
 
     async def save(self, state: AgentState) -> AgentState:
         if self._tenant not in (None, state.tenant_id):
@@ -91,7 +95,7 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
             refuse_if_journaled(connection, run, "SqlAlchemyStateRepository.save")
             named = {"tenant_id": run.tenant_id, "run_id": run.run_id}
             _save(connection, {**values, **named, "ended": state.is_terminal})
-            found = _find(connection, run.tenant_id, run.run_id)
+            found = _find(connection, NO_CODES, run.tenant_id, run.run_id)
             assert found is not None  # noqa: S101 - it was just written
             return found[0]
 
@@ -145,11 +149,17 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
         return await self._database.rows(wanted, {}, state_of)
 
 
-def _find(connection: Connection, tenant: str | None, run_id: str) -> tuple[AgentState, int] | None:
+def _find(
+    connection: Connection, codes: RowCodes, tenant: str | None, run_id: str
+) -> tuple[AgentState, int] | None:
     place = {"run": run_id} if tenant is None else {"run": run_id, "tenant": tenant}
     found = (_ONE if tenant is None else _OWN).named_rows(connection, place)
     only_one(run_id, [values["tenant_id"] for values in found])
-    return (state_of(found[0]), found[0]["head"]) if found else None
+    if not found:
+        return None
+    if found[0]["head"] or found[0]["code"] is not None:
+        codes.check(runs, found[0], f"run {run_id!r}")
+    return state_of(found[0]), found[0]["head"]
 
 
 def _save(connection: Connection, values: dict[str, Any]) -> None:

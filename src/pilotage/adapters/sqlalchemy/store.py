@@ -23,6 +23,7 @@ from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
 from pilotage.adapters.sqlalchemy.switches import SqlAlchemySwitches
 from pilotage.adapters.sqlalchemy.tenant_spending import SqlAlchemyTenantSpending
 from pilotage.adapters.sqlalchemy.wakeups import SqlAlchemyWakeUps
+from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.ids import IClock
 
 
@@ -52,13 +53,22 @@ class SqlAlchemyStore:
         self.spending = SqlAlchemyTenantSpending(database)
 
     @classmethod
-    def open(cls, settings: DatabaseSettings | None = None, clock: IClock | None = None) -> Self:
+    def open(
+        cls,
+        settings: DatabaseSettings | None = None,
+        clock: IClock | None = None,
+        *,
+        sealer: IRecordSealer | None = None,
+    ) -> Self:
         """Open the database that the settings name, or that of the environment; blocks while it does.
+
+        Give the sealer of the application: with its key, rows that somebody else wrote are found.
 
         Raises:
             DatabaseStartError: it cannot be used; the message says why, and what to do.
         """
-        return cls(open_database(settings or DatabaseSettings.from_environment(), clock))
+        keys = None if sealer is None else sealer.record_keys()
+        return cls(open_database(settings or DatabaseSettings.from_environment(), clock, keys))
 
     @property
     def ports(self) -> tuple[object, ...]:

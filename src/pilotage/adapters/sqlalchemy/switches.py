@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from sqlalchemy import Connection, bindparam, delete, select
+from sqlalchemy import Connection, bindparam, delete, func, select
 
-from pilotage.adapters.sqlalchemy.columns import now
+from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
-from pilotage.adapters.sqlalchemy.mapping import Stored
+from pilotage.adapters.sqlalchemy.mapping import Stored, Values, decoding
 from pilotage.adapters.sqlalchemy.statements import bulk_insert, in_keys
 from pilotage.adapters.sqlalchemy.tables import switches
 from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff, SwitchKind
@@ -17,7 +17,11 @@ from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff, S
 _IS_SWITCH = (switches.c.kind == bindparam("what"), switches.c.name == bindparam("called"))
 
 _TURN_OFF = bulk_insert(
-    switches, ("kind", "name", "reason", "by"), lambda _: {"since": now()}, skips_known=True
+    switches,
+    ("kind", "name", "reason", "by", "code"),
+    lambda given: {"since": func.coalesce(given["given_at"], now())},
+    extra={"given_at": MomentColumn()},
+    skips_known=True,
 )
 _TURN_ON = delete(switches).where(*_IS_SWITCH)
 _ONE = select(switches).where(*_IS_SWITCH)
@@ -31,10 +35,15 @@ class SqlAlchemySwitches(IAgentSwitches):
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    @property
+    def _make(self) -> Callable[[Stored], SwitchedOff]:
+        return self._database.engines.codes.checked(switches, _name, _off)
+
     async def turn_off(self, switch: Switch, *, reason: str, by: str | None = None) -> SwitchedOff:
         off = SwitchedOff(switch, reason, by)
         place = {"what": switch.kind.value, "called": switch.name}
-        row = {"kind": switch.kind.value, "name": switch.name, "reason": off.reason, "by": off.by}
+        row: Values = {"kind": switch.kind.value, "name": switch.name, "reason": off.reason, "by": off.by}
+        self._database.engines.codes.add(switches, row, time="since")
 
         def work(connection: Connection) -> SwitchedOff:
             _TURN_OFF.run(connection, [row])
@@ -53,13 +62,18 @@ class SqlAlchemySwitches(IAgentSwitches):
         if not switches:
             return None
         keys = [(switch.kind.value, switch.name) for switch in switches]
-        off = {each.switch: each for each in await self._database.rows(_SOME, {"keys": keys}, _off)}
+        off = {each.switch: each for each in await self._database.rows(_SOME, {"keys": keys}, self._make)}
         return next((off[switch] for switch in switches if switch in off), None)
 
     async def list_off(self) -> Sequence[SwitchedOff]:
-        return await self._database.rows(_ALL, {}, _off)
+        return await self._database.rows(_ALL, {}, self._make)
 
 
+def _name(values: Stored) -> str:
+    return f"the switch of {values['kind']} {values['name']!r}"
+
+
+@decoding("the switch", "name")
 def _off(values: Stored) -> SwitchedOff:
     switch = Switch(SwitchKind(values["kind"]), values["name"])
     return SwitchedOff(switch, values["reason"], values["by"], values["since"])

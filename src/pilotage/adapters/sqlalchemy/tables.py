@@ -32,6 +32,11 @@ def _texts(*names: str) -> list[sa.Column[str]]:
     return [sa.Column(name, ExactText, nullable=False) for name in names]
 
 
+def _code() -> sa.Column[str]:
+    """Return the column of a row's code, see `codes`; rows of a database without a key have none."""
+    return sa.Column("code", HexText)
+
+
 def _amount() -> list[sa.Column[Any]]:
     """Return the columns of an amount; money is the digits of a decimal, so that sums are exact on every database."""
     counts = [sa.Column(name, sa.BigInteger, nullable=False) for name in ("steps", "tool_calls", "tokens")]
@@ -62,8 +67,11 @@ runs = sa.Table(
     sa.Column("wake_at", MomentColumn),
     sa.Column("awaits", sa.String(32)),
     sa.Column("quarantined", sa.Boolean),
-    # The number of its facts in the outbox.
+    # The numbers of its facts in the outbox, its pieces of evidence, the turns that it added, its signals with an end.
     sa.Column("facts", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("records", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("turns", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("ended_signals", sa.BigInteger, nullable=False, server_default="0"),
     # The number of its last signal.
     sa.Column("last_signal", sa.BigInteger, nullable=False, server_default="0"),
     # The claims that ended without a word since the last row, the last one's time and problem, and the back-off.
@@ -74,6 +82,7 @@ runs = sa.Table(
     # Given by the first commit.
     sa.Column("parent_id", ExactText),
     sa.Column("conversation_id", ExactText),
+    _code(),
     sa.UniqueConstraint("tenant_id", "run_id"),
     _index("ix_pilotage_runs_by_id", "run_id", "tenant_id"),
     _index("ix_pilotage_runs_newest", "tenant_id", "position"),
@@ -165,6 +174,9 @@ signals = sa.Table(
     # When it left the queue, and its end. Earlier versions stored no end: such a signal was taken.
     sa.Column("consumed_at", MomentColumn),
     sa.Column("end", sa.String(16)),
+    _code(),
+    # That of its end, which is written later.
+    sa.Column("end_code", HexText),
     sa.PrimaryKeyConstraint("tenant_id", "run_id", "number"),
     sa.UniqueConstraint("signal_id", "tenant_id"),
     _index("ix_pilotage_signals_pending", "tenant_id", "run_id", "number", where="consumed_at IS NULL"),
@@ -175,10 +187,13 @@ evidence = sa.Table(
     metadata,
     _position(),
     *_texts("tenant_id", "run_id", "evidence_id"),
+    # Its place among the evidence of its run; only that of a run with a journal is numbered.
+    sa.Column("number", sa.BigInteger),
     sa.Column("kind", sa.String(32), nullable=False),
     sa.Column("manifest_ref", ExactText),
     sa.Column("document", ExactText, nullable=False),
     sa.Column("created_at", MomentColumn, nullable=False),
+    _code(),
     sa.UniqueConstraint("evidence_id", "tenant_id"),
     _index("ix_pilotage_evidence_run", "tenant_id", "run_id", "position"),
     _index(
@@ -200,6 +215,7 @@ turns = sa.Table(
     sa.Column("trust", ExactText),
     sa.Column("run_id", ExactText),
     sa.Column("created_at", MomentColumn, nullable=False),
+    _code(),
     sa.PrimaryKeyConstraint("tenant_id", "conversation_id", "number"),
     _index("ix_pilotage_turns_run", "tenant_id", "run_id", where="run_id IS NOT NULL"),
 )
@@ -221,6 +237,7 @@ outbox = sa.Table(
     sa.Column("owner", ExactText),
     sa.Column("claimed_until", MomentColumn),
     sa.Column("retry_at", MomentColumn),
+    _code(),
     sa.UniqueConstraint("tenant_id", "run_id", "number"),
     _index("ix_pilotage_outbox_waiting", "tenant_id", "run_id", "number", where="status = 'waiting'"),
     _index("ix_pilotage_outbox_parked", "tenant_id", "position", where="status = 'parked'"),
@@ -244,6 +261,7 @@ late_outcomes = sa.Table(
     sa.Column("epoch", sa.BigInteger, nullable=False),
     sa.Column("view", ExactText, nullable=False),
     sa.Column("created_at", MomentColumn, nullable=False),
+    _code(),
     sa.UniqueConstraint(
         "tenant_id", "run_id", "action_id", "attempt", "epoch", name="uq_pilotage_late_outcomes"
     ),
@@ -257,6 +275,7 @@ switches = sa.Table(
     *_texts("name", "reason"),
     sa.Column("by", ExactText),
     sa.Column("since", MomentColumn, nullable=False),
+    _code(),
     sa.UniqueConstraint("kind", "name"),
 )
 
@@ -268,6 +287,7 @@ audit = sa.Table(
     sa.Column("evidence_ref", ExactText),
     sa.Column("document", ExactText, nullable=False),
     sa.Column("occurred_at", MomentColumn, nullable=False),
+    _code(),
     _index("ix_pilotage_audit_run", "tenant_id", "run_id", "position"),
     _index(
         "uq_pilotage_audit_evidence",
@@ -290,6 +310,7 @@ memories = sa.Table(
     sa.Column("kind", sa.String(16), nullable=False),
     *_texts("text", "label", "metadata"),
     sa.Column("created_at", MomentColumn, nullable=False),
+    _code(),
     sa.UniqueConstraint("tenant_id", "user_id", "agent_type", "item_id", name="uq_pilotage_memories_item"),
     _index("ix_pilotage_memories_user", "tenant_id", "user_id", "position"),
 )
@@ -313,6 +334,7 @@ spending = sa.Table(
     sa.Column("tenant_id", ExactText, nullable=False),
     sa.Column("hour", MomentColumn, nullable=False),
     *_amount(),
+    _code(),
     sa.PrimaryKeyConstraint("tenant_id", "hour"),
 )
 
@@ -323,4 +345,12 @@ budget_holds = sa.Table(
     *_amount(),
     sa.Column("lapses_at", MomentColumn, nullable=False),
     sa.PrimaryKeyConstraint("tenant_id", "hold_id"),
+)
+
+keys = sa.Table(
+    "pilotage_keys",
+    metadata,
+    # The ids of the keys that codes were made with; a key itself is never stored.
+    sa.Column("key_id", sa.String(64), primary_key=True),
+    sa.Column("created_at", MomentColumn, nullable=False),
 )

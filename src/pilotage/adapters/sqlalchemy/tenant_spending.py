@@ -13,6 +13,7 @@ from functools import reduce
 
 from sqlalchemy import Connection, Float, bindparam, delete, select, update
 
+from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values
@@ -34,7 +35,7 @@ from pilotage.checks import reject_not_positive
 _NOTHING = BudgetAmount()
 _AMOUNT = ("steps", "tool_calls", "tokens", "cost")
 
-_NEW_HOURS = bulk_insert(spending, ("tenant_id", "hour", *_AMOUNT), skips_known=True)
+_NEW_HOURS = bulk_insert(spending, ("tenant_id", "hour", *_AMOUNT, "code"), skips_known=True)
 _AN_HOUR = (spending.c.tenant_id == bindparam("tenant"), spending.c.hour == bindparam("since"))
 _HOUR = select(spending).where(*_AN_HOUR).with_for_update()
 _ADD = update(spending).where(*_AN_HOUR)
@@ -77,6 +78,8 @@ class SqlAlchemyTenantSpending(ITenantSpending):
         reject_not_positive("SqlAlchemyTenantSpending.hold", seconds=seconds)
         row = {"tenant_id": tenant_id, "hold_id": reservation.id, "seconds": seconds}
 
+        codes = self._database.engines.codes
+
         def work(connection: Connection) -> BudgetVerdict:
             self._database.engines.take_turns(connection, "budget", tenant_id)
             at = _time(connection)
@@ -84,7 +87,8 @@ class SqlAlchemyTenantSpending(ITenantSpending):
             # First the holds, then the spending: a hold that is settled in between counts twice rather than never.
             held = _sum(connection.execute(_HELD, {"tenant": tenant_id}).mappings())
             spent = {
-                window.period: _spent(connection, tenant_id, window.period.start(at)) for window in windows
+                window.period: _spent(codes, connection, tenant_id, window.period.start(at))
+                for window in windows
             }
             verdict = verdict_for(tenant_id, windows, spent, held, reservation)
             if isinstance(verdict, BudgetGranted):
@@ -99,30 +103,38 @@ class SqlAlchemyTenantSpending(ITenantSpending):
         def work(connection: Connection) -> None:
             self._database.engines.take_turns(connection, "budget", tenant_id)
             if connection.execute(_KNOWN, place).first() is not None:
-                settle_together(connection, [(tenant_id, settlement)])
+                settle_together(self._database.engines.codes, connection, [(tenant_id, settlement)])
 
         await self._database.write(work, may_be_repeated=True)
 
     async def spent(self, tenant_id: str, period: BudgetPeriod) -> BudgetAmount:
+        codes = self._database.engines.codes
         return await self._database.read(
-            lambda connection: _spent(connection, tenant_id, period.start(_time(connection)))
+            lambda connection: _spent(codes, connection, tenant_id, period.start(_time(connection)))
         )
 
 
-def settle_together(connection: Connection, settled: Sequence[tuple[str, BudgetSettlement]]) -> None:
+def settle_together(
+    codes: RowCodes, connection: Connection, settled: Sequence[tuple[str, BudgetSettlement]]
+) -> None:
     """Release holds and add what was used, in an open transaction; tenants in the order of their ids."""
     keys = [(tenant, settlement.reservation.id) for tenant, settlement in settled]
     connection.execute(_RELEASE, {"keys": keys})
     hour = BudgetPeriod.HOUR.start(_time(connection))
     tenants = sorted({tenant for tenant, _ in settled})
     empty = _columns(_NOTHING)
-    _NEW_HOURS.run(connection, [{"tenant_id": tenant, "hour": hour, **empty} for tenant in tenants])
+    hours: list[Values] = [{"tenant_id": tenant, "hour": hour, **empty} for tenant in tenants]
+    for each in hours:
+        each["code"] = codes.packed(spending, each)
+    _NEW_HOURS.run(connection, hours)
     for tenant in tenants:
         used = [settlement.used for whose, settlement in settled if whose == tenant]
         place = {"tenant": tenant, "since": hour}
-        so_far = _amount(connection.execute(_HOUR, place).mappings().one())
-        total = reduce(BudgetAmount.__add__, used, so_far)
-        connection.execute(_ADD.values(_columns(total)), place)
+        stored = connection.execute(_HOUR, place).mappings().one()
+        codes.check(spending, stored, _name(stored))
+        total = _columns(reduce(BudgetAmount.__add__, used, _amount(stored)))
+        code = codes.text(spending, {"tenant_id": tenant, "hour": hour, **total})
+        connection.execute(_ADD.values({**total, "code": code}), place)
 
 
 def _time(connection: Connection) -> datetime:
@@ -131,8 +143,15 @@ def _time(connection: Connection) -> datetime:
     return at
 
 
-def _spent(connection: Connection, tenant_id: str, since: datetime) -> BudgetAmount:
-    return _sum(connection.execute(_SINCE, {"tenant": tenant_id, "since": since}).mappings())
+def _spent(codes: RowCodes, connection: Connection, tenant_id: str, since: datetime) -> BudgetAmount:
+    found = connection.execute(_SINCE, {"tenant": tenant_id, "since": since}).mappings().all()
+    for values in found:
+        codes.check(spending, values, _name(values))
+    return _sum(found)
+
+
+def _name(values: Stored) -> str:
+    return f"the spending of tenant {values['tenant_id']!r} in the hour {values['hour']}"
 
 
 def _sum(found: Iterable[Stored]) -> BudgetAmount:

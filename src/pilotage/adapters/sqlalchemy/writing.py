@@ -51,7 +51,9 @@ _RUN = ("tenant_id", "run_id")
 _WRITTEN = (*_RUN, "last_signal", "position")
 """What a written run gives back."""
 _COMPARED: Types = {"expected": sa.BigInteger(), "progress": sa.Boolean()}
-_REST = (*_HEAD, *_STATE, "ended", *OF_WAITING, "facts", "parent_id", "conversation_id")
+_COUNTS = ("facts", "records", "turns", "ended_signals")
+_REST = (*_HEAD, *_STATE, "ended", *OF_WAITING, *_COUNTS, "parent_id", "conversation_id", "code")
+_TIMES: Types = {"given_at": MomentColumn(), "moment": MomentColumn()}
 
 
 def _claims(given: Given) -> ColumnElement[int]:
@@ -63,7 +65,7 @@ def _created(given: Given) -> Mapping[str, ColumnElement[Any]]:
     created_at = sa.func.coalesce(given["given_at"], now())
     return {
         "created_at": sa.case((given["status"].is_not(None), created_at)),
-        "updated_at": sa.case((given["status"].is_not(None), now())),
+        "updated_at": sa.case((given["status"].is_not(None), sa.func.coalesce(given["moment"], now()))),
     }
 
 
@@ -76,21 +78,19 @@ def _moved(given: Given) -> Mapping[str, ColumnElement[Any]]:
             for name in (*_STATE, "conversation_id", "parent_id")
         },
         "ended": given["ended"],
-        "facts": given["facts"],
+        **{name: given[name] for name in (*_COUNTS, "code")},
         "claims": _claims(given),
         "created_at": sa.case(
             (has_state, sa.func.coalesce(runs.c.created_at, given["given_at"], now())),
             else_=runs.c.created_at,
         ),
-        "updated_at": sa.case((has_state, now()), else_=runs.c.updated_at),
+        "updated_at": sa.case((has_state, sa.func.coalesce(given["moment"], now())), else_=runs.c.updated_at),
         # A commit without a state leaves these; one with a state may end a wait.
         **{name: sa.case((has_state, given[name]), else_=runs.c[name]) for name in OF_WAITING},
     }
 
 
-_INSERT_RUNS = bulk_insert(
-    runs, (*_RUN, *_REST), _created, extra={"given_at": MomentColumn()}, skips_known=True
-)
+_INSERT_RUNS = bulk_insert(runs, (*_RUN, *_REST), _created, extra=_TIMES, skips_known=True)
 
 _MOVE_RUNS = bulk_update(
     runs,
@@ -98,7 +98,7 @@ _MOVE_RUNS = bulk_update(
     _moved,
     {
         **{name: runs.c[name].type for name in _REST},
-        "given_at": MomentColumn(),
+        **_TIMES,
         "known_signal": sa.BigInteger(),
         **_COMPARED,
     },
@@ -111,7 +111,7 @@ _MOVE_RUNS = bulk_update(
 )
 
 # Most commits do not change the state. Then no index of the table has to be updated, which is half of the work.
-_ADVANCED = (*_HEAD, "facts")
+_ADVANCED = (*_HEAD, *_COUNTS, "code")
 
 _ADVANCE_RUNS = bulk_update(
     runs,
@@ -131,7 +131,7 @@ def _placed(given: Given, position: ColumnElement[int]) -> Mapping[str, ColumnEl
         "place": position * sa.literal_column(str(PLACES), sa.BigInteger()) + given["seq"],
         "run": position,
         # Asked once: rows need not be inserted in their order.
-        "created_at": sa.select(now()).scalar_subquery(),
+        "created_at": sa.func.coalesce(given["given_at"], sa.select(now()).scalar_subquery()),
     }
 
 
@@ -139,7 +139,12 @@ _INSERT_ROWS = bulk_insert(
     journal,
     _ROW,
     lambda given: _placed(given, runs.c.position),
-    extra={"tenant_id": runs.c.tenant_id.type, "run_id": runs.c.run_id.type, "seq": journal.c.run.type},
+    extra={
+        "tenant_id": runs.c.tenant_id.type,
+        "run_id": runs.c.run_id.type,
+        "seq": journal.c.run.type,
+        "given_at": MomentColumn(),
+    },
     beside=(runs, _RUN),
 )
 
@@ -149,15 +154,20 @@ _INSERT_BLOBS = bulk_insert(
 
 _INSERT_EVENTS = bulk_insert(
     outbox,
-    ("tenant_id", "run_id", "number", "event_type", "version", "payload"),
-    lambda _: {"created_at": now()},
+    ("tenant_id", "run_id", "number", "event_type", "version", "payload", "code"),
+    lambda given: {"created_at": sa.func.coalesce(given["given_at"], now())},
+    extra={"given_at": MomentColumn()},
 )
 
 _CONSUME = bulk_update(
     signals,
     ("tenant_id", "run_id", "signal_id"),
-    lambda given: {"consumed_at": now(), "end": given["end"]},
-    {"end": signals.c.end.type},
+    lambda given: {
+        "consumed_at": sa.func.coalesce(given["given_at"], now()),
+        "end": given["end"],
+        "end_code": given["end_code"],
+    },
+    {"end": signals.c.end.type, "end_code": signals.c.end_code.type, "given_at": MomentColumn()},
     lambda _: signals.c.consumed_at.is_(None),
 )
 
@@ -238,7 +248,7 @@ def write_in_transaction(engines: Engines, connection: Connection, batch: Batch)
             engines, connection, key.tenant_id, added.conversation_id, added=added.turns, run_id=key.run_id
         )
     if batch.settled:
-        settle_together(connection, batch.settled)
+        settle_together(engines.codes, connection, batch.settled)
     return last_signals
 
 

@@ -174,9 +174,9 @@ class JournalRow:
     """One row: `record` is what replay returns, `view` what readers of the run may see.
 
     A row whose stage has no action has no `kind` either, and any name for an `action_id`. `digest` chains the row
-    to the one before; `created_at` is the store's clock and set by it. `salt` goes into the digest of the payloads,
-    so that an erased row cannot be guessed. `texts` are what a store writes. A row that a store has read takes its
-    payloads from its `source`, decoded on first use.
+    to the one before; `created_at` is the time that its writer gives, else that of the store. `salt` goes into the
+    digest of the payloads, so that an erased row cannot be guessed. `texts` are what a store writes. A row that a store
+    has read takes its payloads from its `source`, decoded on first use.
 
     `number` is the position of the row's call among the calls of its scope; 0 for rows of no call, and for rows of
     versions that did not number calls. `turn` is the place of an outcome among those that the program got in turn; None
@@ -444,3 +444,11 @@ class IAgentJournal(ABC):
     @abstractmethod
     async def head(self, run: RunKey) -> JournalHead | None:
         """Where the run's journal ends, or None where there is no such run."""
+
+    async def damage(self, run: RunKey) -> str | None:
+        """Which entry of a run besides its rows is not as it was written, in words; None where none is known.
+
+        A store that others can write to overrides this. It checks the state and the head, signals, evidence, facts and
+        turns of the run, and that none of them is missing.
+        """
+        return None

@@ -7,6 +7,7 @@ a writer to the store cannot make a run replay another run's record.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import ClassVar, Self
 
 from pilotage.agent.ports.journal import JournalStage, RunKey, SealedRecord
@@ -86,6 +87,14 @@ class IRecordSealer(ABC):
     of the run happen in between. An adapter that gets its key from far away does so when the application
     starts.
     """
+
+    def record_keys(self) -> Mapping[str, bytes]:
+        """The keys that authenticate rows, by the ids of the keys they are derived from, the current one first.
+
+        Instances with the same key give the same. They are no keys that seal. Without any, rows are chained plainly:
+        damage is found, but not a change by somebody who can write to the database.
+        """
+        return {}
 
     @abstractmethod
     def seal(self, context: SealContext, plaintext: str) -> SealedRecord:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pilotage.cli.asked import Asked
-from pilotage.cli.commands import runs
+from pilotage.cli.commands import audit, runs
 from pilotage.cli.commands.options import (
     AppOption,
     AsOption,
@@ -49,6 +49,7 @@ def command() -> Callable[..., Any]:
     for each in declared:
         root.command()(each)
     root.add_typer(runs.commands, name="runs")
+    root.add_typer(audit.commands, name="audit")
     root.add_typer(db, name="db")
     return typer.main.get_command(root)
 

@@ -216,7 +216,7 @@ class TakeUp:
         """Return whether the run could be claimed again at once."""
         state = await self._state(run.run_id, run.tenant_id)
         pending = await self._services.signals.list_pending(run.run_id)
-        kinds = {signal.kind for signal in pending}
+        kinds = {signal.kind for signal in pending if signal.end is None}
         return has_something_to_do(state, kinds, self._services.clock.now(), await self._parent_status(state))
 
     async def _parent_status(self, state: AgentState) -> AgentStatus | None:

@@ -1,14 +1,26 @@
 """The hash chain of a journal: each row carries the digest of the one before. Pure.
 
 The chain covers the digest of a row's payloads, not the payloads themselves, so it stays valid when they are erased.
+Each digest is bound to the tenant, the run, its definition and the time of its row, and is keyed in an application with
+a key. The length of a digest tells the version of its link; rows of earlier versions stay readable, and a later row is
+never of an earlier version than the one before it:
+
+| digits | link |
+|---|---|
+| 64 | the first version: neither bound nor keyed |
+| 56 | bound |
+| 60 | bound and keyed; the first eight say which key |
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import field, replace
+from datetime import datetime
+from functools import cache
 from json.encoder import encode_basestring
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pilotage.agent.ports.journal import (
     ErasedRecord,
@@ -16,12 +28,13 @@ from pilotage.agent.ports.journal import (
     JournalRow,
     JournalStage,
     RowTexts,
+    RunKey,
     SealedRecord,
     UnreadableRecord,
 )
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.jsonvalue import JsonObject, text_digest
+from pilotage.jsonvalue import JsonObject, canonical_json, text_digest, to_bytes
 from pilotage.runtime.journal import stored_words as words
 from pilotage.values import value
 
@@ -35,9 +48,92 @@ _quoted: Callable[[str], str] = encode_basestring
 NO_HEAD = JournalHead(seq=0, epoch=0, digest=words.FIRST_DIGEST)
 
 
-def digest_after(previous: str, place: Place, payloads: str) -> str:
-    """Return the digest of a row, from that of the row before it, its other fields (`place`) and its payload digest."""
-    return text_digest(f"{previous}\n{_place_text(*place)}\n{payloads}")
+_BOUND_DIGITS, _KEYED_DIGITS, _TAG_DIGITS = 56, 60, 8
+_VERSIONS = {_BOUND_DIGITS: 2, _KEYED_DIGITS: 3}
+
+
+@value
+class ChainKey:
+    """A key that authenticates rows, and the digits by which their digests name it."""
+
+    secret: bytes = field(repr=False)
+    tag: str
+
+    @classmethod
+    def of(cls, secret: bytes) -> ChainKey:
+        """Return the key with its tag, which betrays nothing about it."""
+        return cls(secret, _hashed("tag", secret, _TAG_DIGITS))
+
+
+@value
+class Chain:
+    """The links of one run's rows: the run they are bound to, and the keys that authenticate them, the current first.
+
+    Without a binding, links are those of the first version.
+    """
+
+    binding: str = ""
+    keys: tuple[ChainKey, ...] = ()
+
+    @classmethod
+    def of(cls, run: RunKey, definition: str, keys: tuple[ChainKey, ...] = ()) -> Chain:
+        """Return the chain of a run of this definition."""
+        return cls(canonical_json([run.tenant_id, run.run_id, definition]), keys)
+
+    def link(self, previous: str, place: Place, at: datetime | None, payloads: str) -> str:
+        """Return the digest of a new row after the row with the digest `previous`."""
+        if not self.binding:
+            return text_digest(f"{previous}\n{_place_text(*place)}\n{payloads}")
+        return self._bound(previous, place, at, payloads, self.keys[0] if self.keys else None)
+
+    def links(self, digest: str, previous: str, place: Place, at: datetime | None, payloads: str) -> bool:
+        """Return whether a stored digest is that of a row after the row with the digest `previous`."""
+        version = _VERSIONS.get(len(digest), 1)
+        if version < _VERSIONS.get(len(previous), 1):
+            return False
+        if version == 1:
+            return digest == text_digest(f"{previous}\n{_place_text(*place)}\n{payloads}")
+        if not is_keyed(digest):
+            return digest == self._bound(previous, place, at, payloads, None)
+        key = next((key for key in self.keys if digest.startswith(key.tag)), None)
+        return key is not None and digest == self._bound(previous, place, at, payloads, key)
+
+    def lacks_key_of(self, rows: Iterable[JournalRow]) -> bool:
+        """Return whether rows were written with a key that is not among these; one row alone may be damaged."""
+        known = {key.tag for key in self.keys}
+        tags = Counter(digest[:_TAG_DIGITS] for row in rows if is_keyed(digest := row.digest))
+        unknown = [count for tag, count in tags.items() if tag not in known]
+        return bool(unknown) and (len(unknown) == len(tags) or max(unknown) > 1)
+
+    def _bound(
+        self, previous: str, place: Place, at: datetime | None, payloads: str, key: ChainKey | None
+    ) -> str:
+        moment = "" if at is None else at.isoformat()
+        text = f"{previous}\n{self.binding}\n{_place_text(*place)}\n{moment}\n{payloads}"
+        if key is None:
+            return _hashed(text, b"", _BOUND_DIGITS)
+        return key.tag + _hashed(text, key.secret, _KEYED_DIGITS - _TAG_DIGITS)
+
+
+UNBOUND = Chain()
+"""Links of the first version."""
+
+
+def is_keyed(digest: str) -> bool:
+    """Return whether the digest of a row was made with a key."""
+    return len(digest) == _KEYED_DIGITS
+
+
+def _hashed(text: str, key: bytes, digits: int) -> str:
+    digest: str = _blake2b()(to_bytes(text), key=key, digest_size=digits // 2).hexdigest()
+    return digest
+
+
+@cache
+def _blake2b() -> Callable[..., Any]:
+    from hashlib import blake2b  # noqa: PLC0415 - loading OpenSSL costs more than all our values
+
+    return blake2b
 
 
 def _place_text(
@@ -69,10 +165,10 @@ def payload_digest(texts: RowTexts, salt: str) -> str:
     return text_digest(f"{salt}\n{kind}\n{texts.record_json}\n{texts.view_json}")
 
 
-def chained(row: JournalRow, previous: str) -> JournalRow:
+def chained(row: JournalRow, previous: str, chain: Chain = UNBOUND) -> JournalRow:
     """Return the row with its digest."""
     texts = row.texts
-    digest = digest_after(previous, place_of(row), payload_digest(texts, row.salt))
+    digest = chain.link(previous, place_of(row), row.created_at, payload_digest(texts, row.salt))
     return replace(row, digest=digest, encoded=texts)
 
 
@@ -99,11 +195,11 @@ def place_of(row: JournalRow) -> Place:
     )
 
 
-def first_broken(rows: Iterable[JournalRow]) -> JournalRow | None:
+def first_broken(rows: Iterable[JournalRow], chain: Chain = UNBOUND) -> JournalRow | None:
     """Return the first row that does not follow from the one before it; None for an unbroken chain."""
     digest = NO_HEAD.digest
     for seq, row in enumerate(rows, start=1):
-        if row.seq != seq or _misfit(row, digest) is not None:
+        if row.seq != seq or _misfit(row, digest, chain) is not None:
             return row
         digest = row.digest
     return None
@@ -127,13 +223,13 @@ class Damage:
         return {words.ROW: self.seq, words.ACTION: self.action_id, words.REASON: self.reason}
 
 
-def damage_in(rows: Iterable[JournalRow], head: JournalHead) -> Damage | None:
+def damage_in(rows: Iterable[JournalRow], head: JournalHead, chain: Chain = UNBOUND) -> Damage | None:
     """Return the first damage of a journal as it is stored: rows 1 to `head` must be there, chained and decodable."""
     digest, last = NO_HEAD.digest, None
     for seq, row in enumerate(rows, start=1):
         if row.seq != seq:
             return Damage(seq, None, _MISSING)
-        reason = _misfit(row, digest)
+        reason = _misfit(row, digest, chain)
         if reason is not None:
             return Damage(seq, row.action_id, reason)
         digest, last = row.digest, row
@@ -153,7 +249,7 @@ def _end_damage(last: JournalRow | None, head: JournalHead) -> Damage | None:
     return None
 
 
-def _misfit(row: JournalRow, previous: str) -> str | None:
+def _misfit(row: JournalRow, previous: str, chain: Chain) -> str | None:
     """Return why a row cannot be the one that was written after the row with the digest `previous`; None if it can."""
     source = row.source
     try:
@@ -163,13 +259,13 @@ def _misfit(row: JournalRow, previous: str) -> str | None:
             payloads = text_digest(f"{source.salt}\n{words.OPEN_PAYLOAD}\n{record}\n{view}")
         else:
             payloads = _payload_digest_of(row)
-        digest = digest_after(previous, place_of(row), payloads)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        fits = chain.links(row.digest, previous, place_of(row), row.created_at, payloads)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         return f"it cannot be decoded: {error}"
     if row.stage is not JournalStage.BEFORE and isinstance(row.record, UnreadableRecord):
         # The store has decoded it already.
         return f"it cannot be decoded: {row.record.reason}"
-    return None if digest == row.digest else "it was changed, or does not follow from the row before it"
+    return None if fits else "it was changed, or does not follow from the row before it"
 
 
 def _payload_digest_of(row: JournalRow) -> str:

@@ -20,10 +20,11 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.filling import unchecked
+from pilotage.ids import IClock
 from pilotage.jsonvalue import JsonObject, text_digest
 from pilotage.runtime.events.event_log import PendingEvents
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.chain import digest_after, payload_digest
+from pilotage.runtime.journal.chain import UNBOUND, Chain, payload_digest
 from pilotage.runtime.journal.interruptions import (
     StoreUnavailable,
 )
@@ -70,7 +71,15 @@ class CommitDraft:
     """Collects rows and changes of one run since its last commit. `changes` counts them over the whole attempt."""
 
     def __init__(
-        self, run: RunKey, head: JournalHead, writer_id: str, *, log: PendingEvents, opening: Opening | None
+        self,
+        run: RunKey,
+        head: JournalHead,
+        writer_id: str,
+        *,
+        log: PendingEvents,
+        opening: Opening | None,
+        chain: Chain = UNBOUND,
+        clock: IClock | None = None,
     ) -> None:
         self.run = run
         self.log = log
@@ -84,6 +93,7 @@ class CommitDraft:
         self._salt = text_digest(f"{words.SALT_OF}{writer_id}")[:_SALT]
         self._opening = opening or _NO_OPENING
         self._commits = 0
+        self._chain, self._clock = chain, clock
         self._seq, self._digest = head.seq, head.digest
         self.rows: list[JournalRow] = []
         self.consumed: list[str] = []
@@ -113,7 +123,8 @@ class CommitDraft:
         """Add a row after the last one, chained to it."""
         seq, salt, epoch = self._seq + 1, self._salt, self.epoch
         place = (seq, action_id, kind, stage, attempt, epoch, fingerprint, idempotency, number, turn)
-        digest = digest_after(self._digest, place, payload_digest(texts, salt))
+        at = None if self._clock is None else self._clock.now()
+        digest = self._chain.link(self._digest, place, at, payload_digest(texts, salt))
         self.rows.append(
             _new_row(
                 seq=seq,
@@ -127,6 +138,7 @@ class CommitDraft:
                 record=texts.record,
                 view=texts.view,
                 digest=digest,
+                created_at=at,
                 salt=salt,
                 number=number,
                 turn=turn,

@@ -26,10 +26,12 @@ from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, end_of_unread
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.ids import IClock
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.events.event_log import PendingEvents
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.chain import UNBOUND, Chain
 from pilotage.runtime.journal.commits import CommitQueue, JournalWriter
 from pilotage.runtime.journal.draft import CommitDraft, Opening
 from pilotage.runtime.journal.interruptions import SealMissing
@@ -56,8 +58,12 @@ class Ledger(CommitQueue):
         seals: Seals | None = None,
         log: PendingEvents | None = None,
         opening: Opening | None = None,
+        chain: Chain = UNBOUND,
+        clock: IClock | None = None,
     ) -> None:
-        draft = CommitDraft(run, head, writer_id, log=log or PendingEvents(), opening=opening)
+        draft = CommitDraft(
+            run, head, writer_id, log=log or PendingEvents(), opening=opening, chain=chain, clock=clock
+        )
         super().__init__(writer, draft, state)
         self._seals = seals or Seals(None, run)
         self.has_key = self._seals.has_key
@@ -211,9 +217,17 @@ class Ledger(CommitQueue):
         The end of a signal may have been under way to the store when it was read.
         """
         for signal in signals:
-            if signal.id not in self._ended:
+            if signal.id not in self._ended and signal.end is None:
                 self.unread[signal.id] = signal
         self._draft.read_signal = max(self._draft.read_signal, last)
+
+    def refuse_signals(self, signals: Iterable[AgentSignal]) -> None:
+        """Take signals out of the queue that the application did not send, with evidence of each."""
+        for signal in signals:
+            self._end_signal(signal.id)
+            self._draft.closed.append(ClosedSignal(signal.id, AgentSignalEnd.REFUSED))
+            self._draft.changes += 1
+            self.add_evidence(_evidence_of(signal, AgentSignalEnd.REFUSED, _REFUSED))
 
     def consume_signal(self, signal_id: str) -> None:
         """Take a signal out of the queue with the next commit."""
@@ -256,7 +270,7 @@ class Ledger(CommitQueue):
             if end is AgentSignalEnd.TOO_LATE:
                 late.append(signal.id)
                 self.add_fact(signal_too_late(self.state, signal))
-                self.add_evidence(_evidence_of(signal))
+                self.add_evidence(_evidence_of(signal, end, _TOO_LATE))
         return {words.LATE_SIGNALS: late} if late else {}
 
     def _sealed(
@@ -279,12 +293,16 @@ class Ledger(CommitQueue):
             raise missing from error
 
 
-def _evidence_of(signal: AgentSignal) -> AgentEvidence:
-    """Return the evidence of a signal that came too late; its payload is for the run only."""
+_TOO_LATE = "came too late: the run has ended"
+_REFUSED = "is refused: the application did not send it, or it was changed since"
+
+
+def _evidence_of(signal: AgentSignal, end: AgentSignalEnd, why: str) -> AgentEvidence:
+    """Return the evidence of a signal that was not taken in; its payload is for the run only."""
     payload: JsonObject = {
         "signal_id": signal.id,
         "kind": signal.kind.value,
-        "end": AgentSignalEnd.TOO_LATE.value,
+        "end": end.value,
     }
     run_id = signal.agent_state_id
     return AgentEvidence(
@@ -292,7 +310,7 @@ def _evidence_of(signal: AgentSignal) -> AgentEvidence:
         run_id,
         AgentEvidenceKind.SIGNAL,
         payload,
-        summary=f"the {signal.kind.value!r} signal {signal.id!r} came too late: the run has ended",
+        summary=f"the {signal.kind.value!r} signal {signal.id!r} {why}",
     )
 
 

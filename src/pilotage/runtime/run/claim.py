@@ -171,6 +171,8 @@ class RunClaims:
             seals=services.seals(run),
             log=log,
             opening=opening,
+            chain=services.chain(run, state.agent_type),
+            clock=services.clock,
         )
 
     @property

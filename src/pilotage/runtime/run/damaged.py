@@ -54,7 +54,7 @@ class UndrivenRuns:
 
     async def _consume_cancellations(self, ledger: Ledger) -> None:
         for pending in await self._services.signals.list_pending(ledger.state.id):
-            if pending.kind is AgentSignalKind.CANCEL:
+            if pending.kind is AgentSignalKind.CANCEL and pending.end is None:
                 ledger.consume_signal(pending.id)
 
     async def _committed(

@@ -246,8 +246,9 @@ class RunSupervisor(RunStarter):
         deadline = self.claims.deadline(definition, state, history)
         ledger = await self.claims.take_over(definition, state, history, principal)
         last = ledger.newest_signal
-        pending = await services.pending_signals(ledger.run)
+        pending, refused = await services.queued_signals(ledger.run)
         ledger.add_signals(pending, last)
+        ledger.refuse_signals(refused)
         cancel = next((signal for signal in pending if signal.kind is AgentSignalKind.CANCEL), None)
         if cancel is not None and state.status is not AgentStatus.CANCELLING:
             await begin_cancellation(ledger, cancel)

@@ -71,13 +71,12 @@ class JournalConformance(Kit):
         first, second = await rows_of(journal)
         assert first.record == second.record == {"a": 2, "b": 1}
 
-    async def test_the_store_says_when_a_row_was_written(self, journal: IAgentJournal) -> None:
-        claimed = datetime(1999, 12, 31, tzinfo=UTC)
-        await journal.commit([commit_of(replace(row(1), created_at=claimed))])
+    async def test_a_row_keeps_the_time_that_its_writer_gives(self, journal: IAgentJournal) -> None:
+        given = datetime(1999, 12, 31, 23, 59, 59, 123_457, tzinfo=UTC)
+        await journal.commit([commit_of(replace(row(1), created_at=given))])
         (stored,) = await rows_of(journal)
-        assert stored.created_at is not None
-        assert stored.created_at.utcoffset() is not None
-        assert stored.created_at > claimed
+        # The chain covers it to the microsecond.
+        assert stored.created_at == given
 
     async def test_a_row_without_a_time_gets_the_stores(self, journal: IAgentJournal) -> None:
         await journal.commit([commit_of(row(1), row(2))])

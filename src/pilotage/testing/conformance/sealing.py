@@ -59,6 +59,15 @@ class SealerConformance(Kit):
         # Without an assert on the texts themselves: a megabyte is no help in a report.
         assert (len(opened), opened == text) == (len(text), True)
 
+    async def test_the_keys_of_records_follow_from_the_key(
+        self, sealer: IRecordSealer, second_sealer: IRecordSealer, foreign_sealer: IRecordSealer
+    ) -> None:
+        """A sealer may give none; the first of them is that of its current key."""
+        keys, foreign = sealer.record_keys(), foreign_sealer.record_keys()
+        assert keys.items() <= second_sealer.record_keys().items()
+        assert list(keys)[:1] in ([], [sealer.seal(CONTEXT, PLAINTEXT).key_id])
+        assert {*keys, *keys.values()}.isdisjoint({*foreign, *foreign.values()})
+
     async def test_two_seals_of_one_text_differ(self, sealer: IRecordSealer) -> None:
         seals = {sealer.seal(CONTEXT, PLAINTEXT).ciphertext for _ in range(100)}
         assert len(seals) == 100

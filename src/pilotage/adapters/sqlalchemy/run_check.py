@@ -1,0 +1,78 @@
+"""What is stored of a run besides its rows, checked: its own row, signals, evidence, facts, turns, late outcomes.
+
+Every entry must be as it was written, by its code, and none may be missing: signals and facts are numbered without
+gaps, evidence is numbered in its order, turns are counted in the row of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from sqlalchemy import Connection, Table, select
+
+from pilotage.adapters.sqlalchemy.codes import RowCodes
+from pilotage.adapters.sqlalchemy.mapping import Stored
+from pilotage.adapters.sqlalchemy.statements import of_run, place_of
+from pilotage.adapters.sqlalchemy.tables import (
+    audit,
+    evidence,
+    late_outcomes,
+    outbox,
+    runs,
+    signals,
+    turns,
+)
+from pilotage.agent.ports.journal import RunKey
+from pilotage.runtime.journal.stored_words import REFUSED_ANSWER
+
+_NAMES: dict[Table, Callable[[Stored], str]] = {
+    signals: lambda each: f"signal {each['signal_id']!r}",
+    evidence: lambda each: f"evidence {each['evidence_id']!r}",
+    outbox: lambda each: f"fact {each['number']}",
+    turns: lambda each: f"turn {each['number']} of conversation {each['conversation_id']!r}",
+    late_outcomes: lambda each: f"the late outcome of {each['action_id']!r}",
+    audit: lambda each: f"the audit entry about {each['evidence_ref']!r}",
+}
+_RUN = select(runs).where(*of_run(runs))
+_ENTRIES = {table: select(table).where(*of_run(table)) for table in _NAMES}
+_ENTRIES[evidence] = _ENTRIES[evidence].order_by(evidence.c.position)
+
+
+def damage_beside_rows(connection: Connection, codes: RowCodes, run: RunKey) -> str | None:
+    """Return the first entry of a run that is not as it was written, in words; None where all of them are."""
+    place = place_of(run)
+    found = connection.execute(_RUN, place).mappings().first()
+    if found is None or not found["head"]:
+        return None
+    if not codes.fit(runs, found):
+        return "its state and its head are not stored as they were written"
+    entries = {table: connection.execute(query, place).mappings().all() for table, query in _ENTRIES.items()}
+    for table, name in _NAMES.items():
+        changed = next((each for each in entries[table] if not codes.fit(table, each)), None)
+        if changed is not None:
+            return f"{name(changed)} is not stored as it was written"
+    for each in entries[signals]:
+        if not codes.fit_end(each):
+            return f"the end of signal {each['signal_id']!r} is not stored as it was written"
+    return _missing(found, entries)
+
+
+def _missing(run: Stored, entries: Mapping[Table, Sequence[Stored]]) -> str | None:
+    for table, last, what in ((signals, "last_signal", "signal"), (outbox, "facts", "fact")):
+        numbers = sorted(each["number"] for each in entries[table])
+        if len(numbers) != run[last] or numbers != list(range(1, len(numbers) + 1)):
+            return f"it has {run[last]} {what}s, and {numbers} are stored"
+    ended = sum(_is_ended_by_run(each) for each in entries[signals])
+    if ended != run["ended_signals"]:
+        return f"{run['ended_signals']} of its signals have an end, and {ended} are stored with one"
+    places = [each["number"] for each in entries[evidence]]
+    if len(places) != run["records"] or places != list(range(1, len(places) + 1)):
+        return f"it has {run['records']} pieces of evidence, and {places} are stored, in this order"
+    if len(entries[turns]) != run["turns"]:
+        return f"it has {run['turns']} turns, and {len(entries[turns])} are stored"
+    return None
+
+
+def _is_ended_by_run(signal: Stored) -> bool:
+    """Return whether a commit of the run gave a signal its end; a refused answer is stored with its end."""
+    return signal["consumed_at"] is not None and not signal["signal_id"].startswith(REFUSED_ANSWER)
