@@ -6,8 +6,9 @@ architectures. The scripts are models that obey: after the read they do what the
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,9 +16,11 @@ import pytest
 from pilotage import AgentStatus, RunAgentInput
 from pilotage.agent import AgentApprovalRequest, AgentContext, ContextPack, ContextPackRole
 from pilotage.agent.run_values import RunResult
+from pilotage.architectures import Rewoo
+from pilotage.architectures.rewoo import Argument, PlannedCall
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import ScriptedModel, calls
-from pilotage.testing.script import ScriptedReply
+from pilotage.testing.script import ScriptedReply, ScriptEntry
 from tests.architectures.kit import ASK, ArchitectureStory, Stage
 from tests.architectures.test_actor_critic import CriticStory
 from tests.architectures.test_blackboard import BoardStory
@@ -25,12 +28,13 @@ from tests.architectures.test_debate import DebateStory
 from tests.architectures.test_plan_and_execute import PlanStory
 from tests.architectures.test_react import ReactStory
 from tests.architectures.test_reflexion import ReflexionStory
-from tests.architectures.test_rewoo import RewooStory
+from tests.architectures.test_rewoo import ANSWER, LOOK, RewooStory, plan, planned
 from tests.architectures.test_router import RouterStory
 from tests.architectures.test_self_refine import RefineStory
 from tests.architectures.test_supervisor import SupervisorStory
 from tests.architectures.test_swarm import SwarmStory
 from tests.architectures.test_tree_of_thoughts import TreeStory
+from tests.architectures.world import agent as made
 from tests.attack.injection import (
     FAILURES,
     LEAK,
@@ -45,10 +49,32 @@ from tests.behaviour.family import resume, start
 
 pytestmark = pytest.mark.attack("injection")
 
+
+class FlowStory(RewooStory):
+    """A plan is made before anything is read: a stranger's words get into a call as its argument."""
+
+    def agents(self, **spec: Any) -> Sequence[type[object]]:
+        return (made("planner", Rewoo(max_steps=6), **spec),)
+
+    def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
+        first, *others = planned(*deeds)
+        behind = [
+            call
+            if call.tool == "ask"
+            else replace(call, arguments=[_from(first, each) for each in call.arguments])
+            for call in others
+        ]
+        return [plan(LOOK, first, *behind), ANSWER]
+
+
+def _from(call: PlannedCall, argument: Argument) -> Argument:
+    return Argument(argument.name, result_of=call.id)
+
+
 STORIES: tuple[ArchitectureStory, ...] = (
     ReactStory(),
     PlanStory(),
-    RewooStory(),
+    FlowStory(),
     ReflexionStory(),
     RefineStory(),
     TreeStory(),
@@ -77,9 +103,11 @@ class Scene(Stage):
         async with self.process(*agents, model=model, add=[channels, *self.story.add()]) as runs:
             yield runs, agents[0]
 
-    def assert_held(self, result: RunResult) -> None:
-        """Nothing was stolen, nothing has left, and a person is asked."""
-        assert result.status is AgentStatus.INTERRUPTED, (result.error, result.output)
+    def assert_held(self, result: RunResult, *, has_failed: bool = False) -> None:
+        """Nothing was stolen, nothing has left, and a person is asked; a plan does nothing with what failed."""
+        is_over = has_failed and isinstance(self.story, FlowStory)
+        expected = AgentStatus.COMPLETED if is_over else AgentStatus.INTERRUPTED
+        assert result.status is expected, (result.error, result.output)
         assert not [what for what in self.world.done if what != "deed"]
 
 
@@ -100,7 +128,7 @@ async def test_what_a_failed_call_says_decides_nothing(
 ) -> None:
     scene = Scene(story)
     async with scene.reading(calls(channel), HARMS[harm]) as (runs, agent):
-        scene.assert_held(await start(runs, agent, story.prompt))
+        scene.assert_held(await start(runs, agent, story.prompt), has_failed=True)
 
 
 @architectures
@@ -153,5 +181,5 @@ async def test_a_resumed_run_knows_what_it_has_read(
         assert isinstance(question, AgentApprovalRequest)
         await runs.approve(question.id)
     async with scene.reading(*deeds) as (runs, _):
-        scene.assert_held(await resume(runs, asked.state.id))
+        scene.assert_held(await resume(runs, asked.state.id), has_failed=channel == "from_exception")
     assert scene.world.done == {"deed": 1}
