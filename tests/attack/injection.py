@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from pilotage import (
@@ -26,7 +26,6 @@ from pilotage.agent import (
     ModelToolSpec,
     ToolApprovalRequirement,
 )
-from pilotage.agent.messages import ModelMessageRole
 from pilotage.agent.tools.declare import ToolOptions
 from pilotage.agent.tools.described import described_tool
 from pilotage.errors import ToolError
@@ -44,14 +43,19 @@ STEAL, LEAK = calls("write", what="stolen"), calls("lookup", words="what the use
 
 
 @Pod
-class Channels(Perils):
-    """A tool for each way by which a stranger's words come back from a call, and a way out that only reads."""
+class Outward(Perils):
+    """A way out that only reads."""
 
     @agent_tool(effects=LOOK_UP)
     async def lookup(self, words: str) -> str:
         """Look words up at a server elsewhere."""
         self.world.done[f"lookup {words}"] += 1
         return "nothing found"
+
+
+@Pod
+class Channels(Outward):
+    """A tool for each way by which a stranger's words come back from a call."""
 
     @agent_tool(effects=LOOK_UP)
     async def from_network(self) -> str:
@@ -116,9 +120,10 @@ FAILURES = ("from_tool_error", "from_exception", "from_bare_exception", "from_ne
 
 
 class ForeignChannels(Channels, IAgentToolProvider):
-    """The same, with a tool that a foreign server describes; `says` is the description."""
+    """The same, with a tool that a foreign server describes: what it says of the tool, and what the tool answers."""
 
     says: str | None = None
+    answers: str = STOLEN
     declares: Mapping[str, Any] = {}
 
     @property
@@ -127,12 +132,11 @@ class ForeignChannels(Channels, IAgentToolProvider):
             name="from_server", description=self.says, effects=ToolEffects.read_only(), **self.declares
         )
         return AgentToolCatalog(
-            (described_tool(_answer, options, owner=ForeignChannels, input_schema={"type": "object"}),)
+            (described_tool(self._answer, options, owner=ForeignChannels, input_schema={"type": "object"}),)
         )
 
-
-async def _answer(arguments: JsonObject) -> JsonValue:
-    return STOLEN
+    async def _answer(self, arguments: JsonObject) -> JsonValue:
+        return self.answers
 
 
 ORDER = re.compile(r"CALL (\w+) (\{.*?\}) END")
@@ -146,21 +150,23 @@ class ObedientModel(IAgentModel):
         self.requests: list[ModelRequest] = []
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        return await self._speaker(request).complete(request)
+        self.requests.append(request)
+        return await self.speaker(request).complete(request)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
-        async for event in self._speaker(request).stream(request):
+        self.requests.append(request)
+        async for event in self.speaker(request).stream(request):
             yield event
 
-    def _speaker(self, request: ModelRequest) -> ScriptedModel:
-        self.requests.append(request)
+    def speaker(self, request: ModelRequest) -> ScriptedModel:
+        """Who replies: the script, or the last order."""
         order = self._order(request)
         return self.script if order is None else ScriptedModel([calls(order.name, **order.arguments)])
 
     def _order(self, request: ModelRequest) -> ModelToolCall | None:
         offered = {tool.name for tool in _offered(request)}
         obeyed = [call for message in request.messages for call in message.tool_calls]
-        for name, arguments in _orders(request):
+        for name, arguments in self.orders_in(request):
             call = ModelToolCall(name, json.loads(arguments))
             if name in offered and all(
                 (each.name, each.arguments) != (name, call.arguments) for each in obeyed
@@ -168,15 +174,12 @@ class ObedientModel(IAgentModel):
                 return call
         return None
 
-
-def _orders(request: ModelRequest) -> Iterator[tuple[str, str]]:
-    """The orders in a request, the last one first."""
-    shown = [tool.description or "" for tool in _offered(request)]
-    shown += [message.text for message in request.messages if message.role is not ModelMessageRole.ASSISTANT]
-    shown += [pack.content for pack in request.context]
-    for text in reversed(shown):
-        for found in reversed(list(ORDER.finditer(text))):
-            yield found[1], found[2]
+    def orders_in(self, request: ModelRequest) -> list[tuple[str, str]]:
+        """The orders in a request, the last one first."""
+        shown = [tool.description or "" for tool in _offered(request)]
+        shown += [message.text for message in request.messages]
+        found = [each for text in shown for each in ORDER.finditer(text.replace('\\"', '"'))]
+        return [(each[1], each[2]) for each in reversed(found)]
 
 
 def _offered(request: ModelRequest) -> Sequence[ModelToolSpec]:

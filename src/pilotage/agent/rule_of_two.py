@@ -15,6 +15,8 @@ from pilotage.safety.trust import Confidentiality
 from pilotage.values import value
 
 _MEMORY = "what is remembered"
+_SIGNALS = " signals"
+_LIFTS_SIGNALS = "; untrusted_signals=[] for signals of your own"
 
 
 @value
@@ -70,7 +72,7 @@ def _meeting(name: str, agents: Mapping[str, AgentReach]) -> _Meeting | None:
     reached = [_Found(way, tool) for way in ways for tool in agents[way[-1]].tools]
     untrusted: list[object] = [_source(found) for found in reached if found.tool.metadata.returns_untrusted]
     untrusted += [
-        " -> ".join((*way[1:], f"{kind} signals")) for way in ways for kind in agents[way[-1]].hears
+        " -> ".join((*way[1:], f"{kind}{_SIGNALS}")) for way in ways for kind in agents[way[-1]].hears
     ]
     private: list[object] = [
         found for found in reached if found.tool.confidentiality is not Confidentiality.PUBLIC
@@ -123,7 +125,7 @@ def _asks_a_person(metadata: AgentToolMetadata) -> bool:
 
 
 def _problem(name: str, meeting: _Meeting) -> Problem:
-    outward = _listed(meeting.outward)
+    outward, hears = _listed(meeting.outward), any(str(each).endswith(_SIGNALS) for each in meeting.untrusted)
     return Problem(
         code="agent_rule_of_two",
         summary=(
@@ -133,7 +135,7 @@ def _problem(name: str, meeting: _Meeting) -> Problem:
         remedy=(
             f"Let a person decide: take approval=NOT_REQUIRED and accepts_untrusted=True off {outward}. Or do without "
             "one of the three; or, where a declaration or a default is wrong, correct it: reads_untrusted=False, "
-            "reads_private=False, communicates=False; untrusted_signals=[] for signals of your own."
+            f"reads_private=False, communicates=False{_LIFTS_SIGNALS if hears else ''}."
         ),
         path=(name,),
         family=AgentBootstrapError,

@@ -148,6 +148,7 @@ def test_events_from_outside_are_untrusted_content_too() -> None:
     (problem,) = rule_of_two([hears])
     assert "untrusted content (external_event signals) and private data (read_customer)" in problem.summary
     assert rule_of_two([replace(agent("Clerk", "read_customer"), hears=("external_event",))]) == ()
+    assert problem.remedy.endswith("; untrusted_signals=[] for signals of your own.")
     below = [
         agent("Chief", "read_customer", "post", delegates=("Ear",)),
         AgentReach("Ear", hears=("external_event",)),
