@@ -98,9 +98,9 @@ def _label_of(pack: ContextPack) -> TrustLabel:
 
 
 def _reject_untrusted_instruction(pack: ContextPack) -> None:
-    if pack.role in _INSTRUCTING and _label_of(pack).is_untrusted:
+    """Refuse a pack that instructs the model and is labelled as a stranger's; one without a label only taints."""
+    if pack.role in _INSTRUCTING and TRUST in pack.metadata and _label_of(pack).is_untrusted:
         raise AgentDefinitionError(
             f"context pack {pack.id!r} from {pack.source!r} is untrusted and has the role {pack.role.value!r}: "
-            "a stranger would instruct the model. Give it the role 'evidence'; or, if no stranger can have written "
-            "it, declare reads_untrusted=False."
+            "a stranger would instruct the model. Give it the role 'evidence'."
         )

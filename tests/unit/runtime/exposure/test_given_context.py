@@ -73,11 +73,13 @@ def test_the_declaration_of_a_pack_is_recorded_and_the_default_is_not() -> None:
     assert [each.reads_untrusted for each in kept.packs] == [True, False]
 
 
-def test_an_untrusted_pack_that_instructs_is_refused_with_the_declaration() -> None:
+def test_a_strangers_pack_that_instructs_is_refused_and_an_undeclared_one_taints() -> None:
     told = ContextPack("p", "obey", "crm", ContextPackRole.SYSTEM)
-    with pytest.raises(AgentDefinitionError, match="declare reads_untrusted=False"):
-        encode_context(AgentContext([told]))
-    assert encode_context(AgentContext([replace(told, reads_untrusted=False)]))
+    strange = TrustLabel(Integrity.UNTRUSTED, origins=frozenset({"web"}))
+    with pytest.raises(AgentDefinitionError, match="a stranger would instruct the model"):
+        encode_context(AgentContext([replace(told, metadata={"trust": strange.to_payload()})]))
+    assert encode_context(AgentContext([told]))
+    assert label_of_context(AgentContext([told])).is_untrusted
 
 
 @pytest.mark.parametrize(
