@@ -19,6 +19,7 @@ from pilotage import (
     ModelRequest,
     RecoveryStrategy,
     RunAgentInput,
+    run,
 )
 from pilotage.agent import (
     AgentContext,
@@ -65,7 +66,9 @@ def agent(name: str = "victim", **spec: Any) -> type[object]:
 
     @Agent(
         name=name,
-        spec=AgentExecutionSpec(name=name, recovery=DURABLE, instructions=f"You are {name}.", **spec),
+        spec=AgentExecutionSpec(
+            **{"name": name, "recovery": DURABLE, "instructions": f"You are {name}.", **spec}
+        ),
     )
     class Victim:
         def __init__(self, hands: Hands, channels: Outward) -> None:
@@ -290,3 +293,12 @@ async def test_a_hand_written_agent_that_a_scheduler_wakes() -> None:
         waiting = await (await runs.start(Handwritten, "signal")).result()
         await runs.signal(waiting.state.id, AgentSignalKind.SCHEDULER_WAKE_UP, {"text": STOLEN})
         house.assert_held(await (await runs.resume(waiting.state.id)).result())
+
+
+async def test_an_ephemeral_run_that_cannot_ask_ends_and_names_the_declaration() -> None:
+    world, model = World(), ScriptedModel([calls("page"), calls("write", what="stolen"), says("Done.")])
+    victim = agent(recovery=RecoveryStrategy.NONE)
+    result = await run(victim, "go", model=model, add=[Hands, Channels, world])
+    assert (result.status, world.done) == (AgentStatus.FAILED, {})
+    assert result.error is not None
+    assert "declare reads_untrusted=False there" in str(result.error["message"])
