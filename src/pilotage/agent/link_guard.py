@@ -21,12 +21,12 @@ class LinkGuard(IAgentOutputGuard):
         self._hosts = frozenset(hosts)
 
     async def check(self, context: RunContext, output: JsonValue) -> JsonValue:
-        return self._neutral(output)
+        shown = self._neutral(output)
+        return output if shown == output else shown
 
     def _neutral(self, given: JsonValue) -> JsonValue:
         if isinstance(given, str):
-            shown = neutralize_links(given, self._hosts)
-            return given if shown == given else shown
+            return neutralize_links(given, self._hosts)
         if isinstance(given, Mapping):
             return {name: self._neutral(each) for name, each in given.items()}
         if isinstance(given, list | tuple):
