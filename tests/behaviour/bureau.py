@@ -213,7 +213,9 @@ class Counter:
         """Write slowly; doing it again changes nothing."""
         return await self._slowly(f"write {what}")
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNGATED)
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNGATED, reads_untrusted=False
+    )
     async def send(self, what: str) -> str:
         """Send slowly; only a person can find out whether it happened."""
         return await self._slowly(f"send {what}")

@@ -69,13 +69,13 @@ class Desk:
     def __init__(self, world: World, program: Program, model: IAgentModel) -> None:
         self.world, self.model, self.wait = world, model, program.wait
 
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNGATED)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNGATED, reads_untrusted=False)
     async def buy(self, what: str, runtime_context: AgentToolRuntimeContext | None = None) -> str:
         """Order, and send a letter."""
         self.world.act(f"enter {what}", runtime_context)
         return f"{await self.order(what)}, {await self.letter(what)}"
 
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNGATED)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNGATED, reads_untrusted=False)
     async def order(self, what: str) -> str:
         """Note, and pay."""
         return f"{await self.note(what)}, {await self.pay(what)}"
@@ -86,24 +86,24 @@ class Desk:
         self.world.act(f"note {what}")
         return f"noted {what}"
 
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNGATED)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNGATED, reads_untrusted=False)
     async def pay(self, what: str, runtime_context: AgentToolRuntimeContext | None = None) -> str:
         """Pay."""
         self.world.act(f"pay {what}", runtime_context)
         return f"paid {what}"
 
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNGATED)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNGATED, reads_untrusted=False)
     async def letter(self, what: str) -> str:
         """Send a letter."""
         self.world.act(f"letter {what}")
         return f"wrote {what}"
 
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNGATED)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNGATED, reads_untrusted=False)
     async def buy_both(self, one: str, other: str) -> str:
         """Pay twice at once."""
         return ", ".join(await asyncio.gather(self.pay(one), self.pay(other)))
 
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNGATED)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNGATED, reads_untrusted=False)
     async def around(self, what: str) -> str:
         """Pay, wait for something, send a letter."""
         self.world.act(f"enter {what}")
@@ -111,12 +111,12 @@ class Desk:
         waited = await self.wait(self)
         return f"{paid}, {waited}, {await self.letter(what)}"
 
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNGATED)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNGATED, reads_untrusted=False)
     async def around_it(self, what: str) -> str:
         """Call a tool that waits."""
         return await self.around(what)
 
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=GATED)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=GATED, reads_untrusted=False)
     async def refund(self, what: str) -> str:
         """Give money back; a person has to allow it."""
         self.world.act(f"refund {what}")

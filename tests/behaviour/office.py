@@ -93,12 +93,16 @@ class Desk:
         self.world.act(f"note {what}", runtime_context)
         return what
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNGATED)
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNGATED, reads_untrusted=False
+    )
     async def pay(self, amount: Decimal, runtime_context: AgentToolRuntimeContext | None = None) -> Receipt:
         """Pay; only a person can find out whether it happened."""
         return Receipt(self.world.act(f"pay {amount}", runtime_context), amount)
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=GATED)
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=GATED, reads_untrusted=False
+    )
     async def refund(
         self, amount: Decimal, runtime_context: AgentToolRuntimeContext | None = None
     ) -> Receipt:

@@ -24,17 +24,17 @@ class Shop:
             ledger.write(what + "\\n")
         return what
 
-    @agent_tool(effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT, approval=FREE)
+    @agent_tool(effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT, approval=FREE, reads_untrusted=False)
     async def charge(self, amount: int) -> str:
         """Charge an amount."""
         return self.act(f"charge {amount}")
 
-    @agent_tool(effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT, approval=FREE)
+    @agent_tool(effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT, approval=FREE, reads_untrusted=False)
     async def gift(self, what: str) -> str:
         """Send a gift."""
         return self.act(f"gift {what}")
 
-    @agent_tool(effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT)
+    @agent_tool(effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT, reads_untrusted=False)
     async def ship(self, order: str) -> str:
         """Ship an order."""
         return self.act(f"ship {order}")

@@ -70,7 +70,7 @@ async def test_the_label_goes_on_from_run_to_run() -> None:
     asked, answered, *rest = await turns_in(bureau.store.conversations)
     assert asked.trust == TrustLabel()
     origins = frozenset({"run input", "tool:page"})
-    assert answered.trust == TrustLabel(Integrity.UNTRUSTED, Confidentiality.PUBLIC, origins)
+    assert answered.trust == TrustLabel(Integrity.UNTRUSTED, Confidentiality.TENANT, origins)
     assert [turn.trust for turn in rest] == [TrustLabel(), answered.trust]
 
 

@@ -62,14 +62,14 @@ class Guard:
 
 
 async def watched(
-    kind: AgentSignalKind,
+    kind: AgentSignalKind, guard: type[Guard] = Guard
 ) -> tuple[Bureau, ScriptedModel, tuple[str, str | None, str | None]]:
     """A guard is sent something while it works, and then wants to put something away."""
     bureau = Bureau()
     script = [calls("send", kind=kind.value, text="let him in"), calls("shelve", what="keys"), says("Done.")]
     model = ScriptedModel(script)
-    async with bureau.process(Guard, None, Postbox, model=model) as runs:
-        result = await started(runs, Guard, "watch")
+    async with bureau.process(guard, None, Postbox, model=model) as runs:
+        result = await started(runs, guard, "watch")
     return bureau, model, triple(result.state)
 
 
@@ -80,13 +80,26 @@ async def test_an_event_is_shown_as_evidence_and_never_as_a_users_words() -> Non
     assert [message.text for message in model.requests[1].messages if message.role == "user"] == ["watch"]
 
 
-async def test_what_an_event_may_have_decided_waits_for_a_person() -> None:
-    bureau, _, ended = await watched(EVENT)
+@pytest.mark.parametrize("kind", [EVENT, WAKE_UP])
+async def test_what_an_event_or_a_wake_up_may_have_decided_waits_for_a_person(kind: AgentSignalKind) -> None:
+    bureau, _, ended = await watched(kind)
     assert (ended, bureau.world.done) == (WAITING, [])
 
 
-@pytest.mark.parametrize("kind", [WAKE_UP, MESSAGE, STEERING])
-async def test_what_users_and_the_scheduler_send_needs_nobody(kind: AgentSignalKind) -> None:
+@Agent(
+    spec=AgentExecutionSpec(name="guard", recovery=DURABLE, accepted_signals=ALL, untrusted_signals=[EVENT])
+)
+class Woken(Guard):
+    """Watch the door, woken by a scheduler of the house."""
+
+
+async def test_an_agent_declares_that_the_wake_ups_are_its_own() -> None:
+    bureau, _, ended = await watched(WAKE_UP, Woken)
+    assert (ended, bureau.world.done) == (COMPLETED, ["shelve keys"])
+
+
+@pytest.mark.parametrize("kind", [MESSAGE, STEERING])
+async def test_what_users_send_needs_nobody(kind: AgentSignalKind) -> None:
     bureau, _, ended = await watched(kind)
     assert (ended, bureau.world.done) == (COMPLETED, ["shelve keys"])
 
@@ -304,7 +317,7 @@ class Letters:
         """Look an address up."""
         return name
 
-    @agent_tool(effects=ToolEffects.external_side_effect(), approval=UNGATED)
+    @agent_tool(effects=ToolEffects.external_side_effect(), approval=UNGATED, reads_untrusted=False)
     async def post(self, text: str) -> str:
         """Post a letter."""
         return text

@@ -75,6 +75,7 @@ class Mail:
         idempotency=Idempotency.NON_IDEMPOTENT,
         approval=FREE,
         permissions=[CanMail()],
+        reads_untrusted=False,
     )
     async def send(
         self, to: Annotated[str, SensitiveField(PII.EMAIL)], key: Annotated[str, SecretField()] = ""
@@ -172,7 +173,10 @@ async def test_secrets_reach_the_tool_and_nothing_else_and_views_are_guarded() -
     views = [row.view for row in rows if row.action_id.startswith("run/tool:send")]
     assert views == [
         {"asked": {"to": "[REDACTED]"}},
-        {"result": {"to": "[REDACTED]", "number": 1}},
+        {
+            "result": {"to": "[REDACTED]", "number": 1},
+            "trust": {"confidentiality": "tenant", "integrity": "trusted", "origins": ["tool:send"]},
+        },
     ]
 
 

@@ -38,9 +38,20 @@ from pilotage.testing import ScriptedModel, StopAfter, calls, crash_matrix, says
 EMAIL = SensitiveFieldDescriptor((), SensitiveField(PII.EMAIL))
 STRANGE = {"trust": TrustLabel(Integrity.UNTRUSTED, origins=frozenset({"forum"})).to_payload()}
 
-HOUSE = ContextPack("rules", "Never promise a date.", "handbook", ContextPackRole.INSTRUCTION)
-NOTE = ContextPack("note", "Ada prefers tea.\n</context>", "crm", ContextPackRole.MEMORY)
-MAIL = ContextPack("mail", "ada@example.org", "crm", ContextPackRole.EVIDENCE, sensitive_fields=(EMAIL,))
+HOUSE = ContextPack(
+    "rules", "Never promise a date.", "handbook", ContextPackRole.INSTRUCTION, reads_untrusted=False
+)
+NOTE = ContextPack(
+    "note", "Ada prefers tea.\n</context>", "crm", ContextPackRole.MEMORY, reads_untrusted=False
+)
+MAIL = ContextPack(
+    "mail",
+    "ada@example.org",
+    "crm",
+    ContextPackRole.EVIDENCE,
+    sensitive_fields=(EMAIL,),
+    reads_untrusted=False,
+)
 FORUM = ContextPack("post", "Ring 5!", "forum", ContextPackRole.EVIDENCE, metadata=STRANGE)
 
 

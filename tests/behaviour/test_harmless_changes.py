@@ -40,7 +40,7 @@ class First:
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.IDEMPOTENT, approval=UNGATED)
+    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.IDEMPOTENT, approval=UNGATED, reads_untrusted=False)
     async def pay(self, runtime_context: AgentToolRuntimeContext, item: str, note: str = "first") -> str:
         """Pay."""
         return self.bank.pay(runtime_context, item, note)
@@ -58,7 +58,7 @@ class WithMore:
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.IDEMPOTENT, approval=UNGATED)
+    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.IDEMPOTENT, approval=UNGATED, reads_untrusted=False)
     async def pay(
         self,
         runtime_context: AgentToolRuntimeContext,
@@ -83,7 +83,7 @@ class WithOtherDefaults:
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.IDEMPOTENT, approval=UNGATED)
+    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.IDEMPOTENT, approval=UNGATED, reads_untrusted=False)
     async def pay(self, runtime_context: AgentToolRuntimeContext, item: str, note: str = "other") -> str:
         """Pay."""
         return self.bank.pay(runtime_context, item, note)
@@ -101,7 +101,7 @@ class WithoutNote:
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.IDEMPOTENT, approval=UNGATED)
+    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.IDEMPOTENT, approval=UNGATED, reads_untrusted=False)
     async def pay(self, runtime_context: AgentToolRuntimeContext, item: str) -> str:
         """Pay."""
         return self.bank.pay(runtime_context, item)
@@ -114,7 +114,7 @@ class WithNumbers:
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.IDEMPOTENT, approval=UNGATED)
+    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.IDEMPOTENT, approval=UNGATED, reads_untrusted=False)
     async def pay(self, runtime_context: AgentToolRuntimeContext, item: str, note: int = 0) -> str:
         """Pay."""
         return self.bank.pay(runtime_context, item, note)
@@ -128,7 +128,11 @@ class Renamed:
         self.bank = bank
 
     @agent_tool(
-        effects=OUTSIDE, idempotency=Idempotency.IDEMPOTENT, approval=UNGATED, formerly=["pay_out", "pay"]
+        effects=OUTSIDE,
+        idempotency=Idempotency.IDEMPOTENT,
+        approval=UNGATED,
+        formerly=["pay_out", "pay"],
+        reads_untrusted=False,
     )
     async def transfer(self, runtime_context: AgentToolRuntimeContext, item: str, note: str = "first") -> str:
         """Pay."""

@@ -77,6 +77,7 @@ class Till:
         effects=ToolEffects.external_side_effect(),
         idempotency=Idempotency.NON_IDEMPOTENT,
         approval=UNGATED,
+        reads_untrusted=False,
     )
     async def pay(self) -> Receipt:
         """Pay; only a person can find out whether it happened."""

@@ -76,15 +76,21 @@ class Remote(IAgentToolProvider):
         self._catalog = AgentToolCatalog(
             (
                 self._tool(
-                    self._search, ToolOptions(name="search", description="Find.", effects=read), QUERY
+                    self._search,
+                    ToolOptions(name="search", description="Find.", effects=read, reads_untrusted=False),
+                    QUERY,
                 ),
                 self._tool(
                     self._pay,
-                    ToolOptions(name="pay", effects=outside, idempotency=once, approval=UNGATED),
+                    ToolOptions(
+                        name="pay", effects=outside, idempotency=once, approval=UNGATED, reads_untrusted=False
+                    ),
                     AMOUNT,
                 ),
                 self._tool(
-                    self._refund, ToolOptions(name="refund", effects=outside, idempotency=once), AMOUNT
+                    self._refund,
+                    ToolOptions(name="refund", effects=outside, idempotency=once, reads_untrusted=False),
+                    AMOUNT,
                 ),
                 self._tool(
                     self._book,
@@ -93,6 +99,7 @@ class Remote(IAgentToolProvider):
                         effects=outside,
                         idempotency=Idempotency.CONDITIONALLY_IDEMPOTENT,
                         approval=UNGATED,
+                        reads_untrusted=False,
                     ),
                     AMOUNT,
                 ),

@@ -99,36 +99,70 @@ def actions_over(
             """Only read."""
             return await outside.act()
 
-        @agent_tool(effects=_OUTSIDE, idempotency=Idempotency.IDEMPOTENT, approval=_UNGATED, timeout=timeout)
+        @agent_tool(
+            effects=_OUTSIDE,
+            idempotency=Idempotency.IDEMPOTENT,
+            approval=_UNGATED,
+            timeout=timeout,
+            reads_untrusted=False,
+        )
         async def put(self) -> str:
             """Change something; again changes nothing."""
             return await outside.act()
 
-        @agent_tool(effects=_OUTSIDE, idempotency=_CONDITIONAL, approval=_UNGATED, timeout=timeout)
+        @agent_tool(
+            effects=_OUTSIDE,
+            idempotency=_CONDITIONAL,
+            approval=_UNGATED,
+            timeout=timeout,
+            reads_untrusted=False,
+        )
         async def keyed(self, runtime_context: AgentToolRuntimeContext | None = None) -> str:
             """Change something; again with the same key changes nothing."""
             assert runtime_context is not None
             return await outside.act(f"{runtime_context.idempotency_key}, attempt {runtime_context.attempt}")
 
         @agent_tool(
-            effects=_OUTSIDE, idempotency=_CONDITIONAL, approval=_UNGATED, reconcile="find", timeout=timeout
+            effects=_OUTSIDE,
+            idempotency=_CONDITIONAL,
+            approval=_UNGATED,
+            reconcile="find",
+            timeout=timeout,
+            reads_untrusted=False,
         )
         async def reconciled(self) -> str:
             """Change something, and find out by a key whether it has happened."""
             return await outside.act()
 
-        @agent_tool(effects=_OUTSIDE, idempotency=_CONDITIONAL, approval=_UNGATED, timeout=timeout)
+        @agent_tool(
+            effects=_OUTSIDE,
+            idempotency=_CONDITIONAL,
+            approval=_UNGATED,
+            timeout=timeout,
+            reads_untrusted=False,
+        )
         async def unbacked(self) -> str:
             """Change something; nothing backs the declaration."""
             return await outside.act()
 
-        @agent_tool(effects=_OUTSIDE, idempotency=_NEVER_AGAIN, approval=_UNGATED, timeout=timeout)
+        @agent_tool(
+            effects=_OUTSIDE,
+            idempotency=_NEVER_AGAIN,
+            approval=_UNGATED,
+            timeout=timeout,
+            reads_untrusted=False,
+        )
         async def transfer(self) -> str:
             """Change something that must not happen twice."""
             return await outside.act()
 
         @agent_tool(
-            effects=_OUTSIDE, idempotency=_NEVER_AGAIN, approval=_UNGATED, reconcile="find", timeout=timeout
+            effects=_OUTSIDE,
+            idempotency=_NEVER_AGAIN,
+            approval=_UNGATED,
+            reconcile="find",
+            timeout=timeout,
+            reads_untrusted=False,
         )
         async def ship(self) -> str:
             """Change something that must not happen twice, and find out by a key whether it has happened."""

@@ -74,6 +74,7 @@ class Shop:
         effects=ToolEffects.external_side_effect(),
         idempotency=Idempotency.NON_IDEMPOTENT,
         approval=NO_APPROVAL,
+        reads_untrusted=False,
     )
     async def pay(self, amount: Decimal, runtime_context: AgentToolRuntimeContext) -> str:
         """Pay; nobody can find out whether it happened but by looking."""
@@ -84,6 +85,7 @@ class Shop:
         idempotency=Idempotency.NON_IDEMPOTENT,
         approval=NO_APPROVAL,
         reconcile="find_parcel",
+        reads_untrusted=False,
     )
     async def ship(self, order: str, runtime_context: AgentToolRuntimeContext) -> str:
         """Ship; the carrier knows by the key whether it happened."""
@@ -93,7 +95,11 @@ class Shop:
         """What the carrier knows about a key."""
         return self.world.by_key.get(idempotency_key)
 
-    @agent_tool(effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT)
+    @agent_tool(
+        effects=ToolEffects.external_side_effect(),
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        reads_untrusted=False,
+    )
     async def refund(self, amount: Decimal, runtime_context: AgentToolRuntimeContext) -> str:
         """Give money back; somebody has to allow it."""
         return self.world.act("refund", runtime_context.idempotency_key)

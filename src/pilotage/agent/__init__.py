@@ -58,6 +58,7 @@ from pilotage.agent.model_request import (
     JsonSchemaConstraint, ModelRequest, ModelToolChoice, ModelToolSpec, SamplingOptions, StreamingOptions,
     StructuredOutputSpec, ToolCallingSpec,
 )
+from pilotage.agent.link_guard import LinkGuard
 from pilotage.agent.on_event import on_event
 from pilotage.agent.ports.architecture import (
     AgentRef, AgentSession, Architecture, BranchFailure, Dependencies, FailurePolicy, IScopedModel,
@@ -267,7 +268,7 @@ __all__ = [
     "IAgentApprovalHandler", "IAgentAuditLog", "IAgentBudget", "IAgentCancellationCleanup",
     "IAgentContextHandler", "IAgentHooks", "IAgentMemory", "IAgentOutputGuard", "IAgentPermissions",
     "IAgentPricing", "IAgentRecoveryHandler", "IAgentSwitches", "IAgentTelemetry", "IAgentToolHandler",
-    "IPrincipalResolver", "ISecrets", "ITenantSpending", "MemoryItem", "MemoryKind", "MemoryScope",
+    "IPrincipalResolver", "ISecrets", "ITenantSpending", "LinkGuard", "MemoryItem", "MemoryKind", "MemoryScope",
     "MemoryUse", "ModelCost", "NoBudget", "NoTelemetry", "PermissionDecision", "PermissionRequest",
     "PermissionRule", "PermissionRules", "PermissionVerdict", "Proceed", "RequireHeld", "StrictestOf",
     "Switch", "SwitchKind", "SwitchedOff", "TelemetryValue", "Veto", "strictest",

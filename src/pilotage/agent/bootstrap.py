@@ -19,7 +19,6 @@ from pilotage.agent.ports.runner import IAgentRunnerFactory
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.rule_of_two import AgentReach, rule_of_two
 from pilotage.agent.sealing_check import unsealable
-from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.spec import RecoveryStrategy
 from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, discover_agent_tools
 from pilotage.container.graph import Graph, Node
@@ -236,11 +235,12 @@ def _reach(node: Node, definition: AgentDefinition, graph: Graph) -> AgentReach:
     injected = [
         each.pod.agent_id for each in graph.dependencies(node) if isinstance(each.pod, AgentDefinition)
     ]
+    accepted = definition.spec.accepted_signals
     return AgentReach(
         definition.agent_id,
         _readable_tools(node, graph),
         (*injected, *map(_id_of, delegates_of(definition))),
-        AgentSignalKind.EXTERNAL_EVENT in definition.spec.accepted_signals,
+        tuple(kind.value for kind in definition.spec.untrusted_signals if kind in accepted),
         definition.spec.memory is not None,
     )
 

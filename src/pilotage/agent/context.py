@@ -84,7 +84,8 @@ class ContextTokenBudget:
 class ContextPack:
     """One piece of material for the model, with where it came from and how it may be shown.
 
-    `relevance` goes from 0 (none) to 1.
+    `relevance` goes from 0 (none) to 1. A pack is untrusted: strangers may have written its content, unless
+    `reads_untrusted=False` declares that none can.
     """
 
     id: str
@@ -97,6 +98,7 @@ class ContextPack:
     sensitivity: ContextSensitivity = ContextSensitivity.INTERNAL
     sensitive_fields: tuple[SensitiveFieldDescriptor, ...] = ()
     metadata: JsonObject = field(default_factory=empty_object)
+    reads_untrusted: bool = True
 
     def __post_init__(self) -> None:
         reject_blank(self, id=self.id, source=self.source)

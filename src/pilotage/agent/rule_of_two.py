@@ -14,21 +14,22 @@ from pilotage.errors import AgentBootstrapError, Problem
 from pilotage.safety.trust import Confidentiality
 from pilotage.values import value
 
-_EVENTS = "external_event signals"
 _MEMORY = "what is remembered"
+_SIGNALS = " signals"
+_LIFTS_SIGNALS = "; untrusted_signals=[] for signals of your own"
 
 
 @value
 class AgentReach:
     """What one agent may use: its tools, and the names of the agents it may delegate to.
 
-    `hears_events`: it takes in signals from outside, of any author. `recalls`: it knows what is remembered of people.
+    `hears`: the kinds of signals of any author that it takes in. `recalls`: it knows what is remembered of people.
     """
 
     name: str
     tools: tuple[AgentToolDescriptor, ...] = ()
     delegates: tuple[str, ...] = ()
-    hears_events: bool = False
+    hears: tuple[str, ...] = ()
     recalls: bool = False
 
 
@@ -69,8 +70,10 @@ def rule_of_two(agents: Iterable[AgentReach]) -> tuple[Problem, ...]:
 def _meeting(name: str, agents: Mapping[str, AgentReach]) -> _Meeting | None:
     ways = list(_ways(name, agents))
     reached = [_Found(way, tool) for way in ways for tool in agents[way[-1]].tools]
-    untrusted: list[object] = [found for found in reached if found.tool.metadata.returns_untrusted]
-    untrusted += [" -> ".join((*way[1:], _EVENTS)) for way in ways if agents[way[-1]].hears_events]
+    untrusted: list[object] = [_source(found) for found in reached if found.tool.metadata.returns_untrusted]
+    untrusted += [
+        " -> ".join((*way[1:], f"{kind}{_SIGNALS}")) for way in ways for kind in agents[way[-1]].hears
+    ]
     private: list[object] = [
         found for found in reached if found.tool.confidentiality is not Confidentiality.PUBLIC
     ]
@@ -98,6 +101,14 @@ def _strictly_below(name: str, agents: Mapping[str, AgentReach]) -> Iterator[str
             yield way[-1]
 
 
+def _source(found: _Found) -> str:
+    """The tool whose result is untrusted, with the reason where that is a default."""
+    metadata = found.tool.metadata
+    if metadata.reads_untrusted is not None:
+        return str(found)
+    return f"{found}, which {'reaches outside' if metadata.reaches_outside else 'declares no effects'}"
+
+
 def _goes_out_unasked(metadata: AgentToolMetadata) -> bool:
     return metadata.communicates_outward and not _asks_a_person(metadata)
 
@@ -114,7 +125,7 @@ def _asks_a_person(metadata: AgentToolMetadata) -> bool:
 
 
 def _problem(name: str, meeting: _Meeting) -> Problem:
-    outward = _listed(meeting.outward)
+    outward, hears = _listed(meeting.outward), any(str(each).endswith(_SIGNALS) for each in meeting.untrusted)
     return Problem(
         code="agent_rule_of_two",
         summary=(
@@ -123,8 +134,8 @@ def _problem(name: str, meeting: _Meeting) -> Problem:
         ),
         remedy=(
             f"Let a person decide: take approval=NOT_REQUIRED and accepts_untrusted=True off {outward}. Or do without "
-            "one of the three; or, where a declaration is wrong, correct it: reads_untrusted=False, "
-            "reads_private=False, communicates=False."
+            "one of the three; or, where a declaration or a default is wrong, correct it: reads_untrusted=False, "
+            f"reads_private=False, communicates=False{_LIFTS_SIGNALS if hears else ''}."
         ),
         path=(name,),
         family=AgentBootstrapError,

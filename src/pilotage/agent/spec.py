@@ -92,6 +92,9 @@ class RejectionPolicy(StrEnum):
     TELL_MODEL = "tell_model"
 
 
+UNTRUSTED_SIGNALS = (AgentSignalKind.EXTERNAL_EVENT, AgentSignalKind.SCHEDULER_WAKE_UP)
+
+
 def _no_metadata() -> Mapping[str, str]:
     return {}
 
@@ -121,9 +124,12 @@ class AgentExecutionSpec:
     prompt_snapshots: bool = False
     memory: MemoryUse | None = None
     version: int = 1
+    untrusted_signals: Sequence[AgentSignalKind] = UNTRUSTED_SIGNALS
+    """The kinds of signals that strangers may have written."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "accepted_signals", tuple(self.accepted_signals))
+        object.__setattr__(self, "untrusted_signals", tuple(self.untrusted_signals))
         object.__setattr__(self, "teammates", tuple(self.teammates))
         object.__setattr__(self, "compaction", tuple(self.compaction))
         architecture = self.architecture if isinstance(self.architecture, str) else None

@@ -19,8 +19,11 @@ from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, 
 from pilotage.agent.tools.described import IAgentToolProvider, described
 from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError, Problem, start_error
+from pilotage.safety.trust import Integrity, TrustLabel
 
 _PROVIDED = "__pilotage_provided_tools__"
+DESCRIPTIONS = "__pilotage_label_of_descriptions__"
+"""The attribute of an agent with the trust label of what foreign servers say about their tools; None without any."""
 
 BoundTool: TypeAlias = Callable[..., object]
 
@@ -55,6 +58,8 @@ class Catalogs:
         self._by_agent[definition.agent_id] = merged.descriptors
         self._check(definition)
         object.__setattr__(instance, _PROVIDED, tuple(bound.values()))
+        foreign = [tool for _, tool in offered if described(tool.callable) is not None]
+        object.__setattr__(instance, DESCRIPTIONS, _label_of_descriptions(foreign))
 
     def tool(self, identity: str) -> AgentToolDescriptor | None:
         """Return the tool of this identity."""
@@ -87,6 +92,14 @@ def provided_tools(instance: object) -> Sequence[BoundTool]:
     """Return the tools of the catalogs of an agent's providers."""
     found: Sequence[BoundTool] = getattr(instance, _PROVIDED, ())
     return found
+
+
+def _label_of_descriptions(tools: Sequence[AgentToolDescriptor]) -> TrustLabel | None:
+    """Return the label of a run whose model reads the descriptions of these tools; None where all are declared."""
+    names = [tool.schema.name for tool in tools if tool.metadata.returns_untrusted]
+    if not names:
+        return None
+    return TrustLabel(Integrity.UNTRUSTED, origins=frozenset(f"description of tool:{name}" for name in names))
 
 
 def _catalog_of(provider: IAgentToolProvider) -> AgentToolCatalog:

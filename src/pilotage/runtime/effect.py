@@ -27,6 +27,7 @@ from pilotage.runtime.journal.positions import Call
 from pilotage.runtime.journal.record_fields import optional_text
 from pilotage.runtime.journal.result_codec import AS_JSON, ResultCodec
 from pilotage.runtime.journal.scope import StepScope
+from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
 NOTHING = BudgetAmount()
@@ -117,6 +118,12 @@ class Effect(ABC):
     descriptor: AgentToolDescriptor | None = None
     agent: str | None = None
     """The id of the agent that a delegation goes to."""
+    result_label: TrustLabel | None = None
+    """The declared label of its result and of its failure; None for one that changes nothing."""
+    under: TrustLabel | None = None
+    """The label of the run when it began to act."""
+    learned: TrustLabel | None = None
+    """The label that its record gets: of its result, and of what was learned inside of it."""
     call_id: str | None = None
     """The id that a model gave the call, where a model asked for it."""
     is_counted: bool = False

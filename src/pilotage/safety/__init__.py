@@ -1,4 +1,4 @@
-"""Sensitive and secret fields, exposure policies, guards, trust labels and streaming redaction."""
+"""Sensitive and secret fields, exposure policies, guards, links, trust labels and streaming redaction."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from pilotage.safety.guard import (
     guard_json_value,
     schema_with_sensitive_metadata,
 )
+from pilotage.safety.links import neutralize_links
 from pilotage.safety.redaction.policy import (
     StreamingGuardFailureMode,
     StreamingRedactionMatch,
@@ -50,5 +51,5 @@ __all__ = [
     "StreamingGuardFailureMode", "StreamingRedactionAudit", "StreamingRedactionAuditStatus",
     "StreamingRedactionMatch", "StreamingRedactionPolicy", "StreamingRedactionResult",
     "StreamingRedactionSession", "StreamingSensitivePattern", "TrustLabel", "find_sensitive_fields",
-    "guard_json_value", "schema_with_sensitive_metadata",
+    "guard_json_value", "neutralize_links", "schema_with_sensitive_metadata",
 ]

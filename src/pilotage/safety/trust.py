@@ -71,7 +71,13 @@ class TrustLabel:
         return self.confidentiality is Confidentiality.SECRET
 
     def join(self, other: TrustLabel) -> TrustLabel:
-        """The label of content made from both."""
+        """The label of content made from both; this one where the other adds nothing."""
+        if (
+            _INTEGRITY_ORDER[other.integrity] <= _INTEGRITY_ORDER[self.integrity]
+            and _CONFIDENTIALITY_ORDER[other.confidentiality] <= _CONFIDENTIALITY_ORDER[self.confidentiality]
+            and other.origins <= self.origins
+        ):
+            return self
         return TrustLabel(
             max(self.integrity, other.integrity, key=_INTEGRITY_ORDER.__getitem__),
             max(self.confidentiality, other.confidentiality, key=_CONFIDENTIALITY_ORDER.__getitem__),

@@ -65,7 +65,10 @@ class Tools:
         return Account("ada", "0000")
 
     @agent_tool(
-        effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT, approval=UNGATED
+        effects=ToolEffects.external_side_effect(),
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        approval=UNGATED,
+        reads_untrusted=False,
     )
     async def send(self) -> str:
         """Send something to the outside."""
@@ -73,7 +76,10 @@ class Tools:
         return "sent"
 
     @agent_tool(
-        effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT, approval=UNGATED
+        effects=ToolEffects.external_side_effect(),
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        approval=UNGATED,
+        reads_untrusted=False,
     )
     async def lose(self) -> str:
         """Send something, and lose the answer."""
@@ -81,7 +87,10 @@ class Tools:
         raise ConnectionError("no answer")
 
     @agent_tool(
-        effects=ToolEffects.external_side_effect(), idempotency=Idempotency.IDEMPOTENT, approval=UNGATED
+        effects=ToolEffects.external_side_effect(),
+        idempotency=Idempotency.IDEMPOTENT,
+        approval=UNGATED,
+        reads_untrusted=False,
     )
     async def repeat(self) -> str:
         """Send something that changes nothing when it is sent again."""

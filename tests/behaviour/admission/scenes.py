@@ -90,6 +90,7 @@ class Scene:
             recovery=RecoveryStrategy.ACTION_BOUNDARY,
             limits=limits,
             accepted_signals=[EVENT],
+            untrusted_signals=[],
             delegation_allowed=True,
             teammates=[AgentTeammate("child", pod=Child)],
             context_budget=FULL if self.compaction else None,

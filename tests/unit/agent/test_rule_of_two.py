@@ -43,7 +43,15 @@ class Office:
     @agent_tool(effects=ToolEffects.external_side_effect())
     def send(self, text: str) -> None: ...
 
+    @agent_tool
+    def undeclared(self) -> str:
+        return ""
+
     @agent_tool(effects=ToolEffects.external_side_effect(), approval=NOT_REQUIRED)
+    def post_and_read(self, text: str) -> str:
+        return text
+
+    @agent_tool(effects=ToolEffects.external_side_effect(), approval=NOT_REQUIRED, reads_untrusted=False)
     def post(self, text: str) -> None: ...
 
     @agent_tool(effects=ToolEffects.external_side_effect(), approval=REQUIRED, accepts_untrusted=True)
@@ -84,6 +92,8 @@ def agent(name: str, *tools: str, delegates: tuple[str, ...] = ()) -> AgentReach
         ("browse_freely", "read_customer"),
         ("read_inbox", "read_pii", "post"),
         ("read_inbox", "read_key", "post"),
+        ("undeclared", "read_customer", "post"),
+        ("read_customer", "post_and_read"),
     ],
     ids=" ".join,
 )
@@ -120,20 +130,28 @@ def test_two_of_them_or_a_gate_are_fine(tools: tuple[str, ...]) -> None:
 
 def test_a_problem_names_every_tool_and_the_way_out() -> None:
     (problem,) = rule_of_two([agent("Clerk", "read_inbox", "read_customer", "post", "browse_freely", "send")])
-    assert "untrusted content (read_inbox, browse_freely)" in problem.summary
+    sources = "read_inbox, browse_freely, which reaches outside, send, which reaches outside"
+    assert f"untrusted content ({sources})" in problem.summary
     assert "private data (read_customer)" in problem.summary
     assert "nobody is asked about (post, browse_freely)" in problem.summary
     assert "take approval=NOT_REQUIRED and accepts_untrusted=True off post, browse_freely." in problem.remedy
 
 
+def test_a_default_is_named_with_its_reason_and_with_the_declaration_that_lifts_it() -> None:
+    (problem,) = rule_of_two([agent("Clerk", "undeclared", "read_customer", "post")])
+    assert "untrusted content (undeclared, which declares no effects)" in problem.summary
+    assert "where a declaration or a default is wrong, correct it: reads_untrusted=False" in problem.remedy
+
+
 def test_events_from_outside_are_untrusted_content_too() -> None:
-    hears = replace(agent("Clerk", "read_customer", "post"), hears_events=True)
+    hears = replace(agent("Clerk", "read_customer", "post"), hears=("external_event",))
     (problem,) = rule_of_two([hears])
     assert "untrusted content (external_event signals) and private data (read_customer)" in problem.summary
-    assert rule_of_two([replace(agent("Clerk", "read_customer", "send"), hears_events=True)]) == ()
+    assert rule_of_two([replace(agent("Clerk", "read_customer"), hears=("external_event",))]) == ()
+    assert problem.remedy.endswith("; untrusted_signals=[] for signals of your own.")
     below = [
         agent("Chief", "read_customer", "post", delegates=("Ear",)),
-        AgentReach("Ear", hears_events=True),
+        AgentReach("Ear", hears=("external_event",)),
     ]
     (problem,) = rule_of_two(below)
     assert "untrusted content (Ear -> external_event signals)" in problem.summary

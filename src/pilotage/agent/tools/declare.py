@@ -120,7 +120,10 @@ class ToolOptions:
     reconcile: str | None = None
     """A method of the same class that finds out by `idempotency_key: str` what became of an earlier attempt."""
     reads_untrusted: bool | None = None
-    """Whether strangers may have written the result; by default it follows from the effects."""
+    """Whether strangers may have written the result or the text of a failure.
+
+    By default it follows from the effects: True for a tool that reaches outside, and for one that declares no effects.
+    """
     reads_private: bool = False
     """Whether the result is private."""
     communicates: bool | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from inspect import iscoroutinefunction, signature
 from types import FunctionType
 from typing import Any, Never, cast
@@ -50,7 +51,8 @@ def described_tool(
     `options` are those of `@agent_tool`; the name is needed. `owner` is the provider's class: with the name it is
     who the tool is, across restarts. A second parameter `runtime_context` of `act` is filled with the idempotency
     key, the attempt and the deadline of the call. A `deferred` tool is carried out outside of the application, and its
-    arguments are checked there.
+    arguments are checked there. The description, the results and the failures of a described tool are untrusted, unless
+    its options say `reads_untrusted=False`.
 
     Raises:
         AgentDefinitionError: the name, the schema or an option is wrong.
@@ -60,6 +62,8 @@ def described_tool(
     name = cast(str, options.name)
     schema_name = options.schema_name or name
     takes_context = _takes_context(act)
+    if options.reads_untrusted is None:
+        options = replace(options, reads_untrusted=True)
     definition = AgentToolDefinition(
         name, schema_name, options.description, options.metadata(deferred=deferred)
     )

@@ -255,7 +255,8 @@ class ToolResumeMetadata:
 class AgentToolMetadata:
     """Everything a tool declares: what it needs, what it does, what may be kept of it.
 
-    `reads_untrusted` and `communicates` follow from the effects where they are None. `accepts_untrusted` says
+    `reads_untrusted` and `communicates` follow from the effects where they are None: what a tool reads outside, or
+    without declaring any effects, is untrusted. `accepts_untrusted` says
     that no person has to be asked when untrusted content may have decided a call. A `deferred` tool is carried out
     outside the application: the run waits for the result. `errors` are classes that a program may catch, `formerly` are
     earlier names of the tool. Derived facts are computed once.
@@ -311,20 +312,26 @@ class AgentToolMetadata:
     @cached_property
     def communicates_outward(self) -> bool:
         """Whether something may leave the application; a look-up over the network counts."""
-        return self._reaches_outside if self.communicates is None else self.communicates
+        return self.reaches_outside if self.communicates is None else self.communicates
 
     @cached_property
     def returns_untrusted(self) -> bool:
-        """Whether a stranger may have written what it returns: what the tool says, else whether it looks outside.
+        """Whether a stranger may have written what it returns or raises: what the tool says, else by its effects.
 
-        What another system answers to a change is not counted unless the tool says so.
+        A tool that reaches outside, to read or to change something, and one that declares no effects count as reading
+        untrusted content.
         """
         if self.reads_untrusted is None:
-            return self._reaches_outside and not self.changes_state
+            return self.reaches_outside or not self._has_declared_effects
         return self.reads_untrusted
 
     @property
-    def _reaches_outside(self) -> bool:
+    def _has_declared_effects(self) -> bool:
+        return self.data_access is not DataAccess.NONE or self.effects.destructive
+
+    @property
+    def reaches_outside(self) -> bool:
+        """Whether a call leaves the application, by what the tool declares."""
         return self.effects.network or self.externality is not Externality.LOCAL
 
     @cached_property

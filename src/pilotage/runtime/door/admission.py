@@ -307,6 +307,7 @@ class ApprovalStage(Stage):
         return answer
 
 
+_FROM_SIGNALS = "signal:"
 _SECRET, _UNTRUSTED = Confidentiality.SECRET, Integrity.UNTRUSTED
 
 
@@ -328,7 +329,9 @@ def trust_verdict(label: TrustLabel, tool: AgentToolDescriptor) -> Ask | None:
     concern = _concern(label, tool)
     if concern is None:
         return None
-    return Ask(f"untrusted content from {_origins(label)} may have decided this call; {concern}")
+    return Ask(
+        f"untrusted content from {_origins(label)} may have decided this call; {concern}. {_remedy(label)}"
+    )
 
 
 def _concern(label: TrustLabel, tool: AgentToolDescriptor) -> str | None:
@@ -343,6 +346,14 @@ def _concern(label: TrustLabel, tool: AgentToolDescriptor) -> str | None:
     if metadata.communicates_outward:
         return f"{name} communicates outward"
     return f"{name} does not declare that it only reads"
+
+
+def _remedy(label: TrustLabel) -> str:
+    """Return the declarations that lift the question where no stranger can write to the origins of a label."""
+    words = "declare reads_untrusted=False there"
+    if any(origin.startswith(_FROM_SIGNALS) for origin in label.origins):
+        words = f"{words}, and untrusted_signals=[] for signals"
+    return f"Where no stranger can have written it, {words}"
 
 
 def _origins(label: TrustLabel) -> str:

@@ -46,9 +46,11 @@ from pilotage.runtime.people.questions import (
     recovery_label,
 )
 from pilotage.runtime.people.requests import fits
+from pilotage.safety.trust import TrustLabel
 
 # Looking a member up costs as much as a call.
 _INTERRUPTED = AgentStatus.INTERRUPTED
+_NEUTRAL = TrustLabel()
 _UNKNOWN = object()
 """The answer of a tool that cannot say what became of an attempt."""
 
@@ -120,7 +122,9 @@ async def _perform_call(run: Run, effect: Effect, call: Call) -> object:
         if call.end is not None:
             # It was cut short in an earlier attempt: what it had used by then counts.
             count_rows([call.end.outcome], run.spending)
+            run.learn_record(effect, call.end.outcome)
         elif replay.cut(call, has_acted=effect.has_acted):
+            _learn_of_cut(run, effect)
             run.outcomes.cut(effect)
             await effect.abandon()
         raise
@@ -224,7 +228,16 @@ def _refused(run: Run, effect: Effect, error: BaseException) -> BaseException:
         return error
     if not effect.is_counted and effect.kind.counts is not NOTHING:
         run.spending.absorb(effect.kind.counts)
+    _learn_of_cut(run, effect)
     return run.outcomes.ended(effect, error)
+
+
+def _learn_of_cut(run: Run, effect: Effect) -> None:
+    """Join the label of an effect that was refused or cut short: one that has not acted has read nothing."""
+    if effect.has_acted:
+        run.learn(effect)
+    elif effect.result_label is not None:
+        effect.learned = _NEUTRAL
 
 
 def _carry_out(run: Run, effect: Effect) -> Awaitable[object]:
@@ -277,7 +290,7 @@ async def _act_for_run(run: Run, effect: Effect) -> object:
 async def _act_for_program(run: Run, effect: Effect) -> object:
     """Carry a call of the program out: its errors are outcomes, and a call cut short may have taken effect."""
     try:
-        effect.has_acted = True
+        effect.has_acted, effect.under = True, run.trust
         if run.replay.shields and not effect.action.may_be_repeated:
             result = await run.replay.to_end(_acting(run, effect))
         else:
@@ -294,12 +307,12 @@ async def _act_for_program(run: Run, effect: Effect) -> object:
         return await _outcome_of_error(run, effect, error)
     except Exception as error:  # noqa: BLE001 - any error of a tool is an outcome, or leaves it unknown
         return await _outcome_of_error(run, effect, error)
+    run.learn(effect)
     try:
         outcome = run.outcomes.done(effect, result)
     except UnfitResultError as unfit:
         effect.doubt = str(unfit)
         return await _outcome_of_error(run, effect, ToolError(str(unfit)))
-    run.learn(effect)
     if run.hooks is not None:
         await _show_hooks(run, run.hooks, effect, outcome)
     return outcome.result
@@ -344,6 +357,7 @@ async def _find_out(run: Run, effect: Effect) -> object:
     if found is _UNKNOWN:
         return await _ask_people(run, effect)
     if found is None:
+        run.learn(effect)
         raise run.outcomes.failed(effect, ToolError(f"{effect.action.name!r} did not take effect"))
     return _found_out(run, effect, found)
 
@@ -362,7 +376,7 @@ async def _reconcile(run: Run, effect: Effect) -> object:
 def _found_out(run: Run, effect: Effect, result: object) -> object:
     """Record a result that was found out: as if the call had just given it."""
     run.outcomes.close_inside(effect.action.id)
-    run.learn(effect)
+    run.learn_found(effect)
     return run.outcomes.done(effect, result).result
 
 
@@ -400,7 +414,7 @@ async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object
     """
     recovery = _recovery(run, effect, recorded)
     if isinstance(recovery, Reuse):
-        run.count_reused(effect)
+        run.count_reused(effect, recovery.row)
         return decode_row(recovery.row, effect.reuse)
     if isinstance(effect, Question):
         effect.take_up(recorded.row)

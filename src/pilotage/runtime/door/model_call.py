@@ -26,6 +26,7 @@ from pilotage.runtime.door.parking import parked
 from pilotage.runtime.door.run import OpenStream, Run
 from pilotage.runtime.door.signals import with_signals
 from pilotage.runtime.effect import ONE_STEP
+from pilotage.runtime.exposure.given_context import label_of_packs
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import Paused
 from pilotage.runtime.journal.positions import Call
@@ -66,6 +67,8 @@ class ModelReading(OpenStream):
         action_id = scope.next_id("model")
         # A changed prompt is drift, not divergence: the messages are not part of the fingerprint.
         action = run.action(action_id, _MODEL_CALL, words.MODEL)
+        if request.context:
+            run.trust = run.trust.join(label_of_packs(request.context))
         self._run = run
         self._liveness = run.replay.liveness
         self._call = ModelCall(run, scope, action, source, request)

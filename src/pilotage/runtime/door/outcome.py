@@ -22,6 +22,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.effect import MODEL_CALL, SUMMARY, Effect, Outcome, new_outcome
 from pilotage.runtime.exposure.failures import Failure, is_foreign, log_failure, passed_on
 from pilotage.runtime.exposure.redactor import Redactor, secretless
+from pilotage.runtime.exposure.trust import labelled
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import MAY_BE_REPEATED, Action
 from pilotage.runtime.journal.error_record import decode_error, encode_error, encode_failure
@@ -33,6 +34,7 @@ from pilotage.runtime.journal.replay import Replay
 from pilotage.runtime.journal.result_codec import Scalars, record_of_result, without_changed
 from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
 from pilotage.safety.guard import EvidenceExposurePolicy, guard_json_value
+from pilotage.safety.trust import TrustLabel
 
 UNKNOWN_OUTCOME = "the outcome is unknown: the run ended while the call was under way"
 UNKNOWN_INSIDE = "the outcome is unknown: the call around it was found to be done"
@@ -165,11 +167,13 @@ class Outcomes:
         return failure if self._ledger.has_key else replace(failure, words=None)
 
     def record(self, effect: Effect, outcome: Outcome) -> None:
-        """Write the row of an outcome."""
+        """Write the row of an outcome, with the label of what was learned by it."""
         if self._redactor.revision:
             outcome = self._without_secrets_in(effect, outcome)
         if self._cuts:
             self.write_cuts()
+        if effect.learned is not None:
+            outcome = _labelled(outcome, effect.learned)
         call = effect.call
         turn = None if call is None else self._replay.recorded(call)
         try:
@@ -215,6 +219,8 @@ class Outcomes:
             for question in withdrawn:
                 self.record(question, WITHDRAWN)
             record = effect.cut_record()
+            if effect.learned is not None:
+                record = labelled(record, effect.learned)
             turn = None if effect.call is None else effect.call.cut_at
             self._ledger.append(
                 effect.action,
@@ -329,6 +335,11 @@ class Outcomes:
         if secrets := _secrets_of(effect):
             result = guard_json_value(result, secrets, EvidenceExposurePolicy())
         return secretless(result, self._redactor) if self._redactor.revision else result
+
+
+def _labelled(outcome: Outcome, label: TrustLabel) -> Outcome:
+    """Return an outcome with its label in the record and in the view: a view equal to the record is stored once."""
+    return replace(outcome, record=labelled(outcome.record, label), view=labelled(outcome.view, label))
 
 
 class UnfitResultError(Exception):

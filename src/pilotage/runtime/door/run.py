@@ -13,6 +13,7 @@ from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.ports.budget import IAgentPricing
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.handlers import IAgentRecoveryHandler, IAgentToolHandler
+from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.permissions import ISecrets
 from pilotage.agent.principal import RunContext
@@ -38,11 +39,12 @@ from pilotage.runtime.door.outcome import Outcomes
 from pilotage.runtime.effect import NOTHING, Ask, Effect, EffectKind
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import Redactor
-from pilotage.runtime.exposure.trust import RUN_INPUT, label_after_tool, label_of_recalled
+from pilotage.runtime.exposure.trust import RUN_INPUT, label_in, label_of_rows
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action, fingerprint_of, idempotency_key, message_id_of, new_action
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.journal.record_fields import record_of
 from pilotage.runtime.journal.replay import Replay
 from pilotage.runtime.journal.start_record import RunStart
 from pilotage.runtime.people.questions import Questions
@@ -342,23 +344,43 @@ class Run:
             await self.ledger.prove_ownership()
 
     def learn(self, effect: Effect) -> None:
-        """Join the label of an effect's result with the label of the run."""
-        tool = effect.descriptor
-        if tool is not None:
-            self.trust = label_after_tool(self.trust, tool)
+        """Join the label of an effect's result with the label of the run; its record will have what was learned.
+
+        What differs from the label when it began to act was learned inside of it.
+        """
+        label, before = effect.result_label, effect.under
+        if label is not None:
+            is_inside = before is not None and self.trust is not before
+            self.trust = self.trust.join(label)
+            effect.learned = self.trust if is_inside else label
+        elif before is not None and self.trust is not before:
+            effect.learned = self.trust
+
+    def learn_record(self, effect: Effect, row: JournalRow) -> None:
+        """Join the label in the record of an outcome; that of a record without one is by today's declaration."""
+        record = record_of(row)
+        label = label_in(record) if words.TRUST in record else effect.result_label
+        if label is not None:
+            self.trust = self.trust.join(label)
 
     def learn_inside(self, effect: Effect) -> None:
         """Count the spending and join the labels inside an effect that replay does not enter."""
         if rows := self.replay.inside(effect.action.id):
             count_rows(rows, self.spending)
-            self.trust = self.trust.join(label_of_recalled(rows))
+            self.trust = self.trust.join(label_of_rows(rows))
 
-    def count_reused(self, effect: Effect) -> None:
+    def learn_found(self, effect: Effect) -> None:
+        """Join the label of a result that was found out, and those of the calls that an earlier attempt made inside."""
+        effect.under = effect.under or self.trust
+        self.trust = self.trust.join(label_of_rows(self.replay.inside(effect.action.id)))
+        self.learn(effect)
+
+    def count_reused(self, effect: Effect, row: JournalRow) -> None:
         """Take in that the program gets a recorded outcome: it was paid for, and the program knows it."""
         if effect.kind.counts is not NOTHING:
             self.spending.absorb(effect.kind.counts)
         if effect.kind.is_call:
-            self.learn(effect)
+            self.learn_record(effect, row)
             self.learn_inside(effect)
             if effect.descriptor is not None and effect.descriptor.secrets:
                 self.secrets_to_recall.append(effect.descriptor)

@@ -23,6 +23,7 @@ from pilotage.runtime.effect import STEP, VALUE, EffectKind, PlainEffect
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.result_codec import ResultCodec, codec_of, declared_codec
 from pilotage.runtime.journal.scope import scope_for
+from pilotage.safety.trust import Integrity, TrustLabel
 
 T = TypeVar("T")
 
@@ -35,6 +36,7 @@ async def step(
     returns: type[T],
     idempotency: Idempotency = ...,
     errors: Sequence[type[ToolError]] = ...,
+    reads_untrusted: bool = ...,
 ) -> T: ...
 @overload
 async def step(
@@ -43,6 +45,7 @@ async def step(
     *,
     idempotency: Idempotency = ...,
     errors: Sequence[type[ToolError]] = ...,
+    reads_untrusted: bool = ...,
 ) -> T: ...
 @overload
 async def step(
@@ -52,6 +55,7 @@ async def step(
     returns: object,
     idempotency: Idempotency = ...,
     errors: Sequence[type[ToolError]] = ...,
+    reads_untrusted: bool = ...,
 ) -> object: ...
 async def step(
     name: str,
@@ -60,13 +64,15 @@ async def step(
     idempotency: Idempotency = Idempotency.UNKNOWN,
     returns: object = ...,
     errors: Sequence[type[ToolError]] = (),
+    reads_untrusted: bool = False,
 ) -> object:
     """Do something through a plain port, as an action of the run: `await step("mail", partial(self.mail.send, to))`.
 
     The result is recorded, and the program gets it as the record gives it, live and in replay: in the type `returns`,
     else in the type that the function is annotated with. Without either it is JSON, or a Decimal, datetime, date, UUID
     or bytes. Unless the step is declared idempotent, an attempt with an unknown outcome becomes a question; so does a
-    result that cannot be recorded. `errors` are classes that a program may catch.
+    result that cannot be recorded. `errors` are classes that a program may catch. A step is code of the application;
+    one whose result or failure strangers may have written says `reads_untrusted=True`.
 
     Raises:
         AgentDefinitionError: a result of that type could not be read back; nothing was done.
@@ -83,6 +89,8 @@ async def step(
         declared = DeclaredErrors(errors)
     effect = _effect(run, STEP, f"{words.STEP}{name}", act, (idempotency, codec))
     effect.errors = declared
+    if reads_untrusted:
+        effect.result_label = TrustLabel(Integrity.UNTRUSTED, origins=frozenset({f"{words.STEP}{name}"}))
     result: object = await perform(run, effect)
     return result
 

@@ -71,6 +71,7 @@ class ToolCall(Effect):
         self.scope = scope
         self.action = action
         self.descriptor = tool.descriptor
+        self.result_label = tool.descriptor.result_label
         if tool.needs_approval:
             self.ask = Ask()
         self.is_deferred = tool.is_deferred

@@ -1,25 +1,31 @@
-"""The context that a caller gives to a run: its record and its trust label. Pure.
+"""The context and the history that a caller gives to a run: their record and their trust labels. Pure.
 
 Models see guarded content only, so only guarded content is recorded: what a pack hides is in no row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import cast
 
+from pilotage.agent.compaction import is_summary, trust_of_summaries
 from pilotage.agent.context import ContextPack, ContextPackRole, ContextSensitivity
+from pilotage.agent.messages import ModelMessage, ModelMessageRole
 from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.run_values import AgentContext
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject, to_json_value
-from pilotage.runtime.exposure.trust import RUN_INPUT
-from pilotage.safety.trust import Confidentiality, TrustLabel
+from pilotage.jsonvalue import JsonObject, as_object, list_or_empty, to_json_value
+from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 
 TRUST = "trust"
 """The key in a pack's metadata of a `TrustLabel.to_payload()` that says where its content comes from."""
 
+READS_UNTRUSTED = "reads_untrusted"
+"""The field of a pack, and the key in a message's metadata, by which one declares that no stranger wrote it."""
+
+_HISTORY = TrustLabel(Integrity.UNTRUSTED, Confidentiality.TENANT, frozenset({"message_history"}))
+_MATERIAL = frozenset({ModelMessageRole.TOOL, ModelMessageRole.EVIDENCE})
 _INSTRUCTING = frozenset({ContextPackRole.SYSTEM, ContextPackRole.INSTRUCTION})
 _NOT_PRIVATE = frozenset({ContextSensitivity.PUBLIC, ContextSensitivity.REDACTED})
 
@@ -35,7 +41,13 @@ def encode_context(context: AgentContext) -> JsonObject:
     for pack in context.packs:
         _reject_untrusted_instruction(pack)
     guarded = [replace(each, content=each.guarded_content(), sensitive_fields=()) for each in context.packs]
-    return cast(JsonObject, to_json_value(replace(context, packs=guarded)))
+    record = as_object(to_json_value(replace(context, packs=guarded)))
+    return {**record, "packs": [_without_default(as_object(each)) for each in list_or_empty(record["packs"])]}
+
+
+def _without_default(pack: JsonObject) -> JsonObject:
+    """Return the record of a pack without the default that packs of earlier releases do not have."""
+    return {name: given for name, given in pack.items() if name != READS_UNTRUSTED or given is False}
 
 
 def decode_context(record: JsonObject) -> AgentContext | None:
@@ -47,20 +59,47 @@ def decode_context(record: JsonObject) -> AgentContext | None:
 
 def label_of_context(context: AgentContext) -> TrustLabel:
     """Return the trust label of a run that has read the context: the join of the labels of its packs."""
-    return TrustLabel.join_all(map(_label_of, context.packs))
+    return label_of_packs(context.packs)
+
+
+def label_of_packs(packs: Iterable[ContextPack]) -> TrustLabel:
+    """Return the join of the labels of packs."""
+    return TrustLabel.join_all(map(_label_of, packs))
+
+
+def label_of_history(messages: Iterable[ModelMessage]) -> TrustLabel:
+    """Return the label of messages that a caller gives: results of tools and evidence are untrusted.
+
+    One whose metadata has `reads_untrusted: False` counts as the user's own words, a summary has its own label.
+    """
+    material = [message for message in messages if message.role in _MATERIAL]
+    undeclared = [
+        message
+        for message in material
+        if not is_summary(message) and message.metadata.get(READS_UNTRUSTED) is not False
+    ]
+    return trust_of_summaries(material).join(_HISTORY if undeclared else TrustLabel())
 
 
 def _label_of(pack: ContextPack) -> TrustLabel:
-    payload = pack.metadata.get(TRUST)
-    declared = TrustLabel.from_payload(payload) if isinstance(payload, Mapping) else RUN_INPUT
-    if pack.sensitivity in _NOT_PRIVATE:
-        return declared
+    """Return the label of a pack: the one in its metadata, else by its declaration and its sensitivity."""
+    is_private = pack.sensitivity not in _NOT_PRIVATE
+    confidentiality = Confidentiality.TENANT if is_private else Confidentiality.PUBLIC
     origin = frozenset({f"context:{pack.source}"})
-    return declared.join(TrustLabel(confidentiality=Confidentiality.TENANT, origins=origin))
+    payload = pack.metadata.get(TRUST)
+    if isinstance(payload, Mapping):
+        declared = TrustLabel.from_payload(payload)
+        return (
+            declared.join(TrustLabel(Integrity.TRUSTED, confidentiality, origin)) if is_private else declared
+        )
+    return TrustLabel(
+        Integrity.UNTRUSTED if pack.reads_untrusted else Integrity.USER, confidentiality, origin
+    )
 
 
 def _reject_untrusted_instruction(pack: ContextPack) -> None:
-    if pack.role in _INSTRUCTING and _label_of(pack).is_untrusted:
+    """Refuse a pack that instructs the model and is labelled as a stranger's; one without a label only taints."""
+    if pack.role in _INSTRUCTING and TRUST in pack.metadata and _label_of(pack).is_untrusted:
         raise AgentDefinitionError(
             f"context pack {pack.id!r} from {pack.source!r} is untrusted and has the role {pack.role.value!r}: "
             "a stranger would instruct the model. Give it the role 'evidence'."

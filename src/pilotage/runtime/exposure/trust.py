@@ -6,17 +6,20 @@ from collections.abc import Iterable, Mapping
 
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.ports.memory import MemoryItem
-from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 
-RUN_INPUT = TrustLabel(Integrity.USER, Confidentiality.PUBLIC, frozenset({"run input"}))
-"""The label a run starts with. User input is not private by itself: tools may look things up with it."""
+RUN_INPUT = TrustLabel(Integrity.USER, Confidentiality.TENANT, frozenset({"run input"}))
+"""The label a run starts with: the user's words are private to the tenant.
+
+Tools may look things up with them, until untrusted content could decide what leaves.
+"""
 
 RECALL = "step:memory.recall"
 """The label in the step ids of actions that recall memory."""
 
+_OUTCOMES = frozenset({JournalStage.AFTER, JournalStage.FOLDED})
 _TRUST = "trust"
 _ORIGIN = frozenset({"memory"})
 _PRIVATE = TrustLabel(Integrity.TRUSTED, Confidentiality.TENANT, _ORIGIN)
@@ -25,7 +28,12 @@ _UNKNOWN = TrustLabel(Integrity.UNTRUSTED, Confidentiality.SECRET, _ORIGIN)
 
 def with_label(record: JsonObject, label: TrustLabel) -> JsonObject:
     """Return a record with its trust label; the label that every run starts with is left out."""
-    return record if label == RUN_INPUT else {**record, _TRUST: label.to_payload()}
+    return record if label == RUN_INPUT else labelled(record, label)
+
+
+def labelled(record: JsonObject, label: TrustLabel) -> JsonObject:
+    """Return a record with its trust label, whatever the label is."""
+    return {**record, _TRUST: label.to_payload()}
 
 
 def label_to_keep(label: TrustLabel) -> TrustLabel:
@@ -38,21 +46,17 @@ def label_in(record: JsonObject) -> TrustLabel:
     return _decode_label(record[_TRUST]) if _TRUST in record else TrustLabel()
 
 
-def label_after_tool(label: TrustLabel, tool: AgentToolDescriptor) -> TrustLabel:
-    """Return the label of a program once it knows the tool's result."""
-    return label if tool.result_label is None else label.join(tool.result_label)
-
-
 def label_of_items(items: Iterable[MemoryItem]) -> TrustLabel:
     """Return the label of a run that has read the items: memory is private, whatever it was learned from."""
     labels = [item.label for item in items]
     return TrustLabel.join_all((_PRIVATE, *labels)) if labels else TrustLabel()
 
 
-def label_of_recalled(rows: Iterable[JournalRow]) -> TrustLabel:
-    """Return the label of a run that has read the memory that the rows recall."""
-    recalled = [row for row in rows if row.stage is JournalStage.AFTER and _recalls(row)]
-    return TrustLabel.join_all(map(_label_of, recalled))
+def label_of_rows(rows: Iterable[JournalRow]) -> TrustLabel:
+    """Return the label of a run that has got the recorded outcomes: their own labels, and those of recalled memory."""
+    outcomes = [row for row in rows if row.stage in _OUTCOMES]
+    labels = [label_in(row.record) for row in outcomes if isinstance(row.record, Mapping)]
+    return TrustLabel.join_all((*labels, *(_label_of(row) for row in outcomes if _recalls(row))))
 
 
 def _recalls(row: JournalRow) -> bool:

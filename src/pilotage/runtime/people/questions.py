@@ -171,8 +171,10 @@ class Question(Effect):
     def asked(self) -> tuple[JsonObject, JsonObject]:
         ledger = self._questions.ledger
         if not ledger.is_durable:
+            why = self._about.ask.reason if self._about.ask is not None else None
             reason = (
-                f"{self.action.name!r} needs an answer from a person, and an ephemeral run cannot wait for one. "
+                f"{self.action.name!r} needs an answer from a person{f' ({why})' if why else ''}, and an ephemeral run "
+                "cannot wait for one. "
                 "Make the agent durable: AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)."
             )
             raise RunEnded(AgentSituation.FAILED, reason, code="agent_approval_unavailable")

@@ -6,7 +6,7 @@ a signal nor apply it twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -16,6 +16,7 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSignalLane
+from pilotage.agent.spec import UNTRUSTED_SIGNALS
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, canonical_json, to_json_value
 from pilotage.runtime.effect import NO_OUTCOME, SIGNAL, Effect, Outcome
@@ -45,10 +46,11 @@ Choose: TypeAlias = Callable[[Sequence[AgentSignal]], Sequence[AgentSignal]]
 
 @value
 class SignalPolicy:
-    """The kinds of signals that an agent accepts, and those among them that it has handlers for."""
+    """The kinds of signals that an agent accepts, those that it has handlers for, and those that are untrusted."""
 
     accepted: frozenset[AgentSignalKind] = frozenset()
     handled: frozenset[AgentSignalKind] = frozenset()
+    untrusted: frozenset[AgentSignalKind] = frozenset(UNTRUSTED_SIGNALS)
 
 
 class SignalQueue:
@@ -226,8 +228,8 @@ class SignalQueue:
     def _signals_in(self, record: JsonObject) -> Sequence[AgentSignal]:
         signals = [contract_value(AgentSignal, each) for each in list_field(record, words.RESULT)]
         for signal in signals:
-            label = label_of(signal)
-            if label != TrustLabel():
+            label = label_of(signal, self.policy.untrusted)
+            if label is not None:
                 self.trust = label if self.trust is None else self.trust.join(label)
         return signals
 
@@ -309,9 +311,12 @@ def message_of(signal: AgentSignal) -> ModelMessage:
     return ModelMessage.evidence(render_context_pack(pack), source=signal.kind.value)
 
 
-def label_of(signal: AgentSignal) -> TrustLabel:
-    """Return the trust label of a signal: an external event is untrusted, the senders of the others are users."""
-    if signal.kind is not AgentSignalKind.EXTERNAL_EVENT:
-        return TrustLabel()
+def label_of(signal: AgentSignal, untrusted: Collection[AgentSignalKind]) -> TrustLabel | None:
+    """Return the trust label of a signal of an untrusted kind; None for the others.
+
+    The senders of the others are users, and their words have the label that every run starts with.
+    """
+    if signal.kind not in untrusted:
+        return None
     origin = frozenset({f"signal:{signal.kind.value}"})
     return TrustLabel(Integrity.UNTRUSTED, Confidentiality.PUBLIC, origin)

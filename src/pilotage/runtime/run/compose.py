@@ -27,6 +27,7 @@ from pilotage.runtime.architecture.memory import ScopedMemory
 from pilotage.runtime.architecture.tools import ScopedTools
 from pilotage.runtime.budget.limits import BudgetWarnings
 from pilotage.runtime.budget.spending import Spending
+from pilotage.runtime.catalogs import DESCRIPTIONS
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.children.launch import ChildLauncher
 from pilotage.runtime.context.fit import ContextPolicy, ContextStage
@@ -177,6 +178,9 @@ class Composer:
             run.is_context_fitted = True
         if source.start.trust:
             run.trust = run.trust.join(TrustLabel.from_payload(source.start.trust))
+        described: TrustLabel | None = getattr(source.instance, DESCRIPTIONS, None)
+        if described is not None:
+            run.trust = run.trust.join(described)
         for turn in source.history:
             # What an earlier run of the conversation read, this one gets in its words.
             run.trust = run.trust.join(turn.trust)
@@ -341,4 +345,5 @@ def _handlers(run: Run) -> SignalHandlers:
 @lru_cache(maxsize=1024)
 def _signal_policy(definition: AgentDefinition) -> SignalPolicy:
     accepted = MESSAGES.intersection(definition.spec.accepted_signals)
-    return SignalPolicy(accepted, frozenset(definition.signal_handlers))
+    untrusted = frozenset(definition.spec.untrusted_signals)
+    return SignalPolicy(accepted, frozenset(definition.signal_handlers), untrusted)

@@ -9,6 +9,7 @@ from datetime import datetime
 from weakref import WeakValueDictionary
 
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelToolSpec
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.conversations import ConversationTurn
@@ -23,7 +24,7 @@ from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.budget.deadlines import deadline_at
 from pilotage.runtime.door.run import NO_OVERRIDES, Overrides
-from pilotage.runtime.exposure.given_context import encode_context, label_of_context
+from pilotage.runtime.exposure.given_context import encode_context, label_of_context, label_of_history
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import list_field
@@ -34,6 +35,7 @@ from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel
 
 _NO_CONTEXT = AgentContext()
+_NO_MESSAGES: Sequence[ModelMessage] = ()
 _RESERVED_KEYS = frozenset({"alias", "forked_from"})
 
 _new_start = unchecked(RunStart)
@@ -106,13 +108,14 @@ class RunStarts:
         """
         selected: str | None = None
         deferred: tuple[ModelToolSpec, ...] = ()
-        context, keeps_turns = _NO_CONTEXT, True
+        context, history, keeps_turns = _NO_CONTEXT, _NO_MESSAGES, True
         if isinstance(given, RunAgentInput):
             if given.model_selection is not None:
                 selected = selection_of(self._services, definition, given.model_selection)
             conversation = conversation or given.conversation_id
             metadata = {**given.metadata, **metadata}
-            context, keeps_turns = given.context, not given.message_history
+            context, history = given.context, given.message_history
+            keeps_turns = not history
         agent_id = definition.agent_id
         if selected is None and overrides.model is None and agent_id not in self._services.driven:
             check_driven(self._services, definition)
@@ -125,7 +128,7 @@ class RunStarts:
         has_turns = keeps_turns and conversation is not None
         if isinstance(given, RunAgentInput) and given.deferred_tools:
             deferred = deferred_tools_of(self._services, definition, given.deferred_tools)
-        is_given_any = bool(context.packs or deferred)
+        is_given_any = bool(context.packs or deferred or history)
         encoded = encode_input(definition, given)
         known = self._services.handed_out(principal.tenant) if self._services.secrets is not None else None
         if known is not None and known.revision:
@@ -143,7 +146,7 @@ class RunStarts:
             definition=definition_digest(definition),
             metadata=metadata,
             given=encode_context(context),
-            trust=_label_of(context, deferred).to_payload() if is_given_any else {},
+            trust=_trust_record(context, deferred, history) if is_given_any else {},
             model=selected,
             deferred=deferred,
         )
@@ -228,10 +231,13 @@ def _identity_of(start: RunStart) -> tuple[object, ...]:
     return start.agent, start.input, start.given, start.model, start.deferred
 
 
-def _label_of(context: AgentContext, deferred: Sequence[ModelToolSpec]) -> TrustLabel:
-    """Return the trust label of a run that reads the given context and tools."""
+def _trust_record(
+    context: AgentContext, deferred: Sequence[ModelToolSpec], history: Sequence[ModelMessage]
+) -> JsonObject:
+    """Return the trust label of a run that reads the given context, tools and messages; empty for the neutral one."""
     labels = [label_of_context(context)] if context.packs else []
-    return TrustLabel.join_all([*labels, *([FROM_CALLER] if deferred else ())])
+    label = TrustLabel.join_all([*labels, label_of_history(history), *([FROM_CALLER] if deferred else ())])
+    return {} if label == TrustLabel() else label.to_payload()
 
 
 def _with_labels(trust: JsonObject, turns: Sequence[ConversationTurn]) -> JsonObject:

@@ -147,17 +147,18 @@ def test_effects_say_what_a_tool_may_do(
 @pytest.mark.parametrize(
     ("effects", "returns_untrusted"),
     [
-        (ToolEffects(), False),
+        (ToolEffects(), True),
         (ToolEffects(network=True), True),
         (ToolEffects.read_only(), False),
         (ToolEffects(DataAccess.READ, network=True), True),
         (ToolEffects(DataAccess.READ, Externality.EXTERNAL), True),
         (ToolEffects(DataAccess.READ, Externality.UNKNOWN), True),
         (ToolEffects.write_state(), False),
-        (ToolEffects.external_side_effect(), False),
+        (ToolEffects.external_side_effect(), True),
+        (ToolEffects.destructive_action(), True),
     ],
 )
-def test_a_look_up_outside_returns_what_strangers_wrote(
+def test_what_comes_from_outside_or_is_undeclared_is_what_strangers_wrote(
     effects: ToolEffects, returns_untrusted: bool
 ) -> None:
     assert declared(effects).returns_untrusted is returns_untrusted

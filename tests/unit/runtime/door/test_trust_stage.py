@@ -11,7 +11,7 @@ from pilotage.agent.tools.declare import agent_tool
 from pilotage.agent.tools.metadata import DataAccess, Externality, ToolApprovalRequirement, ToolEffects
 from pilotage.runtime.door.admission import trust_verdict
 from pilotage.runtime.door.run import RefusedError
-from pilotage.runtime.exposure.trust import RUN_INPUT, label_after_tool
+from pilotage.runtime.exposure.trust import RUN_INPUT
 from pilotage.runtime.people.requests import Ask
 from pilotage.safety.fields import SecretField
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
@@ -65,13 +65,21 @@ class Office:
     @agent_tool
     def undeclared(self) -> None: ...
 
+    @agent_tool(reads_untrusted=False)
+    def declared(self) -> None: ...
+
 
 def tool(name: str) -> AgentToolDescriptor:
     return discover_agent_tools(Office).by_schema_name(name)
 
 
-def test_a_run_starts_with_the_words_of_a_user() -> None:
-    assert (RUN_INPUT.integrity, RUN_INPUT.confidentiality) == (USER, PUBLIC)
+def after(label: TrustLabel, asked: AgentToolDescriptor) -> TrustLabel:
+    """The label of a run that has read a result of the tool."""
+    return label.join(asked.result_label or TrustLabel())
+
+
+def test_a_run_starts_with_the_words_of_a_user_which_are_private_to_the_tenant() -> None:
+    assert (RUN_INPUT.integrity, RUN_INPUT.confidentiality) == (USER, TENANT)
 
 
 @pytest.mark.parametrize(
@@ -84,32 +92,35 @@ def test_a_run_starts_with_the_words_of_a_user() -> None:
         ("read_inbox", UNTRUSTED, TENANT),
         ("read_customer", USER, TENANT),
         ("read_key", USER, SECRET),
-        ("post", USER, PUBLIC),
-        ("undeclared", USER, PUBLIC),
+        ("post", UNTRUSTED, PUBLIC),
+        ("undeclared", UNTRUSTED, PUBLIC),
+        ("declared", USER, PUBLIC),
     ],
 )
 def test_a_result_leaves_its_label_behind(
     name: str, integrity: Integrity, confidentiality: Confidentiality
 ) -> None:
-    label = label_after_tool(RUN_INPUT, tool(name))
+    label = after(TrustLabel(USER), tool(name))
     assert (label.integrity, label.confidentiality) == (integrity, confidentiality)
 
 
 def test_a_label_remembers_where_it_comes_from() -> None:
-    label = label_after_tool(label_after_tool(RUN_INPUT, tool("browse")), tool("read_customer"))
+    label = after(after(RUN_INPUT, tool("browse")), tool("read_customer"))
     assert label.origins == {"run input", "tool:browse", "tool:read_customer"}
 
 
 def test_a_label_never_gets_better() -> None:
     worst = TrustLabel(UNTRUSTED, SECRET, frozenset({"page"}))
     for each in discover_agent_tools(Office).descriptors:
-        after = label_after_tool(worst, each)
-        assert (after.integrity, after.confidentiality) == (UNTRUSTED, SECRET)
-        assert after.origins >= worst.origins
+        label = after(worst, each)
+        assert (label.integrity, label.confidentiality) == (UNTRUSTED, SECRET)
+        assert label.origins >= worst.origins
 
 
 def test_a_result_that_says_nothing_new_leaves_the_label_alone() -> None:
-    assert label_after_tool(RUN_INPUT, tool("read_docs")) is RUN_INPUT
+    assert tool("read_docs").result_label is None
+    known = after(RUN_INPUT, tool("browse"))
+    assert after(known, tool("browse")) is known
 
 
 PASS, ASK, DENY = type(None), Ask, RefusedError
@@ -186,11 +197,18 @@ def test_what_may_begin_under_which_label(
     ],
 )
 def test_a_person_is_told_why_they_are_asked(label: TrustLabel, name: str, reason: str) -> None:
-    assert verdict_for(label, tool(name)) == Ask(reason)
+    lifted_by = "Where no stranger can have written it, declare reads_untrusted=False there"
+    assert verdict_for(label, tool(name)) == Ask(f"{reason}. {lifted_by}")
+
+
+def test_a_question_after_a_signal_names_the_declaration_about_signals() -> None:
+    ask = verdict_for(TrustLabel(UNTRUSTED, PUBLIC, frozenset({"signal:scheduler_wake_up"})), tool("note"))
+    assert isinstance(ask, Ask)
+    assert str(ask.reason).endswith("and untrusted_signals=[] for signals")
 
 
 def test_a_refusal_names_the_tool_and_where_the_secret_comes_from() -> None:
-    label = label_after_tool(RUN_INPUT, tool("read_key"))
+    label = after(RUN_INPUT, tool("read_key"))
     assert (
         str(verdict_for(label, tool("post")))
         == "'post' communicates outward, and the run holds secret data from run input, tool:read_key"

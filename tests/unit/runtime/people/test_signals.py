@@ -8,6 +8,7 @@ import pytest
 
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.agent.spec import UNTRUSTED_SIGNALS
 from pilotage.jsonvalue import JsonObject, to_json_value
 from pilotage.runtime.journal.record_fields import contract_value
 from pilotage.runtime.people.signals import MESSAGES, label_of, message_of
@@ -35,12 +36,18 @@ def test_what_nobody_said_is_evidence_in_a_frame(kind: AgentSignalKind) -> None:
     assert message_of(signal(kind)).text == frame % "{}"
 
 
-def test_only_an_event_may_be_a_strangers_word() -> None:
-    labels = {kind: label_of(signal(kind, text="x")) for kind in MESSAGES}
-    event = labels.pop(AgentSignalKind.EXTERNAL_EVENT)
-    origin = frozenset({"signal:external_event"})
-    assert event == TrustLabel(Integrity.UNTRUSTED, Confidentiality.PUBLIC, origin)
-    assert set(labels.values()) == {TrustLabel()}
+def test_an_event_and_a_wake_up_may_be_a_strangers_word() -> None:
+    labels = {kind: label_of(signal(kind, text="x"), UNTRUSTED_SIGNALS) for kind in MESSAGES}
+    for kind in (AgentSignalKind.EXTERNAL_EVENT, AgentSignalKind.SCHEDULER_WAKE_UP):
+        origin = frozenset({f"signal:{kind.value}"})
+        assert labels.pop(kind) == TrustLabel(Integrity.UNTRUSTED, Confidentiality.PUBLIC, origin)
+    assert set(labels.values()) == {None}
+
+
+def test_an_agent_may_declare_which_signals_are_untrusted() -> None:
+    wake_up = signal(AgentSignalKind.SCHEDULER_WAKE_UP, text="x")
+    assert label_of(wake_up, ()) is None
+    assert label_of(signal(AgentSignalKind.USER_MESSAGE), [AgentSignalKind.USER_MESSAGE]) is not None
 
 
 def test_a_signal_comes_back_from_its_row() -> None:
