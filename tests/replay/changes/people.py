@@ -32,7 +32,7 @@ APPLE = "pay apple, ship apple"
 
 @next_shop
 class AskingShop(Shop):
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, reads_untrusted=False)
     async def pay(self, item: str, runtime_context: AgentToolRuntimeContext, note: str = "") -> str:
         """Pay for something; a person has to approve it."""
         return self.process.act(f"pay {item}", runtime_context.idempotency_key)
