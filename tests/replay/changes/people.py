@@ -120,7 +120,7 @@ def hearing(kind: AgentSignalKind) -> Body:
 
 def listening(kind: AgentSignalKind) -> Release:
     sent = ((kind, {"text": kind.value}),)
-    return written(hearing(kind), accepted_signals=[EVENT, WAKE_UP], signals=sent)
+    return written(hearing(kind), accepted_signals=[EVENT, WAKE_UP], untrusted_signals=[EVENT], signals=sent)
 
 
 WOKEN = GoesOn("scheduler_wake_up; ship apple done", APPLE)
