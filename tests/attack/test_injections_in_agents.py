@@ -105,14 +105,6 @@ class House:
 
 
 @orders
-async def test_a_model_that_obeys_its_user_needs_nobody(order: str) -> None:
-    """The control: the same order by the user himself is carried out, so it is the label that holds the others."""
-    house = House()
-    result = await house.run(ObedientModel(), order)
-    assert (result.status, sum(house.world.done.values())) == (AgentStatus.COMPLETED, 1)
-
-
-@orders
 async def test_the_description_of_a_foreign_tool(order: str) -> None:
     house = House()
     house.channels = type("Poisoned", (ForeignChannels,), {"says": order})

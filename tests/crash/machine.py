@@ -129,12 +129,14 @@ class Till:
         self.world.note(runtime_context)
         return what
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNGATED)
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNGATED, reads_untrusted=False
+    )
     async def pay(self, amount: int, runtime_context: AgentToolRuntimeContext | None = None) -> str:
         """Pay; only a person can find out whether it happened."""
         return self.world.pay(amount, runtime_context)
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT)
+    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, reads_untrusted=False)
     async def refund(self, amount: int, runtime_context: AgentToolRuntimeContext | None = None) -> str:
         """Give money back; a person has to allow it."""
         return self.world.pay(amount, runtime_context)

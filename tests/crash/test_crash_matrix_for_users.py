@@ -52,6 +52,7 @@ class Payments:
         effects=ToolEffects.external_side_effect(),
         idempotency=Idempotency.NON_IDEMPOTENT,
         schema_name="payments.pay",
+        reads_untrusted=False,
     )
     async def pay(self, to: str, amount: Decimal, runtime_context: AgentToolRuntimeContext) -> str:
         """Pay an amount."""
@@ -104,6 +105,7 @@ class Vault:
         effects=ToolEffects.external_side_effect(),
         idempotency=Idempotency.NON_IDEMPOTENT,
         approval=ToolApprovalRequirement.NOT_REQUIRED,
+        reads_untrusted=False,
     )
     async def open(
         self, owner: str, runtime_context: AgentToolRuntimeContext

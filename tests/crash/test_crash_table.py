@@ -245,7 +245,7 @@ WAKE_UP = AgentSignalKind.SCHEDULER_WAKE_UP
 async def test_a_signal_that_has_come_is_pending_until_its_use_is_committed(
     fault: Fault, has_more_to_do: bool
 ) -> None:
-    bureau, agent = Bureau(), hired(accepted_signals=[WAKE_UP])
+    bureau, agent = Bureau(), hired(accepted_signals=[WAKE_UP], untrusted_signals=[])
 
     async def program(worker: Worker) -> object:
         signal = await next_signal(WAKE_UP)

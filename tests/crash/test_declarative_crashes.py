@@ -94,12 +94,14 @@ class Counterdesk:
         """Note something down; doing it again changes nothing."""
         return text
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNGATED)
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNGATED, reads_untrusted=False
+    )
     async def pay(self, amount: Decimal, runtime_context: AgentToolRuntimeContext) -> str:
         """Pay; only a person can find out whether it happened."""
         return self.bank.act(f"pay {amount}", runtime_context)
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT)
+    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, reads_untrusted=False)
     async def refund(self, amount: Decimal, runtime_context: AgentToolRuntimeContext) -> str:
         """Give money back; a person has to allow it."""
         return self.bank.act(f"refund {amount}", runtime_context)

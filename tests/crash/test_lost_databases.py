@@ -206,6 +206,7 @@ class Till:
         effects=ToolEffects.external_side_effect(),
         idempotency=Idempotency.NON_IDEMPOTENT,
         approval=ToolApprovalRequirement.NOT_REQUIRED,
+        reads_untrusted=False,
     )
     async def take(self, amount: Decimal) -> str:
         """Take money."""

@@ -439,7 +439,7 @@ class Vault(ISecrets):
 class Mail:
     """Needs a key to send anything."""
 
-    @agent_tool(effects=OUTSIDE, approval=UNGATED)
+    @agent_tool(effects=OUTSIDE, approval=UNGATED, reads_untrusted=False)
     async def send(self, to: str, key: Annotated[str, SecretField()] = "") -> bool:
         """Send a mail; whether the key was the right one."""
         return key == "s3cret-key"

@@ -135,6 +135,7 @@ class Carrier:
         idempotency=Idempotency.NON_IDEMPOTENT,
         approval=ToolApprovalRequirement.NOT_REQUIRED,
         reconcile="find",
+        reads_untrusted=False,
     )
     async def ship(self, order: str) -> str:
         """Ship an order."""

@@ -52,12 +52,20 @@ class Cranes:
     def __init__(self, harbour: Harbour) -> None:
         self.harbour = harbour
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED)
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED, reads_untrusted=False
+    )
     async def weigh(self, number: int) -> Parcel:
         """Return a subclass of what is declared."""
         return HeavyParcel(Decimal("1.50") * number)
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.IDEMPOTENT, approval=UNASKED, errors=[NoRoom])
+    @agent_tool(
+        effects=OUTSIDE,
+        idempotency=Idempotency.IDEMPOTENT,
+        approval=UNASKED,
+        errors=[NoRoom],
+        reads_untrusted=False,
+    )
     async def load(
         self, parcel: Parcel, runtime_context: AgentToolRuntimeContext, place: str = "deck"
     ) -> Decimal:

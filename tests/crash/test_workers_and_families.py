@@ -34,7 +34,11 @@ class Warehouse:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    @agent_tool(effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT)
+    @agent_tool(
+        effects=ToolEffects.external_side_effect(),
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        reads_untrusted=False,
+    )
     async def pack(self, order: str, runtime_context: AgentToolRuntimeContext | None = None) -> str:
         """Pack an order; a person must allow it."""
         return self.world.act("pack", runtime_context.idempotency_key if runtime_context else order)

@@ -138,7 +138,11 @@ class Hands:
         await self.weather.at(f"before {what}")
         return await self._passed(what, self.ledger.write(what, runtime_context.idempotency_key))
 
-    @agent_tool(effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT)
+    @agent_tool(
+        effects=ToolEffects.external_side_effect(),
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        reads_untrusted=False,
+    )
     async def ask(self, what: str, runtime_context: AgentToolRuntimeContext) -> str:
         """Do something that a person has to allow."""
         return await self._passed(what, self.ledger.write(what, runtime_context.idempotency_key))

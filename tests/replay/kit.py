@@ -195,12 +195,16 @@ class Shop:
         """Mark something; doing it again changes nothing."""
         return self.process.act(f"mark {item}", runtime_context.idempotency_key, once=True)
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED)
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED, reads_untrusted=False
+    )
     async def pay(self, item: str, runtime_context: AgentToolRuntimeContext, note: str = "") -> str:
         """Pay for something."""
         return self.process.act(f"pay {item}", runtime_context.idempotency_key)
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED)
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED, reads_untrusted=False
+    )
     async def pay_slowly(
         self, item: str, runtime_context: AgentToolRuntimeContext, milliseconds: int = 5
     ) -> str:
@@ -208,7 +212,13 @@ class Shop:
         await asyncio.sleep(milliseconds / 1000)
         return self.process.act(f"pay {item}", runtime_context.idempotency_key)
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED, reconcile="find")
+    @agent_tool(
+        effects=OUTSIDE,
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        approval=UNASKED,
+        reconcile="find",
+        reads_untrusted=False,
+    )
     async def ship(self, item: str, runtime_context: AgentToolRuntimeContext) -> str:
         """Ship something; the carrier knows by the key whether it happened."""
         return self.process.act(f"ship {item}", runtime_context.idempotency_key)
@@ -218,19 +228,23 @@ class Shop:
         self.process.require_life()
         return self.process.world.by_key.get(idempotency_key)
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT)
+    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, reads_untrusted=False)
     async def transfer(self, item: str, runtime_context: AgentToolRuntimeContext) -> str:
         """Transfer money; a person has to approve it."""
         return self.process.act(f"transfer {item}", runtime_context.idempotency_key)
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED)
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED, reads_untrusted=False
+    )
     async def order(self, item: str) -> str:
         """Call other tools."""
         price = await self.price(item)
         paid = await self.pay(item, note=str(price))
         return f"{paid}, {await self.ship(item)}"
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED)
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED, reads_untrusted=False
+    )
     async def order_with_approval(self, item: str) -> str:
         """Call a tool that a person has to approve."""
         await self.mark(item)
@@ -248,17 +262,23 @@ class Shop:
         """Say that it only reads, and call such a tool for each item side by side."""
         return await asyncio.gather(*(self.check(item) for item in items))
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED)
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED, reads_untrusted=False
+    )
     async def buy(self, items: list[str]) -> str:
         """Order things one after the other: a tool in a tool in a tool."""
         return ";".join([await self.order(item) for item in items])
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED)
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED, reads_untrusted=False
+    )
     async def buy_at_once(self, items: list[str]) -> str:
         """Pay for things side by side."""
         return ";".join(await asyncio.gather(*[self.pay_slowly(item) for item in items]))
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED)
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED, reads_untrusted=False
+    )
     async def order_at_once(self, items: list[str]) -> str:
         """Order things side by side."""
         return ";".join(await asyncio.gather(*[self.order(item) for item in items]))
@@ -273,18 +293,24 @@ class Shop:
         """Call a tool that may be repeated, and calls one that may not, from one that may be repeated."""
         return ";".join([await self.arrange(item) for item in items])
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED)
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED, reads_untrusted=False
+    )
     async def buy_arranged(self, item: str) -> str:
         """Call a tool that may be repeated, which calls one that may not."""
         return f"{await self.pay('deposit')}; {await self.arrange(item)}"
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED)
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED, reads_untrusted=False
+    )
     async def pay_and_ask(self, item: str) -> str:
         """Pay for something while a person is asked about something else."""
         paid, sent = await asyncio.gather(self.pay_slowly(item), self.transfer(item))
         return f"{paid}; {sent}"
 
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED)
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED, reads_untrusted=False
+    )
     async def steps(self, item: str) -> str:
         """Do something in a step between two payments."""
         first = await self.pay(item)

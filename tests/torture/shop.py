@@ -64,19 +64,29 @@ class Warehouse:
         return await self._do("reserve", order)
 
     @agent_tool(
-        effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT, approval=_FREE
+        effects=ToolEffects.external_side_effect(),
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        approval=_FREE,
+        reads_untrusted=False,
     )
     async def pay(self, order: str) -> str:
         """Take the money."""
         return await self._do("pay", order)
 
-    @agent_tool(effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT)
+    @agent_tool(
+        effects=ToolEffects.external_side_effect(),
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        reads_untrusted=False,
+    )
     async def give(self, order: str) -> str:
         """Add a gift; a person must allow it."""
         return await self._do("give", order)
 
     @agent_tool(
-        effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT, approval=_FREE
+        effects=ToolEffects.external_side_effect(),
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        approval=_FREE,
+        reads_untrusted=False,
     )
     async def pack(self, order: str) -> str:
         """Pack it."""

@@ -49,6 +49,7 @@ class Pharmacy:
         effects=ToolEffects.external_side_effect(),
         idempotency=Idempotency.IDEMPOTENT,
         approval=ToolApprovalRequirement.NOT_REQUIRED,
+        reads_untrusted=False,
     )
     async def hand_out(self, what: str) -> str:
         """Hand something out."""

@@ -38,6 +38,7 @@ class Bank:
         effects=ToolEffects.external_side_effect(),
         idempotency=Idempotency.NON_IDEMPOTENT,
         approval=ToolApprovalRequirement.NOT_REQUIRED,
+        reads_untrusted=False,
     )
     async def pay(self, to: Annotated[str, SensitiveField(PII.ACCOUNT_ID)]) -> str:
         """Pay somebody."""

@@ -25,7 +25,11 @@ from pilotage.runtime.delivery.worker import WorkerSettings
 
 @Pod
 class Payments:
-    @agent_tool(effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT)
+    @agent_tool(
+        effects=ToolEffects.external_side_effect(),
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        reads_untrusted=False,
+    )
     async def refund(self, amount: Decimal) -> str:
         """Give money back."""
         return f"refunded {amount}"

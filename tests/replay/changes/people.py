@@ -32,7 +32,7 @@ APPLE = "pay apple, ship apple"
 
 @next_shop
 class AskingShop(Shop):
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, reads_untrusted=False)
     async def pay(self, item: str, runtime_context: AgentToolRuntimeContext, note: str = "") -> str:
         """Pay for something; a person has to approve it."""
         return self.process.act(f"pay {item}", runtime_context.idempotency_key)
@@ -120,7 +120,7 @@ def hearing(kind: AgentSignalKind) -> Body:
 
 def listening(kind: AgentSignalKind) -> Release:
     sent = ((kind, {"text": kind.value}),)
-    return written(hearing(kind), accepted_signals=[EVENT, WAKE_UP], signals=sent)
+    return written(hearing(kind), accepted_signals=[EVENT, WAKE_UP], untrusted_signals=[EVENT], signals=sent)
 
 
 WOKEN = GoesOn("scheduler_wake_up; ship apple done", APPLE)

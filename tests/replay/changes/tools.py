@@ -24,7 +24,7 @@ ORDER = written(order)
 
 @next_shop
 class RenamedShop(Shop):
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED, reads_untrusted=False)
     async def pay_out(self, item: str, runtime_context: AgentToolRuntimeContext, note: str = "") -> str:
         """Pay for something."""
         return self.process.act(f"pay {item}", runtime_context.idempotency_key)
@@ -34,7 +34,7 @@ class RenamedShop(Shop):
 class FormerShop(Shop):
     pay = None  # type: ignore[assignment]
 
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED, formerly=["pay"])
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED, formerly=["pay"], reads_untrusted=False)
     async def pay_out(self, item: str, runtime_context: AgentToolRuntimeContext, note: str = "") -> str:
         """Pay for something."""
         return self.process.act(f"pay {item}", runtime_context.idempotency_key)
@@ -63,7 +63,7 @@ change(
 
 @next_shop
 class UrgentShop(Shop):
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED, reads_untrusted=False)
     async def pay(
         self, item: str, runtime_context: AgentToolRuntimeContext, note: str = "", urgent: bool = False
     ) -> str:
@@ -85,7 +85,7 @@ change("a new parameter is given", ORDER, written(urgent, UrgentShop), ORDERED, 
 
 @next_shop
 class NotedShop(Shop):
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED, reads_untrusted=False)
     async def ship(self, item: str, runtime_context: AgentToolRuntimeContext, way: str = "air") -> str:
         """Ship something."""
         return self.process.act(f"ship {item} by {way}", runtime_context.idempotency_key)
@@ -93,7 +93,7 @@ class NotedShop(Shop):
 
 @next_shop
 class SeaShop(NotedShop):
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED, reads_untrusted=False)
     async def ship(self, item: str, runtime_context: AgentToolRuntimeContext, way: str = "sea") -> str:
         """Ship something."""
         return self.process.act(f"ship {item} by {way}", runtime_context.idempotency_key)
@@ -117,7 +117,7 @@ change(
 
 @next_shop
 class BareShop(Shop):
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED, reads_untrusted=False)
     async def pay(self, item: str, runtime_context: AgentToolRuntimeContext) -> str:
         """Pay for something."""
         return self.process.act(f"pay {item}", runtime_context.idempotency_key)
@@ -161,7 +161,7 @@ change("an argument has another value", ORDER, written(other_note), ORDERED, BOU
 
 @next_shop
 class SafeShop(Shop):
-    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.IDEMPOTENT, approval=UNASKED)
+    @agent_tool(effects=OUTSIDE, idempotency=Idempotency.IDEMPOTENT, approval=UNASKED, reads_untrusted=False)
     async def pay(self, item: str, runtime_context: AgentToolRuntimeContext, note: str = "") -> str:
         """Pay for something; the key makes it happen once."""
         return self.process.act(f"pay {item}", runtime_context.idempotency_key, once=True)
@@ -279,7 +279,7 @@ change(
 
 @next_shop
 class DoubleShop(Shop):
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED, reads_untrusted=False)
     async def order(self, item: str) -> str:
         """Call other tools, one more than before."""
         price = await self.price(item)
@@ -320,7 +320,7 @@ change(
 
 @next_shop
 class BrokenShop(Shop):
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED, reads_untrusted=False)
     async def pay(self, item: str, runtime_context: AgentToolRuntimeContext, note: str = "") -> str:
         """Fail for certain."""
         raise ToolError("no money")
@@ -341,7 +341,7 @@ change(
 class MovedShop(Shop):
     """A class of another module."""
 
-    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED)
+    @agent_tool(effects=OUTSIDE, idempotency=ONCE, approval=UNASKED, reads_untrusted=False)
     async def pay(self, item: str, runtime_context: AgentToolRuntimeContext, note: str = "") -> str:
         """Pay for something."""
         return self.process.act(f"pay {item}", runtime_context.idempotency_key)

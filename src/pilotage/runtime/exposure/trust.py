@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.ports.memory import MemoryItem
+from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
@@ -55,8 +56,17 @@ def label_of_items(items: Iterable[MemoryItem]) -> TrustLabel:
 def label_of_rows(rows: Iterable[JournalRow]) -> TrustLabel:
     """Return the label of a run that has got the recorded outcomes: their own labels, and those of recalled memory."""
     outcomes = [row for row in rows if row.stage in _OUTCOMES]
-    labels = [label_in(row.record) for row in outcomes if isinstance(row.record, Mapping)]
+    labels = [label_in(record) for row in outcomes for record in _labelled_parts(row)]
     return TrustLabel.join_all((*labels, *(_label_of(row) for row in outcomes if _recalls(row))))
+
+
+def _labelled_parts(row: JournalRow) -> list[JsonObject]:
+    """Return the parts of a record that may have a label: itself, and what a child has ended with."""
+    record = row.record
+    if not isinstance(record, Mapping):
+        return []
+    ended = record.get("result") if row.kind is AgentActionKind.DELEGATION else None
+    return [record, ended] if isinstance(ended, Mapping) else [record]
 
 
 def _recalls(row: JournalRow) -> bool:

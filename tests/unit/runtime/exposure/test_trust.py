@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pilotage.agent.ports.journal import JournalRow, JournalStage, SealedRecord
@@ -48,6 +50,8 @@ def test_recalled_memory_is_private_and_joins_the_labels_of_its_items() -> None:
 def test_outcomes_have_the_labels_in_their_records() -> None:
     rows = [row({"result": 1, "trust": WEB.to_payload()}, "tool:page#1"), row({"result": 2}, "tool:sum#1")]
     assert label_of_rows(rows) == WEB
+    child = row({"result": {"output": 1, "trust": WEB.to_payload()}}, "child:reader#1")
+    assert label_of_rows([replace(child, kind=AgentActionKind.DELEGATION)]) == WEB
 
 
 @pytest.mark.parametrize(
