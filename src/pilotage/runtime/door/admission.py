@@ -297,7 +297,7 @@ class ApprovalStage(Stage):
         version = self._handler.policy_version if self._handler is not None else None
         terms = ApprovalTerms(run.source.start.principal.id, policy_version=version or BUILT_IN_POLICY)
         ask, number = effect.ask or Ask(), 1
-        answer = await perform(run, ApprovalQuestion(run.questions, effect, ask, terms))
+        answer: JsonObject = await perform(run, ApprovalQuestion(run.questions, effect, ask, terms))
         while (outdated := answer.get(words.OUTDATED)) is not None:
             number += 1
             if not run.replay.knows(f"{effect.action.id}/{approval_label(number)}"):
