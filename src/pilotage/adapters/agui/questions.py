@@ -204,7 +204,7 @@ def decisions_in(ag_ui_input: agui.RunAgentInput) -> tuple[AgUiDecision | AgUiCo
     Raises:
         AgUiApprovalDecodeError: it decides nothing, or something that cannot be read.
     """
-    sources = [
+    sources: list[Sequence[AgUiDecision | AgUiContinuation]] = [
         [_resumed(entry) for entry in ag_ui_input.resume or ()],
         [_answered(message, content) for message, content in _answers_at_the_end(ag_ui_input)],
         _forwarded_decision(ag_ui_input),

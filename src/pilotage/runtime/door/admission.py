@@ -138,7 +138,9 @@ def admission_of(
     order = [(stage, kinds) for stage, kinds in stages if stage is not None]
     again = [each for each in order[:2] if type(each[0]) in _AGAIN]
     check_switch = switch.check if switch is not None else None
-    return Admission(StageTable(order), StageTable(again), approval.wants_approval, check_switch)
+    return Admission(
+        StageTable(order), StageTable(again), approval.wants_approval, approval.terms, check_switch
+    )
 
 
 class SwitchStage(Stage):
@@ -281,6 +283,11 @@ class ApprovalStage(Stage):
             return Ask(f"the approval handler failed ({failure})")
         return Ask(question=wanted) if wanted is not None else None
 
+    def terms(self, run: Run) -> ApprovalTerms:
+        """Return the terms of the questions of a run, as they are now."""
+        version = self._handler.policy_version if self._handler is not None else None
+        return ApprovalTerms(run.source.start.principal.id, policy_version=version or BUILT_IN_POLICY)
+
     async def _approve(self, run: Run, effect: Effect) -> None:
         was_asked = run.was_asked(effect.action.id)
         if not was_asked and (wanted := await self.wants_approval(run, effect)) is not None:
@@ -294,10 +301,8 @@ class ApprovalStage(Stage):
 
     async def _answer(self, run: Run, effect: Effect) -> JsonObject:
         """Return the answer of a person to the question that fits; one that does not fit any more is asked anew."""
-        version = self._handler.policy_version if self._handler is not None else None
-        terms = ApprovalTerms(run.source.start.principal.id, policy_version=version or BUILT_IN_POLICY)
-        ask, number = effect.ask or Ask(), 1
-        answer = await perform(run, ApprovalQuestion(run.questions, effect, ask, terms))
+        terms, ask, number = self.terms(run), effect.ask or Ask(), 1
+        answer: JsonObject = await perform(run, ApprovalQuestion(run.questions, effect, ask, terms))
         while (outdated := answer.get(words.OUTDATED)) is not None:
             number += 1
             if not run.replay.knows(f"{effect.action.id}/{approval_label(number)}"):

@@ -169,7 +169,7 @@ def ask_ahead(run: Run, effects: Sequence[Effect]) -> None:
             continue
         effect.is_asked_ahead = True
         if effect.ask is not None:
-            _put(run, ApprovalQuestion(run.questions, effect, effect.ask))
+            _put(run, ApprovalQuestion(run.questions, effect, effect.ask, run.admission.terms(run)))
         elif effect.is_deferred:
             _put(run, ResultQuestion(run.questions, effect))
 

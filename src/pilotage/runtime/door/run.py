@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
+from pilotage.agent.approval import ApprovalTerms
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.ports.budget import IAgentPricing
@@ -147,12 +148,14 @@ class Admission:
     """The admission of an agent's effects, composed once per agent.
 
     `again` are the stages that look at an effect which an earlier attempt had begun: it was admitted then.
-    `check_switch` looks at the kill switches before an attempt begins and before it gives its answer.
+    `terms` are those of questions for approval. `check_switch` looks at the kill switches before an attempt begins and
+    before it gives its answer.
     """
 
     stages: StageTable
     again: StageTable
     wants_approval: Callable[[Run, Effect], Awaitable[Ask | None]]
+    terms: Callable[[Run], ApprovalTerms]
     check_switch: Callable[[Run], Awaitable[None]] | None
 
 

@@ -62,7 +62,6 @@ from pilotage.runtime.people.requests import (
 )
 
 T = TypeVar("T")
-_NO_TERMS = ApprovalTerms()
 
 _NOT_ASKED: JsonObject = {}
 _GOING_ON = frozenset({words.RETRIED, words.DONE})
@@ -209,7 +208,7 @@ class ApprovalQuestion(Question):
     """Whether an effect may begin."""
 
     def __init__(
-        self, questions: Questions, about: Effect, ask: Ask, terms: ApprovalTerms = _NO_TERMS, number: int = 1
+        self, questions: Questions, about: Effect, ask: Ask, terms: ApprovalTerms, number: int = 1
     ) -> None:
         super().__init__(questions, about, approval_label(number))
         self._ask = ask

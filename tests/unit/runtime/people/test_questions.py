@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from tests.unit.runtime.rows import an_action
 
-from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
+from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest, ApprovalTerms
 from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.spec import RejectionPolicy
@@ -90,7 +90,7 @@ class Desk:
             by_request.setdefault(str(signal.payload["request_id"]), []).append(signal)
         recording, outcomes = Recording(await self.rows()), Outcomes(ledger, Redactor(), Replay(ledger))
         questions = Questions(ledger, by_request, self.on_rejection, Redactor(), self.clock, self.ids)
-        question = ApprovalQuestion(questions, self._call(), Ask(question=self._wording()))
+        question = ApprovalQuestion(questions, self._call(), Ask(question=self._wording()), ApprovalTerms())
         try:
             recorded = recording.take(question.action)
             if recorded is not None and recorded.after is not None:
