@@ -50,7 +50,7 @@ from pilotage.agent.state import AgentStateReason
 from pilotage.agent.tools.bind import unreadable_arguments
 from pilotage.architectures import React
 from pilotage.errors import AgentDefinitionError, ToolError
-from pilotage.runtime import AgentRuns
+from pilotage.runtime import AgentRuns, ModelRetrySettings
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import MemoryStore, ScriptedModel, SeededIds, VirtualClock, calls, fails, says, turn
 from pilotage.testing.coordination import MemoryLeases
@@ -463,7 +463,7 @@ async def test_a_model_that_fails_for_good_fails_the_run() -> None:
 async def test_the_text_of_a_stream_that_was_lost_is_superseded_by_a_message_of_its_own() -> None:
     place = Place()
     script = [fails("lost", retryable=True, after="I thi"), says("I think so.")]
-    async with place.process(ScriptedModel(script)) as runs:
+    async with place.process(ScriptedModel(script), ModelRetrySettings(tries_in_process=0)) as runs:
         paused = await (await runs.start(Assistant, "help")).result()
         assert paused.state.reason is AgentStateReason.MODEL_UNAVAILABLE
         result = await (await runs.resume(paused.state.id)).result()

@@ -40,8 +40,8 @@ from pilotage.agent import (
     RunPausedEvent,
     RunStartedEvent,
 )
+from pilotage.agent.events import SUPERSEDED
 from pilotage.runtime.events.feed import QUEUE_LIMIT, SubscriberQueue
-from pilotage.runtime.exposure.deltas import SUPERSEDED
 from pilotage.testing import (
     FailWrite,
     Fault,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 from decimal import Decimal
 
 import pytest
@@ -15,22 +16,34 @@ from tests.behaviour.office import Worker
 from pilotage import (
     Agent,
     AgentExecutionSpec,
+    IAgentModel,
     ModelMessage,
     ModelRequest,
+    ModelResponse,
+    ModelStreamEvent,
+    ModelStreamEventKind,
     RecoveryStrategy,
     RunResult,
     ToolEffects,
     agent_tool,
 )
-from pilotage.agent import AgentEvidenceKind
+from pilotage.agent import AgentEvidenceKind, ModelToolCall, StreamingOptions, ToolApprovalRequirement
 from pilotage.agent.context import ContextTokenBudget
+from pilotage.agent.events import (
+    SUPERSEDED,
+    AgentEvent,
+    MessageDeltaEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+)
 from pilotage.agent.ports.architecture import Dependencies
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentSituation
 from pilotage.context import SummariseOldTurns
-from pilotage.errors import AgentDefinitionError
-from pilotage.runtime import ModelRetrySettings, WorkerSettings
+from pilotage.errors import AgentDefinitionError, ModelCallError
+from pilotage.runtime import ModelRetrySettings, RunHandle, WorkerSettings
+from pilotage.runtime.events.feed import joined
 from pilotage.testing import ScriptedModel, calls, fails, says
 
 WAITING = AgentSituation.MODEL_UNAVAILABLE.value
@@ -339,3 +352,118 @@ async def test_a_summary_that_fails_for_good_leaves_the_context_as_it_is() -> No
     _, result, _ = await read_through(model, ModelRetrySettings())
     assert triple(result.state) == COMPLETED
     model.assert_complete()
+
+
+@Agent(spec=AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY))
+class Clerk:
+    """Answer; book what has to be booked."""
+
+    def __init__(self) -> None:
+        self.booked: list[str] = []
+
+    @agent_tool(effects=ToolEffects.write_state(), approval=ToolApprovalRequirement.REQUIRED)
+    async def book(self, what: str) -> str:
+        """Book a thing."""
+        self.booked.append(what)
+        return "booked"
+
+
+class Torn(IAgentModel):
+    """A scripted model whose first stream is lost in the middle of a tool call."""
+
+    def __init__(self, *script: object) -> None:
+        self.model, self.is_torn = ScriptedModel(list(script)), False  # type: ignore[arg-type]
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        return await self.model.complete(request)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+        if not self.is_torn:
+            self.is_torn = True
+            yield ModelStreamEvent(
+                ModelStreamEventKind.TOOL_CALL_START, tool_call=ModelToolCall("book", {}, "call-0")
+            )
+            raise ModelCallError("the stream was lost", retryable=True)
+        async for event in self.model.stream(request):
+            yield event
+
+
+async def told(handle: RunHandle) -> list[AgentEvent]:
+    return [event async for event in handle.events()]
+
+
+def text_in(events: Sequence[AgentEvent]) -> str:
+    return "".join(event.delta for event in joined(events) if isinstance(event, MessageDeltaEvent))
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+async def test_a_stream_that_a_loop_reads_begins_anew_in_the_same_attempt(lost: int) -> None:
+    bureau, model = Bureau(), ScriptedModel([*[LOST] * lost, says("one two")])
+    async with bureau.process(Clerk, None, model=model) as runs:
+        handle = await runs.start(Clerk, "count")
+        events = asyncio.create_task(told(handle))
+        await pass_time(bureau.clock, 30)
+        result = await handle.result()
+        assert (triple(result.state), result.output) == (COMPLETED, "one two")
+        assert text_in(await events) == "one two"
+        messages = {event.message_id for event in await events if isinstance(event, MessageDeltaEvent)}
+        assert len(messages) == 1 + lost
+        marks = [event for event in await events if event.metadata.get(SUPERSEDED)]
+        assert len(marks) == lost
+        assert text_in([event async for event in runs.events(handle.id)]) == "one two"
+        assert (result.spent.steps, len(model.requests)) == (1, 1 + lost)
+        assert await runs.verify(handle.id)
+
+
+async def test_a_loop_pauses_when_its_stream_is_lost_again_and_again() -> None:
+    bureau, model = Bureau(), ScriptedModel([*[LOST] * 3, says("one two")])
+    async with bureau.process(Clerk, None, model=model) as runs:
+        handle = await runs.start(Clerk, "count")
+        await pass_time(bureau.clock, 30)
+        assert triple((await handle.result()).state) == WAITING
+        result = await (await runs.resume(handle.id)).result()
+        assert (triple(result.state), result.output) == (COMPLETED, "one two")
+        assert text_in([event async for event in runs.events(handle.id)]) == "one two"
+
+
+async def test_a_reply_that_began_anew_is_the_same_message_in_replay() -> None:
+    bureau, book = Bureau(), calls("book", what="tea")
+    model = Torn(LOST, book, says("one two"))
+    async with bureau.process(Clerk, None, model=model) as runs:
+        handle = await runs.start(Clerk, "count")
+        await pass_time(bureau.clock, 30)
+        assert triple((await handle.result()).state) == AgentSituation.WAITING_FOR_APPROVAL.value
+        before = [event async for event in runs.events(handle.id)]
+    async with bureau.process(Clerk, None, model=model) as runs:
+        (question,) = await runs.questions(handle.id)
+        await runs.approve(question.id, resume=False)
+        result = await (await runs.resume(handle.id)).result()
+        assert (triple(result.state), result.output) == (COMPLETED, "one two")
+        after = [event async for event in runs.events(handle.id)]
+        assert await runs.verify(handle.id)
+    calls_told = [event for event in joined(after) if isinstance(event, ToolCallStartEvent)]
+    (start,) = calls_told
+    (answer,) = [event for event in joined(after) if isinstance(event, ToolCallResultEvent)]
+    assert start.parent_message_id == answer.message_id
+    assert [event for event in joined(before) if isinstance(event, ToolCallStartEvent)] == calls_told
+    assert text_in(after) == "one two"
+
+
+async def test_a_program_that_can_take_back_what_it_got_says_so() -> None:
+    ward = Ward(LOST, says("one two"))
+    request = ModelRequest([ModelMessage.user("Well?")], streaming=StreamingOptions(restarts=True))
+
+    async def program(worker: Worker) -> object:
+        texts: list[str] = [""]
+        async for event in worker.model.stream(request):
+            if event.is_restart:
+                texts.append("")
+            elif event.is_text_delta:
+                texts[-1] += event.text
+        return texts
+
+    async with ward.bureau.process(ward.agent, program, model=ward.model) as runs:
+        handle = await runs.start(ward.agent, "A-17")
+        await pass_time(ward.clock, 30)
+        result = await handle.result()
+    assert (triple(result.state), result.output) == (COMPLETED, ["one tw", "one two"])

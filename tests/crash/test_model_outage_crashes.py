@@ -6,13 +6,16 @@ import asyncio
 
 import pytest
 
-from pilotage import ModelMessage, ModelRequest
+from pilotage import Agent, AgentExecutionSpec, ModelMessage, ModelRequest, RecoveryStrategy
+from pilotage.agent.events import MessageDeltaEvent
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentSituation
+from pilotage.runtime.events.feed import joined
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import ScriptedModel, StopAfter, StopBefore, fails, says
 from tests.behaviour.bureau import COMPLETED, Bureau, hired, triple
+from tests.behaviour.newsdesk import pass_time
 from tests.behaviour.office import Worker
 
 QUESTION = ModelRequest([ModelMessage.user("Well?")])
@@ -61,3 +64,29 @@ async def test_a_run_ends_whenever_its_process_stops_in_an_outage(
 
 async def _resumed(runs: AgentRuns, run_id: str) -> RunResult:
     return await (await runs.resume(run_id)).result()
+
+
+@Agent(spec=AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY))
+class Counter:
+    """Count."""
+
+
+@pytest.mark.parametrize("write", range(2, 8))
+@pytest.mark.parametrize("stop", [StopBefore, StopAfter])
+async def test_a_stream_that_begins_anew_is_read_once_whenever_its_process_stops(
+    stop: type[StopBefore | StopAfter], write: int
+) -> None:
+    bureau, lost = Bureau(), fails("lost", retryable=True, after="one tw")
+    model = ScriptedModel([lost, lost, *[says("one two")] * 6])
+    async with bureau.process(Counter, None, model=model, fault=stop(write)) as runs:
+        handle = await runs.start(Counter, "A-17")
+        await pass_time(bureau.clock, 30)
+        await asyncio.gather(handle.result(), return_exceptions=True)
+    async with bureau.process(Counter, None, model=model) as runs:
+        resumed = asyncio.create_task(ended(runs, handle.id))
+        await pass_time(bureau.clock, 30)
+        result = await resumed
+        assert (triple(result.state), result.output) == (COMPLETED, "one two")
+        events = joined([event async for event in runs.events(handle.id)])
+        assert [each.delta for each in events if isinstance(each, MessageDeltaEvent)] == ["one two"]
+        assert await runs.verify(handle.id)

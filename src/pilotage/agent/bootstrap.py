@@ -47,20 +47,8 @@ class AgentBootstrapValidationPostProcessor(IPostProcessor, IContainerAware):
 
     @classmethod
     def check(cls, graph: Graph) -> Iterable[Problem]:
-        """All that is wrong with the application's agents."""
-        agents = [(node, node.pod) for node in graph.nodes if isinstance(node.pod, AgentDefinition)]
-        yield from _shared_ids([definition for _, definition in agents])
-        durable = durable_agents(graph)
-        for node, definition in agents:
-            yield from _wrong_definition(definition)
-            yield from _missing_persistence(definition, graph)
-            yield from _missing_sealer(node, definition, graph, durable)
-            yield from _missing_runner(definition, graph)
-            yield from _missing_prices(definition, graph)
-            yield from _missing_workers(definition, [other for _, other in agents])
-            yield from _unfit_memory(definition, graph)
-        yield from _wrong_tools(agents, graph)
-        yield from rule_of_two(agent_reaches(graph))
+        """All that is wrong with the application's agents; follows from the definitions alone."""
+        return graph.derive(agent_problems)
 
     def post_process(self, pod: object) -> object:
         """The pod itself.
@@ -97,6 +85,27 @@ class AgentBootstrapValidationPostProcessor(IPostProcessor, IContainerAware):
                 f"{_durable(definition)} and nothing provides {', '.join(missing)}. Install the provider: "
                 'pip install "pilotage[sqlalchemy]"; it contributes them through pilotage.contributions.agent.'
             )
+
+
+def agent_problems(graph: Graph) -> tuple[Problem, ...]:
+    """All that is wrong with the agents of a graph; for `Graph.derive`."""
+    return tuple(_problems(graph))
+
+
+def _problems(graph: Graph) -> Iterator[Problem]:
+    agents = [(node, node.pod) for node in graph.nodes if isinstance(node.pod, AgentDefinition)]
+    yield from _shared_ids([definition for _, definition in agents])
+    durable = durable_agents(graph)
+    for node, definition in agents:
+        yield from _wrong_definition(definition)
+        yield from _missing_persistence(definition, graph)
+        yield from _missing_sealer(node, definition, graph, durable)
+        yield from _missing_runner(definition, graph)
+        yield from _missing_prices(definition, graph)
+        yield from _missing_workers(definition, [other for _, other in agents])
+        yield from _unfit_memory(definition, graph)
+    yield from _wrong_tools(agents, graph)
+    yield from rule_of_two(agent_reaches(graph))
 
 
 def agent_tools(node: Node, graph: Graph) -> tuple[AgentToolDescriptor, ...]:

@@ -14,6 +14,9 @@ from pilotage.checks import reject_blank
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
 from pilotage.values import value
 
+SUPERSEDED = "superseded"
+"""Metadata key of a mark: a repeated model call replaces the text or tool call that the event belongs to."""
+
 
 class AgentEventKind(StrEnum):
     """The kinds of neutral event."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from pilotage.agent.events import (
+    SUPERSEDED,
     AgentEvent,
     AgentEventAttribution,
     MessageDeltaEvent,
@@ -18,9 +19,9 @@ from pilotage.agent.events import (
     ToolCallStartEvent,
 )
 from pilotage.agent.messages import ModelToolCall
-from pilotage.agent.model_reply import ModelStreamEvent, ModelStreamEventKind
+from pilotage.agent.model_reply import RESTARTED, ModelStreamEvent, ModelStreamEventKind
 from pilotage.filling import unchecked
-from pilotage.jsonvalue import canonical_json
+from pilotage.jsonvalue import JsonObject, canonical_json
 from pilotage.safety.fields import SensitiveFieldDescriptor
 
 # Looking a member up costs as much as the rest of what a delta needs.
@@ -45,6 +46,11 @@ _NOTHING_HIDDEN: Mapping[str, Sequence[SensitiveFieldDescriptor]] = {}
 def call_id_at(message_id: str, position: int) -> str:
     """The id of a call that came without one of its own: by its place in the reply, from 1 on."""
     return f"{message_id}:call-{position}"
+
+
+def restarted_id(message_id: str, restarts: int) -> str:
+    """The id of the message of a reply that has begun anew."""
+    return f"{message_id}:try-{restarts + 1}"
 
 
 class _ProjectedCall:
@@ -74,9 +80,11 @@ class ModelEventProjector:
         reasoning_id: str,
         hidden: Mapping[str, Sequence[SensitiveFieldDescriptor]] = _NOTHING_HIDDEN,
     ) -> None:
+        self.message_id = message_id
+        """The id of the message; a reply that begins anew is another message."""
+        self._first_id = message_id
         self._hidden = hidden
         self._by = by
-        self._message_id = message_id
         self._reasoning_id = reasoning_id
         self._calls: dict[str, _ProjectedCall] = {}
         self._partial: dict[str | None, list[_ProjectedCall]] = {}
@@ -86,13 +94,12 @@ class ModelEventProjector:
         kind = event.kind
         if kind is _TOKEN:
             text = event.token_delta
-            return (_message_delta(self._by, self._message_id, text),) if text else ()
+            return (_message_delta(self._by, self.message_id, text),) if text else ()
         if kind is _REASONING:
             text = event.reasoning_delta
             return (ReasoningDeltaEvent(self._by, self._reasoning_id, text),) if text else ()
         if kind is _MESSAGE:
-            text = event.message_delta
-            return (_message_delta(self._by, self._message_id, text),) if text else ()
+            return self._message(event)
         told: list[AgentEvent] = []
         call = event.tool_call
         if kind is _DONE:
@@ -109,6 +116,27 @@ class ModelEventProjector:
             self._start(call, told.append)
         return told
 
+    def _message(self, event: ModelStreamEvent) -> Sequence[AgentEvent]:
+        if event.is_restart:
+            return self._restarted(event.metadata)
+        text = event.message_delta
+        return (_message_delta(self._by, self.message_id, text),) if text else ()
+
+    def _restarted(self, facts: JsonObject) -> Sequence[AgentEvent]:
+        """The marks on what was projected of the reply so far; what follows belongs to another message."""
+        mark: JsonObject = {SUPERSEDED: True}
+        told: list[AgentEvent] = [ToolCallEndEvent(self._by, call_id, mark) for call_id in self._calls]
+        if facts.get("reasoning"):
+            told.append(ReasoningDeltaEvent(self._by, self._reasoning_id, "", mark))
+        if facts.get("text"):
+            told.append(MessageDeltaEvent(self._by, self.message_id, "", mark))
+        restarts = facts[RESTARTED]
+        self.message_id = restarted_id(self._first_id, restarts if isinstance(restarts, int) else 1)
+        self._reasoning_id = f"{self.message_id}:reasoning"
+        self._calls.clear()
+        self._partial.clear()
+        return told
+
     def _start(self, call: ModelToolCall, tell: Tell) -> None:
         # Two calls without an id cannot be one; a call with an id is projected once.
         if call.call_id is None or not self._partial.get(call.call_id):
@@ -117,9 +145,9 @@ class ModelEventProjector:
     def _begun(self, call: ModelToolCall, tell: Tell) -> _ProjectedCall:
         own_id = call.call_id
         if not own_id or own_id in self._calls:
-            own_id = call_id_at(self._message_id, len(self._calls) + 1)
+            own_id = call_id_at(self.message_id, len(self._calls) + 1)
         begun = self._calls[own_id] = _ProjectedCall(own_id, call.name)
-        tell(_call_start(self._by, own_id, call.name, self._message_id))
+        tell(_call_start(self._by, own_id, call.name, self.message_id))
         return begun
 
     def _arguments(self, call_id: str | None, piece: str, tell: Tell) -> None:

@@ -20,6 +20,9 @@ from pilotage.safety.fields import REDACTED_VALUE, SensitiveFieldDescriptor
 from pilotage.safety.guard import ContextExposurePolicy, guard_json_value
 from pilotage.values import shared, value
 
+RESTARTED = "restarted"
+"""Metadata key of a restart: how often the reply has begun anew in this attempt at the run."""
+
 
 class ModelFinishReason(StrEnum):
     """Why the model stopped."""
@@ -138,6 +141,11 @@ class ModelStreamEvent:
     def is_text_delta(self) -> bool:
         """A piece of the reply's text."""
         return self.kind in (ModelStreamEventKind.TOKEN_DELTA, ModelStreamEventKind.MESSAGE_DELTA)
+
+    @property
+    def is_restart(self) -> bool:
+        """The reply begins anew: what came of it so far is void. Only where `StreamingOptions.restarts` asks for it."""
+        return self.kind is ModelStreamEventKind.MESSAGE_DELTA and RESTARTED in self.metadata
 
     @property
     def is_tool_call(self) -> bool:

@@ -258,10 +258,15 @@ class SamplingOptions:
 
 @value
 class StreamingOptions:
-    """What a stream carries beside the reply."""
+    """What a stream carries beside the reply.
+
+    `restarts` says that the reader can take back what it got: in a durable run, after a failure that may pass, it gets
+    an event that `is_restart`, and then the reply anew. Without it the run pauses, and its next attempt asks again.
+    """
 
     include_usage: bool = True
     include_progress: bool = True
+    restarts: bool = False
 
 
 @value

@@ -11,7 +11,7 @@ from pilotage.agent.events import AgentEvent, StepFinishedEvent, StepStartedEven
 from pilotage.agent.messages import ModelMessage, ModelMessageRole, new_message
 from pilotage.agent.model_events import ModelEventProjector, call_id_at
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage, no_usage
-from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_request import ModelRequest, StreamingOptions
 from pilotage.agent.ports.architecture import AgentSession, Dependencies, ToolCallOutcome
 from pilotage.architectures.moves import WITH_CALLS, Move, Patience, next_move, repair
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
@@ -24,6 +24,7 @@ Hear: TypeAlias = Callable[[ModelStreamEvent], Sequence[AgentEvent]]
 
 _NO_REPLY = ModelResponse("")
 _NO_USAGE = no_usage()
+_RESTARTING = StreamingOptions(restarts=True)
 
 _request, _result = unchecked(ModelRequest), unchecked(ToolCallResultEvent)
 _ASSISTANT = ModelMessageRole.ASSISTANT
@@ -47,13 +48,13 @@ class ModelTurn:
         self._calling = calling = deps.tools.calling
         self._lead = lead
         self._step = f"model-{session.turns + 1}"
-        self._message_id = message_id = deps.next_message_id()
+        message_id = deps.next_message_id()
         self._misfit: AgentStructuredOutputError | None = None
         self._said: list[str] = []
-        hear = ModelEventProjector(
+        self._projector = projector = ModelEventProjector(
             deps.attribution, message_id, f"{message_id}:reasoning", calling.hidden if calling else {}
-        ).project
-        self.hear = hear if deps.output is None else _noting(self._said, hear)
+        )
+        self.hear = projector.project if deps.output is None else _noting(self._said, projector.project)
 
     def begin(self) -> StepStartedEvent:
         """The step begins."""
@@ -63,7 +64,9 @@ class ModelTurn:
         """What the model says; whoever leaves it closes it."""
         messages, deps = (*self._lead, *self._session.messages), self._deps
         return deps.model.stream(
-            _request(messages, structured_output=deps.output, tool_calling=self._calling)
+            _request(
+                messages, structured_output=deps.output, tool_calling=self._calling, streaming=_RESTARTING
+            )
         )
 
     def miss(self, misfit: AgentStructuredOutputError) -> None:
@@ -86,7 +89,7 @@ class ModelTurn:
         if self._misfit is not None:
             facts["problems"] = list(self._misfit.problems)
         if reply.tool_calls:
-            self.reply = with_call_ids(reply, self._message_id)
+            self.reply = with_call_ids(reply, self._projector.message_id)
         return _step_finished(self._deps.attribution, self._step, facts)
 
     def move(self, patience: Patience) -> Move:
@@ -115,13 +118,13 @@ class ModelTurn:
         call = outcome.call
         call_id, by = call.call_id or call.name, self._deps.attribution
         if outcome.error is None:
-            return _result(by, call_id, call.name, self._message_id, outcome.result)
+            return _result(by, call_id, call.name, self._projector.message_id, outcome.result)
         failure: JsonValue = {"error": outcome.error}
         return ToolCallResultEvent(
             attribution=by,
             call_id=call_id,
             tool_name=call.name,
-            message_id=self._message_id,
+            message_id=self._projector.message_id,
             result=failure,
             metadata={"is_error": True},
         )
@@ -131,7 +134,9 @@ def _noting(words: list[str], hear: Hear) -> Hear:
     """Hear, and keep the words: the model may have to repair them."""
 
     def hear_and_note(said: ModelStreamEvent) -> Sequence[AgentEvent]:
-        if said.is_text_delta:
+        if said.is_restart:
+            words.clear()
+        elif said.is_text_delta:
             words.append(said.text)
         return hear(said)
 

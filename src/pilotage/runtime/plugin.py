@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import lru_cache
+from typing import cast
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.model import IAgentModel
@@ -31,9 +33,16 @@ class RunAwareModels(IPostProcessor):
     """Replaces every model with a run-aware one."""
 
     def post_process(self, pod: object) -> object:
-        if isinstance(pod, IAgentModel) and not isinstance(pod, RunAwareModel):
-            return RunAwareModel(pod)
+        kind: type = type(pod)
+        if _is_model(kind) and not isinstance(pod, RunAwareModel):
+            return RunAwareModel(cast("IAgentModel", pod))
         return pod
+
+
+@lru_cache(maxsize=1024)
+def _is_model(kind: type) -> bool:
+    """Whether the pods of a class are models: asked for every pod that is made, and slow to find out."""
+    return issubclass(kind, IAgentModel)
 
 
 class RunningAgents(IPostProcessor):

@@ -22,9 +22,9 @@ from pilotage.adapters.agui.frames import (
 )
 from pilotage.adapters.agui_plugin import AgUiConfig
 from pilotage.agent import events as neutral
+from pilotage.agent.events import SUPERSEDED
 from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.events.projections import CANCELLED
-from pilotage.runtime.exposure.deltas import SUPERSEDED
 
 BROKEN = "agui_stream_broken"
 """The code of a stream that ends without an end of its run."""

@@ -32,14 +32,13 @@ def believable(usage: object) -> ModelUsage:
     """Return a usage with those counts that can be true; its total is the larger of total and sum."""
     if usage is _NO_USAGE or not isinstance(usage, ModelUsage):
         return _NO_USAGE
-    counts = (usage.input_tokens, usage.output_tokens, usage.total_tokens)
-    read, written, total = map(_count, counts)
+    read, written, total = _count(usage.input_tokens), _count(usage.output_tokens), _count(usage.total_tokens)
     if read is not None and written is not None:
         total = max(total or 0, read + written)
     elif total is not None:
         total = max(total, read or 0, written or 0)
     # True equals 1 and 2.0 equals 2: only the same objects are the same counts.
-    is_same = all(mine is theirs for mine, theirs in zip((read, written, total), counts, strict=True))
+    is_same = read is usage.input_tokens and written is usage.output_tokens and total is usage.total_tokens
     return usage if is_same else ModelUsage(read, written, total)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from pilotage.agent.context import ContextTokenBudget
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.messages import ModelMessage, ModelMessageRole
+from pilotage.agent.model_events import restarted_id
 from pilotage.agent.model_reply import (
     ModelFinishReason,
     ModelResponse,
@@ -34,7 +35,9 @@ from pilotage.runtime.door.model_effect import ModelSource
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.events.feed import close
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import message_id_of
+from pilotage.runtime.journal.record_fields import object_or_empty, optional_count
 from pilotage.runtime.journal.scope import scope_for
 
 _FENCED = re.compile(r"```(?:json)?\s*\n(?P<body>.*?)```", re.DOTALL)
@@ -260,4 +263,8 @@ def next_message_id(run: Run) -> str:
     """Return the id of the model's message in the next call of this scope; in replay, the recorded one."""
     action_id = scope_for("model").coming_id("model")
     recorded = run.replay.outcome_of(action_id) if run.replay.has_record else None
-    return message_id_of(run.id, action_id, run.ledger.epoch if recorded is None else recorded.epoch)
+    if recorded is None:
+        return message_id_of(run.id, action_id, run.ledger.epoch)
+    message_id = message_id_of(run.id, action_id, recorded.epoch)
+    restarts = optional_count(object_or_empty(recorded.record), words.RESTARTS)
+    return restarted_id(message_id, restarts) if restarts else message_id

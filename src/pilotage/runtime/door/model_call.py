@@ -56,6 +56,8 @@ class ModelReading(OpenStream):
     _is_new = True
     _summaries = 0
     _is_between_tries = False
+    _restarts = 0
+    """How often its reader was told to take back what it got."""
 
     def __init__(
         self, run: Run, source: ModelSource, request: ModelRequest, *, is_whole: bool = False
@@ -71,6 +73,7 @@ class ModelReading(OpenStream):
         self._tries = self._call.tries = ModelTries(run, self._call)
         self._is_whole = is_whole
         """Whether the program gets the reply as a whole, and nothing of one that breaks off."""
+        self._may_restart = is_whole or request.streaming.restarts
 
     @property
     def path(self) -> str:
@@ -142,12 +145,18 @@ class ModelReading(OpenStream):
         run = self._run
         self._inner, self.is_open = inner, True
         self._close_inner = getattr(inner, "aclose", None)
-        self._recorder = ReplyRecorder(run, self._call)
+        self._recorder = self._new_recorder()
         for hold in (self._call.held, self._call.budget_hold):
             if hold is not None:
                 hold.is_idle = self._is_idle
         if not run.telemetry.is_idle:
             self._recorder.asked_at = run.ports.clock.monotonic()
+
+    def _new_recorder(self) -> ReplyRecorder:
+        recorder = ReplyRecorder(self._run, self._call)
+        if self._restarts:
+            recorder.restarts = self._restarts
+        return recorder
 
     def _is_idle(self) -> bool:
         """Return whether nobody reads the open stream: the model waits for its reader."""
@@ -324,7 +333,8 @@ class ModelReading(OpenStream):
         if not (run.ledger.is_durable and isinstance(error, ModelCallError) and error.retryable):
             raise await self._failed(error) from error
         self._check_alive()
-        is_repeated_here = self._is_whole and self._recorder.has_begun and call.ask is None
+        lost = self._recorder
+        is_repeated_here = self._may_restart and lost.has_begun and call.ask is None
         await self._discard(error)
         settings, clock = run.ports.model_retries, run.ports.clock
         pause = retry_pause(self._tries.count, error, settings)
@@ -336,27 +346,30 @@ class ModelReading(OpenStream):
             # The call does not return in this attempt: the run pauses when its other tasks are at rest.
             await parked(run, call, waits)
         await clock.sleep(pause.total_seconds())
-        return await self._ask_again()
+        await self._ask_again()
+        if self._is_whole:
+            return await self.read()
+        self._restarts = self._recorder.restarts = self._restarts + 1
+        return lost.restart(self._restarts)
 
     async def _discard(self, error: ModelCallError) -> None:
         """Record a try that is not the reply."""
-        run, call = self._run, self._call
+        call = self._call
         record = self._recorder.discard(error)
         if call.reservation is not None:
             await self._settle(self._recorder.took)
         await self._tries.discard(record, call.hold_number)
         # What it took is in its own row: a call that is cut short from here on has taken nothing.
-        call.held, call.hold_number, self._recorder = None, None, ReplyRecorder(run, call)
+        call.held, call.hold_number, self._recorder = None, None, self._new_recorder()
         self._is_between_tries = True
 
-    async def _ask_again(self) -> ModelStreamEvent:
-        """Return the first event of another try of the same call."""
+    async def _ask_again(self) -> None:
+        """Open the stream of another try of the same call."""
         # A refusal is recorded as the outcome of the call.
         self.is_over = True
         opened = await perform_again(self._run, self._call)
         self.is_over = self._is_between_tries = False
         self._opened(opened)
-        return await self.read()
 
     def _is_stopped(self) -> bool:
         """Return whether the attempt ends, and the reader has not left by itself."""

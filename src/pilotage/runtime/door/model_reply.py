@@ -10,7 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pilotage.agent.compaction import BYTE_ESTIMATOR, request_tokens
-from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind, ModelUsage
+from pilotage.agent.model_reply import (
+    RESTARTED,
+    ModelResponse,
+    ModelStreamEvent,
+    ModelStreamEventKind,
+    ModelUsage,
+)
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
@@ -97,6 +103,14 @@ _TOKEN, _MESSAGE, _CALL = (
     ModelStreamEventKind.MESSAGE_DELTA,
     ModelStreamEventKind.TOOL_CALL_CANDIDATE,
 )
+_OF_CALLS = frozenset(
+    {
+        _CALL,
+        ModelStreamEventKind.TOOL_CALL_START,
+        ModelStreamEventKind.TOOL_CALL_ARGS_DELTA,
+        ModelStreamEventKind.TOOL_CALL_END,
+    }
+)
 
 
 class ReplyRecorder:
@@ -104,9 +118,12 @@ class ReplyRecorder:
 
     took: BudgetAmount = NOTHING
     """The usage of a reply that ended early."""
+    restarts = 0
+    """How often the stream has begun anew in this attempt."""
     asked_at: float | None = None
     """When the model was asked, where telemetry observes it."""
     _reported: ReportedUsage | None = None
+    _has_calls = False
 
     def __init__(self, run: Run, effect: ModelEffect) -> None:
         self._run = run
@@ -124,8 +141,10 @@ class ReplyRecorder:
             self.text.append(event.token_delta or event.message_delta or "")
         elif event.reasoning_delta is not None:
             self._reasoning.append(event.reasoning_delta)
-        elif kind is _CALL and event.tools is None and self._tools is not None:
-            event = event.with_tools(self._tools)
+        elif kind in _OF_CALLS:
+            self._has_calls = True
+            if kind is _CALL and event.tools is None and self._tools is not None:
+                event = event.with_tools(self._tools)
         if event.response is not None:
             return _believed(event)
         if event.usage is not None:
@@ -183,7 +202,7 @@ class ReplyRecorder:
     @property
     def has_begun(self) -> bool:
         """Whether anything of the reply came."""
-        return bool(self.text or self._reasoning or self._reported is not None)
+        return bool(self.text or self._reasoning or self._has_calls or self._reported is not None)
 
     def _paid_record(self) -> JsonObject:
         return {words.PAID: encode_paid(self._paid)} if self._paid else {}
@@ -253,7 +272,18 @@ class ReplyRecorder:
         self.took = self._run.spending.count_left(self._model, left.usage, self._effect.held, self._paid)
         return left
 
+    def restart(self, number: int) -> ModelStreamEvent:
+        """Return the event that takes back what its reader got of the reply so far."""
+        facts: JsonObject = {
+            RESTARTED: number,
+            words.TEXT: bool(self.text),
+            words.REASONING: bool(self._reasoning),
+        }
+        return ModelStreamEvent(_MESSAGE, metadata=facts)
+
     def _record(self, record: JsonObject) -> None:
+        if self.restarts:
+            record = {**record, words.RESTARTS: self.restarts}
         view = self._run.redactor.json(recorded_reply(record, self._tools))
         manifest = self._effect.manifest
         added = None if manifest is None else {words.MANIFEST: manifest}

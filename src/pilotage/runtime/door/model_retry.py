@@ -1,9 +1,9 @@
 """Model failures that may pass: the discarded try is a row, and the run waits until the model is asked again.
 
 Before the first event of a reply the model's adapter tries again by itself, as its settings say. After it the runtime
-does: what the program got of a stream cannot be taken back, so the run pauses and its next attempt asks again. A whole
-reply (`complete`) that broke off and a summary are asked for again in the same attempt first, because the program got
-nothing of them.
+does. A reply that broke off is asked for again in the same attempt first, where its program got nothing of it (a whole
+reply, a summary) or can take back what it got (`StreamingOptions.restarts`, as the library's loops). What any other
+program got of a stream cannot be taken back: the run pauses, and its next attempt asks again.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _LONGEST_ASKED = timedelta(hours=1)
 class ModelRetrySettings:
     """What a durable run does about a failure of its model that may pass.
 
-    `tries_in_process` more tries follow in the same attempt if a whole reply broke off. Then the run pauses, for
-    `first_seconds` and four times as long each time, up to `longest_seconds`; a server that asks for more gets it, up
-    to an hour. All tries of a call count, those of earlier attempts too.
+    `tries_in_process` more tries follow in the same attempt if a reply broke off that can begin anew. Then the run
+    pauses, for `first_seconds` and four times as long each time, up to `longest_seconds`; a server that asks for more
+    gets it, up to an hour. All tries of a call count, those of earlier attempts too.
     """
 
     tries_in_process: int = 2

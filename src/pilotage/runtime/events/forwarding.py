@@ -10,11 +10,17 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable
 
-from pilotage.agent.events import AgentEvent, AgentEventAttribution, AgentEventKind, ToolCallStartEvent
+from pilotage.agent.events import (
+    SUPERSEDED,
+    AgentEvent,
+    AgentEventAttribution,
+    AgentEventKind,
+    ToolCallStartEvent,
+)
 from pilotage.runtime.events.event_log import LoggedEvent
 from pilotage.runtime.events.replay_filter import ReplayFilter
 from pilotage.runtime.events.writer import EventWriter
-from pilotage.runtime.exposure.deltas import SUPERSEDED, TextId, text_of
+from pilotage.runtime.exposure.deltas import TextId, text_of
 
 
 class Relay:

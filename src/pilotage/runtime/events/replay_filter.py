@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from pilotage.agent.events import (
+    SUPERSEDED,
     AgentEvent,
     AgentEventAttribution,
     AgentEventKind,
@@ -29,7 +30,7 @@ from pilotage.agent.events import (
 from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.events.event_log import LoggedEvent
 from pilotage.runtime.events.event_record import encode_event, is_record_of
-from pilotage.runtime.exposure.deltas import SUPERSEDED, TextId, delta_of, text_of, with_text
+from pilotage.runtime.exposure.deltas import TextId, delta_of, text_of, with_text
 
 _FROM_MODELS = frozenset(
     {

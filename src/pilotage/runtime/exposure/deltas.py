@@ -24,9 +24,6 @@ Delta: TypeAlias = tuple[TextId, str]
 ARGUMENTS = "arguments"
 """The kind of the text that a tool call's arguments are."""
 
-SUPERSEDED = "superseded"
-"""Metadata key of a mark: a repeated model call replaces the text or tool call that the event belongs to."""
-
 _message = unchecked(MessageDeltaEvent)
 _reasoning, _arguments = unchecked(ReasoningDeltaEvent), unchecked(ToolCallArgsDeltaEvent)
 

@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from pilotage.agent.events import (
+    SUPERSEDED,
     AgentEvent,
     ArtifactEvent,
     RunFinishedEvent,
@@ -33,7 +34,7 @@ from pilotage.agent.events import (
 )
 from pilotage.agent.spec import StreamingExposureMode
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.exposure.deltas import ARGUMENTS, SUPERSEDED, TextId, delta_of, with_text
+from pilotage.runtime.exposure.deltas import ARGUMENTS, TextId, delta_of, with_text
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.safety.fields import REDACTED_VALUE
 

@@ -96,6 +96,8 @@ NOT_RECORDED = "not_kept"
 # Keys of model call records. `MODEL`, `RESULT`, `ERROR` and `TOOL_CALLS` are some of them.
 
 REASONING, LEFT = "reasoning", "left"
+RESTARTS = "restarts"
+"""How often a stream began anew before its reply, in the attempt that recorded it: part of the message id."""
 USAGE, USAGE_ESTIMATED = "usage", "usage_estimated"
 INPUT_TOKENS, OUTPUT_TOKENS, TOTAL_TOKENS = "input_tokens", "output_tokens", "total_tokens"
 CONTENT, STRUCTURED_OUTPUT, FINISH_REASON, METADATA = (

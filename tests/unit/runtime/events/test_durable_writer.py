@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from pilotage.agent.events import (
+    SUPERSEDED,
     AgentEvent,
     AgentEventAttribution,
     MessageDeltaEvent,
@@ -22,7 +23,6 @@ from pilotage.runtime.events.event_log import LoggedEvent, PendingEvents
 from pilotage.runtime.events.event_record import encode_event
 from pilotage.runtime.events.feed import SubscriberQueue
 from pilotage.runtime.events.writer import DurableEventWriter
-from pilotage.runtime.exposure.deltas import SUPERSEDED
 from pilotage.runtime.exposure.modes import Exposure
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal.chain import NO_HEAD

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotage.agent.events import (
+    SUPERSEDED,
     AgentEvent,
     AgentEventAttribution,
     ArtifactEvent,
@@ -25,7 +26,6 @@ from pilotage.agent.events import (
 from pilotage.runtime.events.event_log import LoggedEvent
 from pilotage.runtime.events.event_record import encode_event
 from pilotage.runtime.events.replay_filter import ReplayFilter
-from pilotage.runtime.exposure.deltas import SUPERSEDED
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 KID = AgentEventAttribution("kid", "run-2", "talk-1", "run-1")

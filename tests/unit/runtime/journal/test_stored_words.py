@@ -101,6 +101,7 @@ WORDS = {
     "DATA": "data",
     "NOT_RECORDED": "not_kept",
     "REASONING": "reasoning",
+    "RESTARTS": "restarts",
     "LEFT": "left",
     "USAGE": "usage",
     "USAGE_ESTIMATED": "usage_estimated",
