@@ -150,18 +150,19 @@ class SignalCommitConformance(Kit):
         self, journal: IAgentJournal, signals: IAgentSignalRepository, second_signals: IAgentSignalRepository
     ) -> None:
         await journal.commit([begin()])
-        for number in (1, 2, 3):
+        for number in (1, 2, 3, 4):
             assert (await signals.append(message(number))).end is None
-        assert [each.end for each in await signals.list_pending(RUN.run_id)] == [None, None, None]
+        assert [each.end for each in await signals.list_pending(RUN.run_id)] == [None, None, None, None]
         closed = (
             ClosedSignal("signal-2", AgentSignalEnd.SUPERSEDED),
             ClosedSignal("signal-3", AgentSignalEnd.TOO_LATE),
+            ClosedSignal("signal-4", AgentSignalEnd.REFUSED),
         )
-        await journal.commit([replace(end(3), consumed_signals=("signal-1",), closed_signals=closed)])
+        await journal.commit([replace(end(4), consumed_signals=("signal-1",), closed_signals=closed)])
         assert await signals.list_pending(RUN.run_id) == []
-        again = [await second_signals.append(message(number)) for number in (1, 2, 3)]
+        again = [await second_signals.append(message(number)) for number in (1, 2, 3, 4)]
         assert [each.end for each in again] == list(AgentSignalEnd)
-        assert [each.payload for each in again] == [{"number": number} for number in (1, 2, 3)]
+        assert [each.payload for each in again] == [{"number": number} for number in (1, 2, 3, 4)]
 
     async def test_a_run_that_has_ended_refuses_signals(
         self, journal: IAgentJournal, states: IAgentStateRepository, second_signals: IAgentSignalRepository
