@@ -17,7 +17,7 @@ from tests.attack.mutations import UNSEEN, Attacker, Watch
 from tests.golden.place import Place
 from tests.golden.stored import Golden
 
-SHARES, ALL, SOME = 10, 10_000, 150
+SHARES, ALL, SOME = 10, 10_000, 60
 
 
 @pytest.fixture(params=BACKENDS)

@@ -8,16 +8,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from fastapi import FastAPI
 from sqlalchemy import Connection, create_engine, text
 
+from pilotage.adapters.fastapi import BearerTokens, agent_routes
 from pilotage.adapters.sqlalchemy.columns import from_packed, to_packed
 from pilotage.adapters.sqlalchemy.database import database_url
 from pilotage.adapters.sqlalchemy.tables import PLACES
 from pilotage.agent import RunKey
+from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignalEnd
-from pilotage.errors import CallerError, DamagedEntryError, PilotageError
+from pilotage.errors import CallerError, PilotageError
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.journal.chain import NO_HEAD, UNBOUND, Chain, ChainKey, chained
 from tests.adapters.sqlalchemy.databases import BACKENDS, SCHEMA, need_server
@@ -30,9 +34,11 @@ VERSION = "0.1.1"
 
 
 @pytest.fixture(params=BACKENDS)
-def kind(request: pytest.FixtureRequest) -> str:
+def kind(request: pytest.FixtureRequest, exhaustive: bool) -> str:
     name = str(request.param)
     if name == "postgresql":
+        if not exhaustive:
+            pytest.skip("make attack tries the server too")
         need_server()
     return name
 
@@ -297,5 +303,32 @@ async def test_an_untouched_database_passes(place: Place, kind: str) -> None:
             assert await runs.verify(str(read["id"])) > 0, case
 
 
-async def test_a_damaged_entry_is_an_error_of_its_own() -> None:
-    assert issubclass(DamagedEntryError, CallerError)
+UNREADABLE = {
+    "state": "UPDATE pilotage_runs SET state = '{' WHERE run_id = :r",
+    "status": "UPDATE pilotage_runs SET status = 'paid' WHERE run_id = :r",
+    "record": "UPDATE pilotage_journal SET record = '{' WHERE run = (SELECT position FROM pilotage_runs WHERE run_id = :r)",
+    "evidence": "UPDATE pilotage_evidence SET document = '[]' WHERE run_id = :r",
+    "signal": "UPDATE pilotage_signals SET kind = 'wish' WHERE run_id = :r",
+}
+ROUTES = ("", "/result", "/evidence", "/questions", "/verification")
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+async def test_a_damaged_entry_is_named_over_http(place: Place, kind: str, what: str) -> None:
+    run_id = run_named(kind, "condensed" if what == "evidence" else "modified")
+    with attacker(place) as connection:
+        assert connection.execute(text(UNREADABLE[what]), {"r": run_id}).rowcount > 0
+    async with place.process() as app:
+        api = FastAPI()
+        people = BearerTokens({"token-of-ada-0123456789": Principal("ada")})
+        api.include_router(agent_routes(app, principal=people))
+        transport = httpx.ASGITransport(app=api)
+        headers = {"authorization": "Bearer token-of-ada-0123456789"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://test", headers=headers) as client:
+            answers = [await client.get(f"/runs/{run_id}{route}") for route in ROUTES]
+            answers.append(await client.get("/runs"))
+    assert {answer.status_code for answer in answers} <= {200, 409}, [each.text for each in answers]
+    refused = [answer.json() for answer in answers if answer.status_code == 409]
+    assert refused
+    assert all(problem["code"] in ("damaged_entry", "damaged_record") for problem in refused), refused
+    assert any(run_id in problem["detail"] or "'" in problem["detail"] for problem in refused)

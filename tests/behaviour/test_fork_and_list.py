@@ -286,7 +286,7 @@ async def test_a_row_that_was_changed_is_found_out_and_named(part: str) -> None:
     changed = canonical_json({"result": {"number": 9, "amount": "1"}})
     journal.rows[seq - 1] = replace(journal.rows[seq - 1], **{part: changed})  # type: ignore[arg-type]
     async with bureau.process(hired(), notes_and_pays) as runs:
-        with pytest.raises(CallerError, match=rf"row {seq} \(run/tool:pay#1\) does not follow"):
+        with pytest.raises(CallerError, match=rf"row {seq} \(run/tool:pay#1\): it was changed"):
             await runs.verify(run_id)
 
 
@@ -297,7 +297,7 @@ async def test_a_row_that_is_gone_is_found_out() -> None:
     assert journal is not None
     del journal.rows[2]
     async with bureau.process(hired(), notes_and_pays) as runs:
-        with pytest.raises(CallerError, match="does not follow"):
+        with pytest.raises(CallerError, match="row 3: it is missing"):
             await runs.verify(run_id)
 
 

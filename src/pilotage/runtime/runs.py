@@ -402,7 +402,7 @@ class AgentRuns:
         """Check the journal of a run for consistency with itself and the state; return the number of rows.
 
         Raises:
-            CallerError: a row does not follow from the one before it, or the state does not match the rows.
+            CallerError: an entry is not as it was written (`DamagedEntryError`), or the state does not match the rows.
         """
         return await self._records.verify(run_id, principal)
 

@@ -353,7 +353,10 @@ class StoredRow(NamedTuple):
 
     @property
     def salt(self) -> str:
-        return from_packed(self.salt_packed)
+        try:
+            return from_packed(self.salt_packed)
+        except UNDECODABLE:
+            return ""
 
     @property
     def key_id(self) -> str | None:

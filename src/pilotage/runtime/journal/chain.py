@@ -62,7 +62,7 @@ class ChainKey:
     @classmethod
     def of(cls, secret: bytes) -> ChainKey:
         """Return the key with its tag, which betrays nothing about it."""
-        return cls(secret, _hashed("tag", secret, _TAG_DIGITS))
+        return cls(secret, _hashed(words.KEY_TAG, secret, _TAG_DIGITS))
 
 
 @value

@@ -224,9 +224,7 @@ class Ledger(CommitQueue):
     def refuse_signals(self, signals: Iterable[AgentSignal]) -> None:
         """Take signals out of the queue that the application did not send, with evidence of each."""
         for signal in signals:
-            self._end_signal(signal.id)
-            self._draft.closed.append(ClosedSignal(signal.id, AgentSignalEnd.REFUSED))
-            self._draft.changes += 1
+            self.refuse_signal(signal.id)
             self.add_evidence(_evidence_of(signal, AgentSignalEnd.REFUSED, _REFUSED))
 
     def consume_signal(self, signal_id: str) -> None:

@@ -24,6 +24,7 @@ from pilotage.runtime.journal import action, stored_words
 from pilotage.runtime.journal.start_record import RunStart
 
 WORDS = {
+    "KEY_TAG": "tag",
     "RUN": "run",
     "RUN_PREFIX": "run/",
     "RESULT_ACTION": "run/result#1",
