@@ -91,6 +91,10 @@ class GoesOn:
     effects: str
     asks: str = ""
 
+    def asking(self, call: str) -> GoesOn:
+        """Return the same verdict of a run that asks a person about a call, anew or for the first time."""
+        return replace(self, asks=call)
+
     def __str__(self) -> str:
         asks = f", asks about {self.asks}" if self.asks else ""
         return f"goes on: {self.output!r} with [{self.effects}]{asks}"

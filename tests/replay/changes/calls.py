@@ -235,7 +235,7 @@ async def bug_behind(shop: Shop, model: IAgentModel) -> str:
     raise KeyError("bug")
 
 
-FAILED = Fails("bug", "")
+FAILED = Fails("KeyError", "")
 change(
     "a bug raises in front",
     ORDER,
@@ -247,7 +247,7 @@ change(
 )
 PAY = Diverges("run/tool:pay#1")
 change("a bug raises in the middle", ORDER, written(bug_in_the_middle), FAILED, PAY, PAY, PAY)
-change("a bug raises behind", ORDER, written(bug_behind), *[Fails("bug", APPLE)] * 4)
+change("a bug raises behind", ORDER, written(bug_behind), *[Fails("KeyError", APPLE)] * 4)
 
 
 async def limited(shop: Shop, model: IAgentModel) -> str:

@@ -48,14 +48,16 @@ async def renamed(shop: RenamedShop | FormerShop, model: IAgentModel) -> str:
 
 PAY, PAY_OUT = Diverges("run/tool:pay#1"), Diverges("run/tool:pay_out#1")
 BOUND = Diverges("run/tool:pay#1/approval")
-"""An approval that was asked for is bound to arguments, tool and schema: it is not used for anything else."""
+"""A person was asked about a call with other arguments."""
+ANEW = ORDERED.asking("run/tool:pay#1")
+"""An approval is bound to the tool as it was declared: a person is asked anew."""
 change("a tool is renamed", ORDER, written(renamed, RenamedShop), ORDERED, *[PAY_OUT] * 3)
 change(
     "a tool is renamed with its former name",
     ORDER,
     written(renamed, FormerShop),
     ORDERED,
-    BOUND,
+    ANEW,
     ORDERED,
     ORDERED,
 )
@@ -71,7 +73,7 @@ class UrgentShop(Shop):
         return self.process.act(f"pay {item}", runtime_context.idempotency_key)
 
 
-change("an optional parameter is added", ORDER, written(order, UrgentShop), ORDERED, BOUND, ORDERED, ORDERED)
+change("an optional parameter is added", ORDER, written(order, UrgentShop), ORDERED, ANEW, ORDERED, ORDERED)
 
 
 async def urgent(shop: UrgentShop, model: IAgentModel) -> str:
@@ -110,7 +112,7 @@ change(
     written(pay_and_ship, NotedShop),
     written(pay_and_ship, SeaShop),
     BY_SEA,
-    Diverges("run/tool:ship#1/approval"),
+    BY_SEA.asking("run/tool:ship#1"),
     BY_AIR,
 )
 
@@ -135,7 +137,7 @@ change(
     written(bare),
     written(bare, BareShop),
     ORDERED,
-    BOUND,
+    ANEW,
     ORDERED,
     ORDERED,
 )
@@ -347,4 +349,4 @@ class MovedShop(Shop):
         return self.process.act(f"pay {item}", runtime_context.idempotency_key)
 
 
-change("a class of tools is moved", ORDER, written(order, MovedShop), ORDERED, BOUND, ORDERED, ORDERED)
+change("a class of tools is moved", ORDER, written(order, MovedShop), ORDERED, ANEW, ORDERED, ORDERED)

@@ -56,12 +56,12 @@ class OpaqueShop(Shop):
         return self.process
 
 
-PRICE_BOUND = Diverges("run/tool:price#1/approval")
+PRICE_ANEW = PRICED.asking("run/tool:price#1")
 change(
     "a result has a type that reads the record",
     PRICE_AND_PAY,
     written(price_and_pay, TextShop),
-    PRICE_BOUND,
+    PRICE_ANEW,
     PRICED,
     PRICED,
 )
@@ -69,7 +69,7 @@ change(
     "a result has a wider type",
     PRICE_AND_PAY,
     written(price_and_pay, OptionalShop),
-    PRICE_BOUND,
+    PRICE_ANEW,
     PRICED,
     PRICED,
 )
@@ -77,7 +77,7 @@ change(
     "a result has a type that does not read the record",
     PRICE_AND_PAY,
     written(price_and_pay, WholeShop),
-    PRICE_BOUND,
+    GoesOn("1250 pay apple done", "pay apple", asks="run/tool:price#1"),
     PRICE,
     PRICE,
 )
@@ -146,7 +146,7 @@ async def greet(shop: Shop, model: IAgentModel) -> str:
 
 GREET = written(greet)
 ADA = GoesOn("Ada pay apple done", "pay apple")
-CUSTOMER, ASKED = Diverges("run/tool:customer#1"), Diverges("run/tool:customer#1/approval")
+CUSTOMER, ASKED = Diverges("run/tool:customer#1"), ADA.asking("run/tool:customer#1")
 change(
     "a model gets a field with a default", GREET, written(greet, customers(WiderCustomer)), ASKED, ADA, ADA
 )
@@ -171,7 +171,7 @@ change(
     "a field of a model has another type",
     GREET,
     written(greet, customers(NumberCustomer, name=7)),
-    ASKED,
+    GoesOn("7 pay apple done", "pay apple", asks="run/tool:customer#1"),
     CUSTOMER,
     CUSTOMER,
 )
@@ -221,7 +221,7 @@ async def paint(shop: Shop, model: IAgentModel) -> str:
 PAINT = written(paint)
 RED = GoesOn("red pay apple done", "pay apple")
 COLOUR = Diverges("run/tool:colour#1")
-ASKED_COLOUR = Diverges("run/tool:colour#1/approval")
+ASKED_COLOUR = RED.asking("run/tool:colour#1")
 change(
     "a member of an enum is renamed",
     PAINT,
@@ -234,7 +234,7 @@ change(
     "a member of an enum has another value",
     PAINT,
     written(paint, colours(OtherColour, OtherColour.RED)),
-    ASKED_COLOUR,
+    GoesOn("r pay apple done", "pay apple", asks="run/tool:colour#1"),
     COLOUR,
     COLOUR,
 )

@@ -33,11 +33,11 @@ from pilotage.agent.spec import RejectionPolicy
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.errors import ToolError
 from pilotage.ids import IClock, IIds
-from pilotage.jsonvalue import JsonObject, JsonValue, as_object
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.effect import QUESTION, Ask, Effect, Outcome
 from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.interruptions import Paused, RunDiverged, RunEnded
+from pilotage.runtime.journal.interruptions import Paused, RunEnded
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.question_record import (
     decode_approval,
@@ -219,10 +219,6 @@ class ApprovalQuestion(Question):
 
     def _answer(self, request: JsonObject) -> JsonObject | None:
         asked, tool, questions = decode_approval(request), self._about.descriptor, self._questions
-        if tool is not None and not asked.covers(tool, as_object(self._about.action.asked)):
-            raise RunDiverged(
-                self.action.id, f"{self.action.name!r} is not the tool any more that a person was asked about"
-            )
         outdated = outdated_reason(self._about, asked, self._terms, questions.redactor)
         if outdated is not None:
             questions.use_up(asked.id, lambda _: None)

@@ -75,7 +75,9 @@ def outdated_reason(
     effect: Effect, asked: AgentApprovalRequest, terms: ApprovalTerms, redactor: Redactor
 ) -> str | None:
     """Return why an approval of a recorded request does not fit its effect any more; None where it fits."""
-    place = RequestPlace(asked.agent_state_id, asked.id, asked.attempt)
+    tool, place = effect.descriptor, RequestPlace(asked.agent_state_id, asked.id, asked.attempt)
+    if tool is not None and not asked.covers(tool, as_object(effect.action.asked)):
+        return f"the declaration of {tool.name!r} has changed"
     if asked.is_bound_to(approval_request(effect, place, Ask()), terms):
         return None
     compared = {
