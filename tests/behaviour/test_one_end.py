@@ -45,6 +45,7 @@ from pilotage.agent import (
 )
 from pilotage.errors import AgentOutputGuardError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonValue
+from pilotage.runtime import ModelRetrySettings
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import ScriptedModel, calls, says
@@ -222,7 +223,9 @@ SYNC_WATCHERS = ["trace", "span", "end of span", "metric"]
 async def events_of(agent: type[object], thrower: Thrower) -> list[AgentEvent]:
     """What a run of the agent tells; a run that is kept ends in the state it tells."""
     room = Newsroom()
-    pods = (agent, Tools, thrower, Hooks(thrower), Guard(thrower), Telemetry(thrower))
+    # A clock that stands still never comes to another try.
+    at_once = ModelRetrySettings(tries_in_process=0)
+    pods = (agent, Tools, thrower, Hooks(thrower), Guard(thrower), Telemetry(thrower), at_once)
     async with room.process(Model(thrower), *pods) as runs:
         if agent.__name__.endswith("Unkept"):
             runner = AgentRunner.for_agent_instance(
