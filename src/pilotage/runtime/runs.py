@@ -21,7 +21,6 @@ from pilotage.agent.signals import (
     AgentSignal,
     AgentSignalKind,
     ApprovalDecision,
-    accepts_signal,
 )
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
@@ -34,15 +33,13 @@ from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.fork import fork_rows
 from pilotage.runtime.journal.resolution import RunResolution
-from pilotage.runtime.journal.seals import SEALED
-from pilotage.runtime.people.answers import OWN_IDS
-from pilotage.runtime.people.requests import redacted_signal
 from pilotage.runtime.run.opened import CallerRuns
 from pilotage.runtime.run.resolving import RunResolver
 from pilotage.runtime.run.resume import RunResumer, acting
 from pilotage.runtime.run.start import RunStarts
 from pilotage.runtime.run.supervise import RunHandle, RunSupervisor
 from pilotage.runtime.run.watch import SignalWatch
+from pilotage.runtime.sending import SignalSender, reject_own_id
 from pilotage.runtime.services import Services
 
 
@@ -59,8 +56,9 @@ class AgentRuns:
         self._records = self.launcher.records
         self._starts = RunStarts(self.services, self.launcher)
         self._answers = OpenQuestions(self.services, self._records)
-        self._acceptance = AnswerAcceptance(self.services, self._answers, self._send)
         self._watch = SignalWatch(self.services, self.launcher)
+        self._sender = SignalSender(self.services, self._watch)
+        self._acceptance = AnswerAcceptance(self.services, self._answers, self._sender.store)
         self._resumer = RunResumer(self.services, self.launcher, self._watch)
         self._resolver = RunResolver(self.services, self.launcher, self._starts)
         self.opened = CallerRuns(self.services, self.launcher, self._starts, self._watch.begin)
@@ -135,31 +133,15 @@ class AgentRuns:
             CallerError: the run has ended, or its agent does not accept signals of this kind or with this payload.
         """
         state = await self.get(run_id, principal=principal)
-        if id is not None and id.startswith(OWN_IDS):
-            raise CallerError(f"the id {id!r} begins like one of an answer. Choose another one.")
+        reject_own_id(id)
         if kind is AgentSignalKind.APPROVAL_DECISION:
             by = acting(principal, state)
             answered = (await self._acceptance.accept(state, payload or {}, by, id)).signal
             return answered if id is None else replace(answered, id=id)
-        if state.is_terminal and id is None:
-            raise CallerError(f"run {run_id!r} is {state.status} and takes no signals any more.")
-        if state.is_terminal:
-            return await self._send(state, AgentSignal(str(id), run_id, kind, payload or {}))
-        spec = self.services.definition_of(state.agent_type).spec
-        if not accepts_signal(kind, spec.accepted_signals):
-            names = ", ".join(spec.accepted_signals) or "none but control signals"
-            raise CallerError(
-                f"agent {state.agent_type!r} does not accept {kind.value!r} signals. It accepts: {names}."
-            )
-        if payload and SEALED in payload:
-            raise CallerError(
-                f"a payload has the key {SEALED!r}, which is the run's own. Choose another one."
-            )
-        if kind in LETS_POISONED_GO_ON:
+        stored = await self._sender.send(state, kind, payload or {}, id)
+        if kind in LETS_POISONED_GO_ON and not state.is_terminal:
             await self._resumer.forget_claims(run_id, principal)
-        signal = AgentSignal(id or self.services.ids.uid(), run_id, kind, payload or {})
-        stored = await self._send(state, signal, is_redacted=spec.redaction is not None)
-        if kind is AgentSignalKind.RESUME:
+        if kind is AgentSignalKind.RESUME and not state.is_terminal:
             await self._resume_paused(run_id, principal)
         return stored
 
@@ -477,25 +459,6 @@ class AgentRuns:
         answer = {"comment": comment, **details}
         run_id = run_of(request_id)
         await self.answer(run_id, request_id, decision, resume=resume, principal=principal, **answer)
-
-    async def _send(
-        self, state: AgentState, signal: AgentSignal, *, is_redacted: bool = False
-    ) -> AgentSignal:
-        """Store a signal and deliver it to the run if it is live here, or else notify the other processes."""
-        signal = self._redacted(state, signal)
-        seals = self.services.signal_seals(RunKey(state.tenant_id, state.id))
-        closed = seals.closed(signal, is_redacted=is_redacted)
-        stored = seals.opened(await self.services.signals.append(closed))
-        if stored.end is None:
-            await self._watch.deliver(stored)
-        return stored
-
-    def _redacted(self, state: AgentState, signal: AgentSignal) -> AgentSignal:
-        """Return a signal as it may be stored, by the policy of its agent and the secrets of its tenant."""
-        services = self.services
-        is_known = state.agent_type in services.agent_ids
-        policy = services.definition_of(state.agent_type).spec.redaction if is_known else None
-        return redacted_signal(signal, policy, services.handed_out(state.tenant_id))
 
     async def _go_on(self, asking: AgentState, principal: Principal | None) -> None:
         """Drive the tree of an answered run in the background, once its last open question is answered."""

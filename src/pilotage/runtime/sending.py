@@ -1,0 +1,72 @@
+"""Sending signals: what a run accepts is stored as it may be stored, and delivered to the run where it is live."""
+
+from __future__ import annotations
+
+from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.signals import AgentSignal, AgentSignalKind, accepts_signal
+from pilotage.agent.state import AgentState
+from pilotage.errors import CallerError
+from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.journal.seals import SEALED
+from pilotage.runtime.people.answers import OWN_IDS
+from pilotage.runtime.people.requests import redacted_signal
+from pilotage.runtime.run.watch import SignalWatch
+from pilotage.runtime.services import Services
+
+
+def reject_own_id(signal_id: str | None) -> None:
+    """Refuse the id of a sender that begins like one of an answer."""
+    if signal_id is not None and signal_id.startswith(OWN_IDS):
+        raise CallerError(f"the id {signal_id!r} begins like one of an answer. Choose another one.")
+
+
+class SignalSender:
+    """Stores signals to runs, and delivers them."""
+
+    def __init__(self, services: Services, watch: SignalWatch) -> None:
+        self._services = services
+        self._watch = watch
+
+    async def send(
+        self, state: AgentState, kind: AgentSignalKind, payload: JsonObject, signal_id: str | None
+    ) -> AgentSignal:
+        """Store a signal to a run that accepts it; one with a known id is the first one with that id.
+
+        Raises:
+            CallerError: the run has ended, or its agent does not accept signals of this kind or with this payload.
+        """
+        if state.is_terminal:
+            if signal_id is None:
+                raise CallerError(f"run {state.id!r} is {state.status} and takes no signals any more.")
+            return await self.store(state, AgentSignal(signal_id, state.id, kind, payload))
+        spec = self._services.definition_of(state.agent_type).spec
+        if not accepts_signal(kind, spec.accepted_signals):
+            names = ", ".join(spec.accepted_signals) or "none but control signals"
+            raise CallerError(
+                f"agent {state.agent_type!r} does not accept {kind.value!r} signals. It accepts: {names}."
+            )
+        if SEALED in payload:
+            raise CallerError(
+                f"a payload has the key {SEALED!r}, which is the run's own. Choose another one."
+            )
+        signal = AgentSignal(signal_id or self._services.ids.uid(), state.id, kind, payload)
+        return await self.store(state, signal, is_redacted=spec.redaction is not None)
+
+    async def store(
+        self, state: AgentState, signal: AgentSignal, *, is_redacted: bool = False
+    ) -> AgentSignal:
+        """Store a signal and deliver it to the run if it is live here, or else notify the other processes."""
+        signal = self._redacted(state, signal)
+        seals = self._services.signal_seals(RunKey(state.tenant_id, state.id))
+        closed = seals.closed(signal, is_redacted=is_redacted)
+        stored = seals.opened(await self._services.signals.append(closed))
+        if stored.end is None:
+            await self._watch.deliver(stored)
+        return stored
+
+    def _redacted(self, state: AgentState, signal: AgentSignal) -> AgentSignal:
+        """Return a signal as it may be stored, by the policy of its agent and the secrets of its tenant."""
+        services = self._services
+        is_known = state.agent_type in services.agent_ids
+        policy = services.definition_of(state.agent_type).spec.redaction if is_known else None
+        return redacted_signal(signal, policy, services.handed_out(state.tenant_id))
