@@ -17,7 +17,7 @@ from pilotage.agent.principal import Principal
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.sealing_check import WAY_OUT
-from pilotage.agent.signals import AgentSignal, AgentSignalEnd
+from pilotage.agent.signals import AgentSignalEnd
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.agent.tools.metadata import EvidenceCapture
 from pilotage.context.assemble import whole_manifest
@@ -36,9 +36,9 @@ from pilotage.runtime.exposure.trust import label_in
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.approved import approval_mismatch
 from pilotage.runtime.journal.chain import NO_HEAD, Chain, Damage, damage_in
-from pilotage.runtime.journal.record_fields import DamagedRecordError, object_or_empty, record_of
-from pilotage.runtime.journal.recording import Recording
-from pilotage.runtime.journal.records import decode_result, taken_ids
+from pilotage.runtime.journal.record_check import erased_by_hand, result_row, signal_mismatch, state_mismatch
+from pilotage.runtime.journal.record_fields import DamagedRecordError, record_of
+from pilotage.runtime.journal.records import decode_result
 from pilotage.runtime.journal.resolution import resolution_mismatch
 from pilotage.runtime.journal.seals import unopened
 from pilotage.runtime.journal.start_record import decode_start
@@ -108,76 +108,6 @@ def attribution_of(record: RunRecord) -> AgentEventAttribution:
             return decode_start(rows[0]).attribution(state.id)
     parent = state.metadata.get(words.PARENT)
     return AgentEventAttribution(state.agent_type, state.id, state.id, str(parent) if parent else None)
-
-
-_APPROVALS = frozenset({AgentStateReason.APPROVAL_REQUIRED, AgentStateReason.APPROVAL_DEFERRED})
-
-
-def state_mismatch(state: AgentState, rows: Sequence[JournalRow]) -> str | None:
-    """Return how a state contradicts the rows of its run, in words; None where it does not."""
-    if not rows:
-        return f"its state is {state.status}, and its journal has no rows"
-    result = _result_row(rows)
-    if result is not None and result.stage is JournalStage.AFTER:
-        return _end_mismatch(state, rows, object_or_empty(result.view))
-    if state.is_terminal and cancellation_error(state) is None:
-        return f"its state is {state.status}, and there is no result in its journal"
-    if not state.is_terminal:
-        return _question_mismatch(state, rows)
-    return None if _is_quarantined(rows) else _open_action_mismatch(state, rows)
-
-
-def signal_mismatch(rows: Iterable[JournalRow], pending: Sequence[AgentSignal]) -> str | None:
-    """Return which signal was taken in and is still in the queue, in words; None where there is none."""
-    taken = {signal_id for row in rows for signal_id in taken_ids(row)}
-    left = next((signal for signal in pending if signal.id in taken), None)
-    return None if left is None else f"signal {left.id!r} was taken in, and is still in the queue"
-
-
-def erased_by_hand(state: AgentState, rows: Sequence[JournalRow]) -> Damage | None:
-    """Return the first row that is marked as erased in a run that was not erased, or is whole in one that was."""
-    was_erased = words.ERASED in state.metadata
-    for row in rows:
-        if is_erased(row) is not was_erased:
-            how = (
-                "it is whole, and the run was erased"
-                if was_erased
-                else "it is marked as erased, and the run is not"
-            )
-            return Damage(row.seq, row.action_id, how)
-    return None
-
-
-def _end_mismatch(state: AgentState, rows: Sequence[JournalRow], result: JsonObject) -> str | None:
-    if not state.is_terminal:
-        return f"it has a result in its journal, and its state is {state.status}"
-    has_failed = result.get(words.ERROR) is not None
-    if has_failed is (state.status is AgentStatus.COMPLETED):
-        outcome = "an error" if has_failed else "an answer"
-        return f"it came to {outcome} by its journal, and its state is {state.status}"
-    return _open_action_mismatch(state, rows)
-
-
-def _is_quarantined(rows: Sequence[JournalRow]) -> bool:
-    """Return whether the last owner did not read the rows of the run: its open actions have no outcome."""
-    claim = next((row for row in reversed(rows) if row.stage is JournalStage.CLAIMED), None)
-    return claim is not None and words.POISON in object_or_empty(claim.view)
-
-
-def _open_action_mismatch(state: AgentState, rows: Sequence[JournalRow]) -> str | None:
-    under_way = Recording(rows).under_way()
-    return f"{under_way[0][0].id!r} has no outcome, and its state is {state.status}" if under_way else None
-
-
-def _question_mismatch(state: AgentState, rows: Sequence[JournalRow]) -> str | None:
-    """Return how a waiting state contradicts the open questions: it needs one, or a child run that may have one."""
-    if state.status is not AgentStatus.INTERRUPTED or state.reason not in _APPROVALS:
-        return None
-    closed = {row.action_id for row in rows if row.stage is not JournalStage.BEFORE}
-    waits = (AgentActionKind.APPROVAL_WAIT, AgentActionKind.DELEGATION)
-    if any(row.kind in waits and row.action_id not in closed for row in rows):
-        return None
-    return f"its state is {state.status} ({state.reason}), and no question is open"
 
 
 class RunReader:
@@ -383,7 +313,7 @@ class RunReader:
 
 def result_in(state: AgentState, rows: Sequence[JournalRow]) -> RunResult:
     """Return the result in the rows of a run; that of a cancelled run is in its state."""
-    result = decode_result(state, _result_row(rows))
+    result = decode_result(state, result_row(rows))
     error = cancellation_error(state)
     return result if error is None else replace(result, error=error)
 
@@ -395,12 +325,8 @@ def _as_shown(row: JournalRow) -> JournalRow:
 
 def label_at_end(rows: Sequence[JournalRow]) -> TrustLabel:
     """Return the trust label of a run's result."""
-    result = _result_row(rows)
+    result = result_row(rows)
     return TrustLabel() if result is None else label_in(record_of(result))
-
-
-def _result_row(rows: Sequence[JournalRow]) -> JournalRow | None:
-    return next((row for row in reversed(rows) if row.action_id == words.RESULT_ACTION), None)
 
 
 def typed_output(definition: AgentDefinition, output: JsonValue) -> object:
