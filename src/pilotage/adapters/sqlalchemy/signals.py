@@ -142,7 +142,9 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
         def look(connection: Connection) -> list[AgentSignal]:
             run = run_of(connection, self._tenant, state_id)
             codes = self._database.engines.codes
-            return [_queued(codes, values) for values in _ANSWERS.named_rows(connection, place_of(run))]
+            stored = _ANSWERS.named_rows(connection, place_of(run))
+            # One that the application did not write is no answer; the run refuses it with evidence of its own.
+            return [signal_of(values) for values in stored if codes.fit(signals, values)]
 
         return await self._database.read(look)
 
