@@ -109,7 +109,11 @@ class Counter:
         """Fail, and say why."""
         raise ToolError(f"{Canary.EMAIL_IN_TOOL_ERROR} may not use {Canary.SECRET_IN_TOOL_ERROR}")
 
-    @agent_tool(effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT)
+    @agent_tool(
+        effects=ToolEffects.external_side_effect(),
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        reads_untrusted=False,
+    )
     async def pay(self, note: str) -> str:
         """Pay; a person has to allow it."""
         return f"paid: {note}"
@@ -118,6 +122,7 @@ class Counter:
         effects=ToolEffects.external_side_effect(),
         idempotency=Idempotency.NON_IDEMPOTENT,
         approval=UNGATED,
+        reads_untrusted=False,
     )
     async def wire(self) -> str:
         """Wire money over a line that breaks."""

@@ -305,6 +305,8 @@ COMMANDS: Mapping[tuple[str, ...], Sequence[str] | None] = {
     ("runs", "reject"): ["REQUEST"],
     ("runs", "approve"): ["REQUEST"],
     ("runs", "cancel"): ["RUN"],
+    ("audit", "heads"): [],
+    ("audit", "check"): ["heads.jsonl"],
     ("db", "upgrade"): [],
     ("db", "current"): [],
     ("db", "check"): [],
@@ -323,6 +325,8 @@ def leaves(group: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
 
 def read_commands(story: Story, folder: Path) -> None:
     """Call every command as another principal of the tenant."""
+    _, _, heads = call(folder, ["audit", "heads"], story.mode).partition("\n")
+    (folder / "heads.jsonl").write_text(heads)
     for path, each in leaves(command()):
         assert path in COMMANDS, f"the canary test does not know the command {' '.join(path)}"
         arguments = COMMANDS[path]

@@ -187,6 +187,7 @@ PROBES: dict[tuple[str, str], Probe] = {
         ELSEWHERE, ended_before=NOW() + timedelta(days=365)
     ),
     ("IAgentJournal", "commit"): lambda at: at.store.journal.commit([commit_of(row(3), run=THEIRS)]),
+    ("IAgentJournal", "damage"): lambda at: at.store.journal.damage(THEIRS),
     ("IAgentJournal", "head"): lambda at: at.store.journal.head(THEIRS),
     ("IAgentJournal", "read"): lambda at: at.store.journal.read(THEIRS),
     ("IAgentLeases", "acquire"): lambda at: at.store.leases.acquire(THEIRS, "thief", 60),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -153,18 +154,12 @@ class TakesActionsTwice(MemoryJournal):
         return await super().commit(commits)
 
 
-class KeepsTheWritersTime(MemoryJournal):
-    """Does not set the store's time where the writer sent one."""
+class ChangesTheWritersTime(MemoryJournal):
+    """Sets its own time where the writer sent one, which the chain covers."""
 
-    async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
-        outcomes = await super().commit(commits)
-        for commit in commits:
-            journal = self._tables.journals.find(commit.run.tenant_id, commit.run.run_id)
-            for index, row in enumerate(commit.rows):
-                if journal is not None and row.created_at is not None:
-                    kept = journal.rows[index]
-                    journal.rows[index] = replace(kept, created_at=row.created_at)
-        return outcomes
+    async def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:
+        async for row in super().read(run, after):
+            yield replace(row, created_at=row.created_at and row.created_at + timedelta(microseconds=1))
 
 
 class KeepsNoTime(MemoryJournal):
@@ -252,7 +247,7 @@ JOURNAL_BUGS = [
     ForgetsTheEpoch,
     ReadsOneTooFew,
     TakesActionsTwice,
-    KeepsTheWritersTime,
+    ChangesTheWritersTime,
     KeepsNoTime,
     ReadersHoldWritersUp,
     KeepsOnlyActions,

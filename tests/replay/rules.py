@@ -77,7 +77,7 @@ def a_wait_ends_the_attempt(planting: Planting) -> None:
 
 
 def records_are_believed(planting: Planting) -> None:
-    planting.put(history, "damage_in", lambda _rows, _head: None)
+    planting.put(history, "damage_in", lambda _rows, _head, _chain: None)
 
 
 _ASKS, _DIVERGES, _STUCK = Verdict.ASKS, Verdict.DIVERGES, Verdict.STUCK

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import TypeAlias
 
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.decisions import foreign_field, is_same_answer
@@ -30,12 +28,9 @@ from pilotage.runtime.people.answers import (
     refused_evidence,
 )
 from pilotage.runtime.people.requests import DECIDED_BY
+from pilotage.runtime.sending import SignalSender
 from pilotage.runtime.services import Services
 from pilotage.values import value
-
-Send: TypeAlias = Callable[[AgentState, AgentSignal], Awaitable[AgentSignal]]
-"""Stores a signal, or returns the first one with its id, and delivers it to its run."""
-
 
 _DECISIONS = frozenset([*ApprovalDecision, *RecoveryDecision])
 
@@ -56,10 +51,10 @@ class AcceptedAnswer:
 class AnswerAcceptance:
     """Checks answers and stores the first one to each question."""
 
-    def __init__(self, services: Services, questions: OpenQuestions, send: Send) -> None:
+    def __init__(self, services: Services, questions: OpenQuestions, sender: SignalSender) -> None:
         self._services = services
         self._questions = questions
-        self._send = send
+        self._sender = sender
 
     async def accept(
         self, state: AgentState, answer: JsonObject, by: Principal, signal_id: str | None = None
@@ -76,6 +71,8 @@ class AnswerAcceptance:
         if foreign is not None:
             raise CallerError(f"{foreign} Nothing was answered.")
         asked = await self._asked(state, answer)
+        # The answer that is stored holds no secret, and is compared with others as it is stored.
+        answer = self._sender.redacted(asked.run, _signal_of("-", asked.run, answer)).payload
         if asked.answer is not None:
             return await self._compared(asked, asked.answer, answer, by)
         payload = {**answer, DECIDED_BY: by.id}
@@ -108,7 +105,7 @@ class AnswerAcceptance:
         raise AssertionError("a question has as many keys as it needs")
 
     async def _stored(self, run: AgentState, key: str, payload: JsonObject) -> AgentSignal:
-        return await self._send(run, AgentSignal(key, run.id, AgentSignalKind.APPROVAL_DECISION, payload))
+        return await self._sender.store(run, _signal_of(key, run, payload))
 
     async def _compared(
         self, asked: AskedQuestion, counts: ClosingAnswer, answer: JsonObject, by: Principal
@@ -150,8 +147,11 @@ class AnswerAcceptance:
         comment = answer.get(words.COMMENT)
         if not isinstance(comment, str) or run.agent_type not in self._services.agent_ids:
             return None
-        policy = self._services.definition_of(run.agent_type).spec.redaction
-        return Redactor(policy, self._services.handed_out(run.tenant_id)).text(comment)
+        return Redactor(self._services.definition_of(run.agent_type).spec.redaction).text(comment)
+
+
+def _signal_of(key: str, run: AgentState, answer: JsonObject) -> AgentSignal:
+    return AgentSignal(key, run.id, AgentSignalKind.APPROVAL_DECISION, answer)
 
 
 def _expired_at(asked: AskedQuestion, counts: ClosingAnswer) -> datetime | None:

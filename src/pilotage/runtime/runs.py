@@ -58,7 +58,7 @@ class AgentRuns:
         self._answers = OpenQuestions(self.services, self._records)
         self._watch = SignalWatch(self.services, self.launcher)
         self._sender = SignalSender(self.services, self._watch)
-        self._acceptance = AnswerAcceptance(self.services, self._answers, self._sender.store)
+        self._acceptance = AnswerAcceptance(self.services, self._answers, self._sender)
         self._resumer = RunResumer(self.services, self.launcher, self._watch)
         self._resolver = RunResolver(self.services, self.launcher, self._starts)
         self.opened = CallerRuns(self.services, self.launcher, self._starts, self._watch.begin)

@@ -56,7 +56,7 @@ class SignalSender:
         self, state: AgentState, signal: AgentSignal, *, is_redacted: bool = False
     ) -> AgentSignal:
         """Store a signal and deliver it to the run if it is live here, or else notify the other processes."""
-        signal = self._redacted(state, signal)
+        signal = self.redacted(state, signal)
         seals = self._services.signal_seals(RunKey(state.tenant_id, state.id))
         closed = seals.closed(signal, is_redacted=is_redacted)
         stored = seals.opened(await self._services.signals.append(closed))
@@ -64,7 +64,7 @@ class SignalSender:
             await self._watch.deliver(stored)
         return stored
 
-    def _redacted(self, state: AgentState, signal: AgentSignal) -> AgentSignal:
+    def redacted(self, state: AgentState, signal: AgentSignal) -> AgentSignal:
         """Return a signal as it may be stored, by the policy of its agent and the secrets of its tenant."""
         services = self._services
         is_known = state.agent_type in services.agent_ids
