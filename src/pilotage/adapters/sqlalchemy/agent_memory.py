@@ -82,9 +82,11 @@ class SqlAlchemyAgentMemory(IAgentMemory):
         def look(connection: Connection) -> list[MemoryItem]:
             if not wanted:
                 latest = _all(scope, kind).order_by(memories.c.position.desc()).limit(limit)
-                return [self._make(values) for values in connection.execute(latest).mappings()]
+                return [self._make(values) for values in connection.execute(latest).mappings().all()]
             best = best_first(_shared(connection, scope, wanted, kind))[:limit]
-            found = connection.execute(_all(scope, kind).where(memories.c.position.in_(best))).mappings()
+            found = (
+                connection.execute(_all(scope, kind).where(memories.c.position.in_(best))).mappings().all()
+            )
             # One may have been forgotten between the two statements.
             known = {values["position"]: self._make(values) for values in found}
             return [known[position] for position in best if position in known]

@@ -75,9 +75,13 @@ class Database:
             raise DamagedEntryError.unreadable("a stored entry", error) from error
 
     async def rows(self, query: Executable, given: Mapping[str, Any], make: Callable[[Stored], T]) -> list[T]:
-        """Read the rows of a query, each converted by `make` in the thread that reads."""
+        """Read the rows of a query, each converted by `make` in the thread that reads.
+
+        All of them are fetched first: a row that cannot be converted must not leave the query open, because what the
+        connection reads next would be as old as the query.
+        """
         return await self.read(
-            lambda connection: [make(values) for values in connection.execute(query, given).mappings()]
+            lambda connection: [make(values) for values in connection.execute(query, given).mappings().all()]
         )
 
     async def write(self, work: Work[T], *, may_be_repeated: bool = False, is_small: bool = False) -> T:

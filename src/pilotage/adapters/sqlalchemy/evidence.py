@@ -79,7 +79,7 @@ class SqlAlchemyEvidenceRepository(IAgentEvidenceRepository):
         def look(connection: Connection) -> list[AgentEvidence]:
             run = run_of(connection, self._tenant, state_id)
             found = connection.execute(_OF_RUN, place_of(run))
-            return [self._checked(values) for values in found.mappings()]
+            return [self._checked(values) for values in found.mappings().all()]
 
         return await self._database.read(look)
 

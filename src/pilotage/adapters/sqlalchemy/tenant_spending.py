@@ -85,7 +85,7 @@ class SqlAlchemyTenantSpending(ITenantSpending):
             at = _time(connection)
             connection.execute(_LAPSED, {"tenant": tenant_id, "before": BudgetPeriod.DAY.start(at)})
             # First the holds, then the spending: a hold that is settled in between counts twice rather than never.
-            held = _sum(connection.execute(_HELD, {"tenant": tenant_id}).mappings())
+            held = _sum(connection.execute(_HELD, {"tenant": tenant_id}).mappings().all())
             spent = {
                 window.period: _spent(codes, connection, tenant_id, window.period.start(at))
                 for window in windows
