@@ -262,7 +262,7 @@ class RunAttempt:
 
     def _pause_if_wanted(self) -> None:
         """Pause at the next boundary for a pause signal that came while no attempt could heed it."""
-        if self.run.signals.is_pause_wanted:
+        if self._ledger.is_durable and self.run.signals.is_pause_wanted:
             self.run.replay.liveness.end(Paused())
 
     async def _attend(self) -> None:
