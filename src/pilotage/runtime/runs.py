@@ -33,11 +33,12 @@ from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.fork import fork_rows
 from pilotage.runtime.journal.resolution import RunResolution
+from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.opened import CallerRuns
 from pilotage.runtime.run.resolving import RunResolver
 from pilotage.runtime.run.resume import RunResumer, acting
 from pilotage.runtime.run.start import RunStarts
-from pilotage.runtime.run.supervise import RunHandle, RunSupervisor
+from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.run.watch import SignalWatch
 from pilotage.runtime.sending import SignalSender, reject_own_id
 from pilotage.runtime.services import Services
@@ -240,7 +241,7 @@ class AgentRuns:
         """
         seen = EventCursor.parse(after) if after else START
         resuming = self._resumer.background_task(run_id) if follow else None
-        return self.launcher.events(run_id, seen, principal, follows=follow, resuming=resuming)
+        return self.launcher.subscriptions.to_run(run_id, seen, principal, follows=follow, resuming=resuming)
 
     async def result(self, run_id: str, *, principal: Principal | None = None) -> RunResult:
         """Return the result of a run so far, with its output as JSON once there is one.
