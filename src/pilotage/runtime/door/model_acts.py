@@ -8,12 +8,12 @@ from functools import cached_property
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.model_reply import ModelStreamEvent
+from pilotage.context.assemble import Assembled, kept_manifest
 from pilotage.errors import ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.spending import count_reply
 from pilotage.runtime.budget.usage import paid_replies
 from pilotage.runtime.context.condense import ModelSummary, SummaryRefusedError
-from pilotage.runtime.context.fit import FittedRequest
 from pilotage.runtime.door.model_effect import ModelEffect
 from pilotage.runtime.door.model_reply import ReplyRecorder
 from pilotage.runtime.door.model_tries import ModelTries
@@ -48,9 +48,9 @@ class ModelCall(ModelEffect):
     def cut_record(self) -> JsonObject:
         return {**super().cut_record(), **(self.took or {})}
 
-    def fit(self, fitted: FittedRequest) -> None:
-        """Ask the model with a request that was fitted to its context."""
-        self.request, self.manifest = fitted.request, fitted.manifest
+    def fit(self, fitted: Assembled) -> None:
+        """Ask the model with a request that was fitted to its context; the record of the call has its manifest."""
+        self.request, self.manifest = fitted.request, kept_manifest(fitted)
 
     async def act(self) -> object:
         run = self._run
