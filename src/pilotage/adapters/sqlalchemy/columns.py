@@ -110,7 +110,7 @@ def to_packed(text: str) -> bytearray:
 
 def from_packed(packed: bytes) -> str:
     """Return the text that was packed."""
-    if packed[:1] == _HEX:
+    if packed.startswith(_HEX):
         return packed[1:].hex()
     return packed[1:].decode(errors="surrogatepass")
 
