@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, Field, fields, replace
+from functools import cache
 from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
@@ -31,8 +32,13 @@ def unchecked(cls: Callable[P, T]) -> Callable[P, T]:
 
 
 def unchecked_without(cls: Callable[..., T], *later: str) -> Callable[..., T]:
-    """The same without the fields that the value makes itself when somebody asks for them (`value(later=...)`)."""
-    maker: Callable[..., T] = _maker(cls, _known_to(cls), frozenset(later))
+    """The same without some fields: the method `_make_later` of the value makes one, by its name, when it is read.
+
+    Such a value is of a class of its own, which derives from that of the others: reading a field of theirs costs
+    nothing more.
+    """
+    known = _known_to(cls) | {"_closed": _completed_later(cls)}
+    maker: Callable[..., T] = _maker(cls, known, frozenset(later))
     return maker
 
 
@@ -101,6 +107,32 @@ def _opened(cls: Any) -> Any:
         return None
     name = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
     return type(cls.__name__, (cls,), {"__slots__": (), **name, **_OPEN})
+
+
+@cache
+def _completed_later(cls: Any) -> Any:
+    """The class of values without some fields. What needs all of them makes it a value like any other."""
+    names = frozenset(each.name for each in fields(cls))
+
+    def made(self: Any, name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}")
+        field = self._make_later(name)
+        object.__setattr__(self, name, field)
+        return field
+
+    def completing(name: str) -> Callable[..., Any]:
+        def method(self: Any, *args: Any) -> Any:
+            for each in names:
+                getattr(self, each)
+            _become(self, cls)
+            return getattr(self, name)(*args)
+
+        return method
+
+    members = {name: completing(name) for name in ("__eq__", "__hash__", "__reduce_ex__")}
+    place = {"__slots__": (), "__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    return type(cls.__name__, (cls,), {"__getattr__": made, **members, **place})
 
 
 class _Absent:

@@ -9,7 +9,7 @@ checkers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import FrozenInstanceError, dataclass, field, fields
 from functools import cache, partial
@@ -26,19 +26,11 @@ _FIELDS = "__dataclass_fields__"
 @overload
 def value(cls: type[T], /) -> type[T]: ...
 @overload
-def value(*, slots: bool = True, later: Collection[str] = ()) -> Callable[[type[T]], type[T]]: ...
+def value(*, slots: bool = True) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def value(cls: Any = None, /, *, slots: bool = True, later: Collection[str] = ()) -> Any:
-    """Make a class a frozen dataclass; `slots=False` for generic ones, which some Pythons cannot slot.
-
-    A value may be made without the fields that are `later` (`filling.unchecked_without`): the method `_make_later`
-    makes one, by its name, when somebody first asks for it.
-    """
-    return (
-        _define(cls, slots=slots, later=later)
-        if cls is not None
-        else partial(_define, slots=slots, later=later)
-    )
+def value(cls: Any = None, /, *, slots: bool = True) -> Any:
+    """Make a class a frozen dataclass; `slots=False` for generic ones, which some Pythons cannot slot."""
+    return _define(cls, slots=slots) if cls is not None else partial(_define, slots=slots)
 
 
 def shared(make: Callable[[], T]) -> Callable[[], T]:
@@ -46,14 +38,12 @@ def shared(make: Callable[[], T]) -> Callable[[], T]:
     return cache(make)
 
 
-def _define(cls: Any, *, slots: bool, later: Collection[str]) -> Any:
+def _define(cls: Any, *, slots: bool) -> Any:
     with _thawed([base for base in cls.__mro__[1:] if _FIELDS in vars(base)]):
         dataclass(init=False, repr=False, eq=False)(cls)
     cls.__dataclass_params__.frozen = True
     owner: list[Any] = []
     members = {name: _written_when_called(owner, name) for name in _WRITTEN if name not in vars(cls)}
-    if later:
-        members["__getattr__"] = _made_when_asked(frozenset(later))
     defined = _slotted(cls, members) if slots else cls
     if not slots:
         for name, member in {**members, **_FROZEN}.items():
@@ -96,19 +86,6 @@ def _written_when_called(owner: list[Any], name: str) -> Callable[..., Any]:
         return getattr(cls, name)(self, *args, **kwargs)
 
     method.__name__ = name
-    return method
-
-
-def _made_when_asked(later: frozenset[str]) -> Callable[[Any, str], Any]:
-    """Called for slots that are empty. Set here, so that type checkers do not take every name for one of the class."""
-
-    def method(self: Any, name: str) -> Any:
-        if name not in later:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        made = self._make_later(name)
-        object.__setattr__(self, name, made)
-        return made
-
     return method
 
 

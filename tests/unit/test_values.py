@@ -182,7 +182,7 @@ class Untouched:
     a: int
 
 
-@value(later=("area",))
+@value
 class Field:
     """Knows how large it is when somebody asks."""
 
@@ -205,6 +205,15 @@ def test_a_field_for_later_is_made_when_it_is_asked_for() -> None:
     assert pickle.loads(kept) == Field(2, 3, 6)  # noqa: S301 - our own bytes
 
 
+def test_a_value_without_a_field_is_equal_to_one_that_has_it() -> None:
+    make = unchecked_without(Field, "area")
+    assert Field(2, 3, 6) == make(2, 3)
+    assert make(2, 3) != Field(2, 3, 7)
+    assert {make(2, 3)} == {Field(2, 3, 6)}
+    assert isinstance(make(2, 3), Field)
+    assert repr(make(2, 3)) == repr(Field(2, 3, 6))
+
+
 def test_what_is_given_is_not_made() -> None:
     assert Field(2, 3, 7).area == 7
 
@@ -212,3 +221,5 @@ def test_what_is_given_is_not_made() -> None:
 def test_other_names_are_unknown() -> None:
     with pytest.raises(AttributeError, match="'Field' object has no attribute 'depth'"):
         _ = Field(1, 2, 3).depth  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(AttributeError, match="'Field' object has no attribute 'depth'"):
+        _ = unchecked_without(Field, "area")(1, 2).depth  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]

@@ -24,7 +24,7 @@ from pilotage.runtime.journal.interruptions import (
 )
 from pilotage.runtime.journal.lease import LeaseSettings
 from pilotage.runtime.journal.resolution import ActionDone, ForkBefore, RunResolution, SkipAction
-from pilotage.runtime.run.supervise import RunHandle
+from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -34,17 +33,19 @@ from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.fork import fork_rows
 from pilotage.runtime.journal.resolution import RunResolution
+from pilotage.runtime.old_names import OldNames
+from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.opened import CallerRuns
 from pilotage.runtime.run.resolving import RunResolver
 from pilotage.runtime.run.resume import RunResumer, acting
 from pilotage.runtime.run.start import RunStarts
-from pilotage.runtime.run.supervise import RunHandle, RunSupervisor
+from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.run.watch import SignalWatch
 from pilotage.runtime.sending import SignalSender, reject_own_id
 from pilotage.runtime.services import Services
 
 
-class AgentRuns:
+class AgentRuns(OldNames):
     """Starts and resumes runs, takes signals and answers, returns states, events and results.
 
     A caller that acts for a user passes that `principal`: a run of another tenant is not found. Without a principal the
@@ -241,7 +242,7 @@ class AgentRuns:
         """
         seen = EventCursor.parse(after) if after else START
         resuming = self._resumer.background_task(run_id) if follow else None
-        return self.launcher.events(run_id, seen, principal, follows=follow, resuming=resuming)
+        return self.launcher.subscriptions.to_run(run_id, seen, principal, follows=follow, resuming=resuming)
 
     async def result(self, run_id: str, *, principal: Principal | None = None) -> RunResult:
         """Return the result of a run so far, with its output as JSON once there is one.
@@ -389,24 +390,6 @@ class AgentRuns:
         """Postpone the answer: the run continues to wait."""
         await self._decide(request_id, ApprovalDecision.DEFER, comment, principal, resume=False)
 
-    async def approvals(self, run_id: str, *, principal: Principal | None = None) -> tuple[Question, ...]:
-        """Return `questions`; deprecated name, removed in 0.2."""
-        _warn_of_old_name("approvals", "questions")
-        return await self.questions(run_id, principal=principal)
-
-    async def decide(
-        self,
-        run_id: str,
-        request_id: str,
-        decision: ApprovalDecision | RecoveryDecision,
-        *,
-        principal: Principal | None = None,
-        **details: JsonValue,
-    ) -> None:
-        """Call `answer`; deprecated name, removed in 0.2."""
-        _warn_of_old_name("decide", "answer")
-        await self.answer(run_id, request_id, decision, resume=True, principal=principal, **details)
-
     async def verify(self, run_id: str, *, principal: Principal | None = None) -> int:
         """Check the journal of a run for consistency with itself and the state; return the number of rows.
 
@@ -492,9 +475,3 @@ class AgentRuns:
         root = await self._resumer.root_of(asking, principal)
         if await self._answers.are_all_answered(root):
             await self._resumer.resume_tree_soon(root, principal)
-
-
-def _warn_of_old_name(old: str, new: str) -> None:
-    warnings.warn(
-        f"AgentRuns.{old}() goes away in 0.2. Use AgentRuns.{new}().", DeprecationWarning, stacklevel=3
-    )

@@ -47,9 +47,8 @@ from pilotage.runtime.door.run import Admission, RunPorts
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.exposure.secret_stream import HandedOutSecrets
 from pilotage.runtime.journal.chain import Chain, ChainKey
-from pilotage.runtime.journal.commits import JournalWriter
+from pilotage.runtime.journal.commits import JournalWriter, OutboxNotifier
 from pilotage.runtime.journal.lease import HeldLease, LeaseSettings, Leasing
-from pilotage.runtime.journal.notifying import NotifyingJournal, OutboxNotifier
 from pilotage.runtime.journal.seals import Seals, SignalSeals
 from pilotage.values import value
 
@@ -124,7 +123,7 @@ class Services:
 
     @cached_property
     def writer(self) -> JournalWriter:
-        return JournalWriter(NotifyingJournal(self.journal, self.outbox_notifier))
+        return JournalWriter(self.journal, self.outbox_notifier)
 
     @cached_property
     def outbox_notifier(self) -> OutboxNotifier:

@@ -26,6 +26,8 @@ from pilotage.adapters.agui import (
 from pilotage.agent import IPrincipalResolver
 
 Given = dict[str, Any]
+_TURNS_TO_CLOSE = 100
+"""So many turns of the event loop a response that still streams may take to end with its connection."""
 
 
 def endpoints(
@@ -55,10 +57,21 @@ async def served(api: ASGIApp) -> AsyncGenerator[str, None]:
         port = server.servers[0].sockets[0].getsockname()[1]
         yield f"127.0.0.1:{port}"
     finally:
-        server.should_exit = True
-        await loop
-        server.force_exit = True
-        await server.shutdown()
+        loop.cancel()
+        await _closed(server)
+
+
+async def _closed(server: uvicorn.Server) -> None:
+    """Close the server. It waits a fifth of a second to do so itself, and some tests serve a hundred times."""
+    state = server.server_state
+    for listening in server.servers:
+        listening.close()
+    for connection in list(state.connections):
+        connection.shutdown()
+    for _ in range(_TURNS_TO_CLOSE):
+        if not (state.connections or state.tasks):
+            return
+        await asyncio.sleep(0)
 
 
 @asynccontextmanager

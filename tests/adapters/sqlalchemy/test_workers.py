@@ -61,7 +61,9 @@ async def test_a_worker_takes_up_what_was_approved_elsewhere_and_its_facts_are_d
 ) -> None:
     front = Application("front").add(Refunds, Payments, database_settings).load_plugins()
     back = (
-        Application("back").add(Refunds, Payments, Desk, WorkerSettings(), database_settings).load_plugins()
+        Application("back")
+        .add(Refunds, Payments, Desk, WorkerSettings(poll_seconds=0.05), database_settings)
+        .load_plugins()
     )
     async with front, back:
         runs = front.get(AgentRuns)

@@ -93,7 +93,7 @@ class RowCodes:
             values[given] = values[given] or self._clock.now()
             values["code"] = self.packed(table, {**values, time: values[given]})
 
-    def packed(self, table: Table, values: Stored) -> bytes | None:
+    def packed(self, table: Table, values: Stored) -> bytearray | None:
         """Return the code of a row as it is written; None without codes."""
         return to_packed(self.text(table, values) or "") if self._keys else None
 
@@ -101,7 +101,7 @@ class RowCodes:
         """Return the code of a row; None without codes."""
         return _code(self._keys[0], table.name, COVERED[table.name], values) if self._keys else None
 
-    def end_of_signal(self, values: Stored) -> bytes | None:
+    def end_of_signal(self, values: Stored) -> bytearray | None:
         """Return the code of a signal's end as it is written; None without codes."""
         text = self.end_text(values)
         return None if text is None else to_packed(text)

@@ -93,10 +93,12 @@ class HexText(TypeDecorator[str]):
         return _unless_none(from_packed)
 
 
-_HEX, _OTHER = b"x", b"~"
+# The driver of SQLite looks for an adapter of each parameter that is `bytes`, at the price of binding three others; a
+# `bytearray` is bound as it is.
+_HEX, _OTHER = bytearray(b"x"), bytearray(b"~")
 
 
-def to_packed(text: str) -> bytes:
+def to_packed(text: str) -> bytearray:
     """Return a text as bytes: two hex digits are one."""
     try:
         packed = bytes.fromhex(text)
@@ -108,7 +110,7 @@ def to_packed(text: str) -> bytes:
 
 def from_packed(packed: bytes) -> str:
     """Return the text that was packed."""
-    if packed[:1] == _HEX:
+    if packed.startswith(_HEX):
         return packed[1:].hex()
     return packed[1:].decode(errors="surrogatepass")
 

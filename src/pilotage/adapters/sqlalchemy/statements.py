@@ -348,8 +348,8 @@ def _binder(dialect: Dialect, type_: TypeEngine[Any]) -> Convert | None:
     return None if isinstance(type_, ExactText | HexText | sa.Boolean) else _to_driver(dialect, type_)
 
 
-def _in_json(said: bytes | datetime) -> str:
-    return said.hex() if isinstance(said, bytes) else said.isoformat()
+def _in_json(said: bytearray | datetime) -> str:
+    return said.isoformat() if isinstance(said, datetime) else said.hex()
 
 
 _encoded = JSONEncoder(

@@ -169,7 +169,7 @@ _THE_REST = ("digest", "created_at", "salt")
 _DECODED_LATER = ("record", "view", *_THE_REST)
 
 
-@value(later=_DECODED_LATER)
+@value
 class JournalRow:
     """One row: `record` is what replay returns, `view` what readers of the run may see.
 

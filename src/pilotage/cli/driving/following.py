@@ -20,8 +20,8 @@ from pilotage.cli.exit_codes import ExitCode, code_of_status
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.runtime.answers import Question, run_of
 from pilotage.runtime.journal.interruptions import RunInterruption
+from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.opened import OpenedRun
-from pilotage.runtime.run.supervise import RunHandle
 from pilotage.runtime.runs import AgentRuns
 
 T = TypeVar("T")

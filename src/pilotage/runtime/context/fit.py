@@ -14,27 +14,14 @@ from pilotage.agent.context import ContextPack, ContextTokenBudget
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.handlers import IAgentContextHandler
 from pilotage.agent.run_values import AgentContext
-from pilotage.context.assemble import Assembled, assemble, kept_manifest, manifest_id_of
+from pilotage.context.assemble import Assembled, assemble, manifest_id_of
 from pilotage.context.compaction import ContextWindow, SummariseOldTurns, TrimToolResults
 from pilotage.context.health import KeepWithinBudget
-from pilotage.filling import unchecked
-from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.context.condense import Condensation
 from pilotage.values import value
 
 _WITHIN_BUDGET = KeepWithinBudget()
 _DEFAULT: tuple[CompactionStrategy, ...] = (TrimToolResults(), SummariseOldTurns())
-
-
-@value
-class FittedRequest:
-    """A request as the model gets it, and its manifest as the record of the call shows it."""
-
-    request: ModelRequest
-    manifest: JsonObject | None = None
-
-
-_new_fitted = unchecked(FittedRequest)
 
 
 @value
@@ -118,12 +105,12 @@ class Fitting:
         """Go on with the window of a context that was condensed."""
         self._window = window
 
-    def fitted(self) -> FittedRequest:
-        """Return the request as the model may see it."""
+    def fitted(self) -> Assembled:
+        """Return the request as the model may see it, with its manifest."""
         if self._window.digest is not None and self._stage.budget is not None:
             self._assembled = self._assemble(f"{self._manifest_id}#2")
         self._stage.remember(self._path, self._window)
-        return _new_fitted(self._assembled.request, kept_manifest(self._assembled))
+        return self._assembled
 
     def _assemble(self, manifest_id: str) -> Assembled:
         shown = self._window.show(self._request)

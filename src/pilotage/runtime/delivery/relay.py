@@ -23,7 +23,7 @@ from pilotage.errors import AgentBootstrapError, AgentPersistenceConfigurationEr
 from pilotage.ids import IClock
 from pilotage.runtime.exposure.failures import told
 from pilotage.runtime.exposure.redactor import Redactor
-from pilotage.runtime.journal.notifying import OutboxNotifier
+from pilotage.runtime.journal.commits import OutboxNotifier
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
 

@@ -19,8 +19,8 @@ from pilotage.errors import AgentPersistenceConfigurationError, Problem, error_w
 from pilotage.runtime.delivery.relay import LAST
 from pilotage.runtime.delivery.take_up import TakeUp
 from pilotage.runtime.delivery.watchdog import Watchdog, watchdog_of, watchdog_problems
+from pilotage.runtime.journal.commits import OutboxNotifier
 from pilotage.runtime.journal.lease import Leasing
-from pilotage.runtime.journal.notifying import OutboxNotifier
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
 

@@ -11,16 +11,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from pilotage.agent.recovery_request import RecoveryDone, RecoveryRetried
+from pilotage.agent.recovery_request import RecoveryDone
 from pilotage.agent.state import AgentStatus
 from pilotage.errors import ToolError
-from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.budget.spending import count_rows
 from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.outcome import UnfitResultError, executed_arguments
 from pilotage.runtime.door.parking import parked
-from pilotage.runtime.door.recovery_handler import handler_answer
 from pilotage.runtime.door.run import RefusedError, RejectedError, Run, Stage
+from pilotage.runtime.door.unknown_outcome import UNKNOWN, question_about, reconcile
 from pilotage.runtime.effect import MODEL_CALL, NO_OUTCOME, NOTHING, QUESTION, Effect, Outcome
 from pilotage.runtime.journal.interruptions import Paused, RecordDamaged, RunInterruption, damage_of
 from pilotage.runtime.journal.positions import Call
@@ -33,7 +32,6 @@ from pilotage.runtime.journal.recovery import (
     Recovery,
     Repeat,
     Reuse,
-    open_actions,
     recovery_for,
 )
 from pilotage.runtime.journal.scope import Inside, StepScope
@@ -43,16 +41,11 @@ from pilotage.runtime.people.questions import (
     RecoveryQuestion,
     ResultQuestion,
     obey_recovery,
-    recovery_label,
 )
 from pilotage.runtime.people.requests import fits
-from pilotage.safety.trust import TrustLabel
 
 # Looking a member up costs as much as a call.
 _INTERRUPTED = AgentStatus.INTERRUPTED
-_NEUTRAL = TrustLabel()
-_UNKNOWN = object()
-"""The answer of a tool that cannot say what became of an attempt."""
 
 
 async def perform(run: Run, effect: Effect) -> Any:
@@ -124,7 +117,7 @@ async def _perform_call(run: Run, effect: Effect, call: Call) -> object:
             count_rows([call.end.outcome], run.spending)
             run.learn_record(effect, call.end.outcome)
         elif replay.cut(call, has_acted=effect.has_acted):
-            _learn_of_cut(run, effect)
+            run.learn_cut(effect)
             run.outcomes.cut(effect)
             await effect.abandon()
         raise
@@ -228,16 +221,8 @@ def _refused(run: Run, effect: Effect, error: BaseException) -> BaseException:
         return error
     if not effect.is_counted and effect.kind.counts is not NOTHING:
         run.spending.absorb(effect.kind.counts)
-    _learn_of_cut(run, effect)
+    run.learn_cut(effect)
     return run.outcomes.ended(effect, error)
-
-
-def _learn_of_cut(run: Run, effect: Effect) -> None:
-    """Join the label of an effect that was refused or cut short: one that has not acted has read nothing."""
-    if effect.has_acted:
-        run.learn(effect)
-    elif effect.result_label is not None:
-        effect.learned = _NEUTRAL
 
 
 def _carry_out(run: Run, effect: Effect) -> Awaitable[object]:
@@ -353,24 +338,13 @@ async def _leave_to_people(run: Run, effect: Effect) -> None:
 
 async def _find_out(run: Run, effect: Effect) -> object:
     """Determine the unknown outcome of a call that raised: ask the tool's reconciler, else a person."""
-    found = await _reconcile(run, effect)
-    if found is _UNKNOWN:
+    found = await reconcile(run, effect)
+    if found is UNKNOWN:
         return await _ask_people(run, effect)
     if found is None:
         run.learn(effect)
         raise run.outcomes.failed(effect, ToolError(f"{effect.action.name!r} did not take effect"))
     return _found_out(run, effect, found)
-
-
-async def _reconcile(run: Run, effect: Effect) -> object:
-    """Return the reconciled outcome of an attempt: its result, None if it did not happen, or `_UNKNOWN`."""
-    if effect.reconcile is None:
-        return _UNKNOWN
-    try:
-        found = await effect.reconcile(run.idempotency_key(effect))
-        return found if found is None else run.outcomes.outcome_of(effect, found).result
-    except Exception:  # noqa: BLE001 - a tool that cannot say leaves it unknown
-        return _UNKNOWN
 
 
 def _found_out(run: Run, effect: Effect, result: object) -> object:
@@ -384,25 +358,12 @@ async def _ask_people(run: Run, effect: Effect) -> object:
     """Return the result of a call with an unknown outcome, from its handler, an answer or a repetition."""
     answer = run.replay.answer_inside(effect.action.id, effect.attempt)
     if answer is None or (isinstance(answer, RecoveryDone) and not fits(effect, answer)):
-        answer = await _answer_about(run, effect, effect.attempt)
+        answer = obey_recovery(await perform(run, await question_about(run, effect, effect.attempt)))
     if isinstance(answer, RecoveryDone):
         return _found_out(run, effect, effect.codec.decode(answer.result))
     run.replay.answers_inside().update({each.action_id: each for each in answer.inside})
     effect.attempt = answer.attempt
     return await _carry_out(run, effect)
-
-
-async def _answer_about(run: Run, effect: Effect, attempt: int) -> RecoveryRetried | RecoveryDone:
-    """Return the answer about an attempt with an unknown outcome: of the application's handler, or of a person."""
-    known = None
-    late: tuple[JsonValue, ...] = ()
-    if not run.replay.knows(f"{effect.action.id}/{recovery_label(attempt)}"):
-        known = await handler_answer(run, effect, attempt)
-        if known is None and run.outcomes.late is not None:
-            late = await run.outcomes.late.about(effect.action.id, attempt)
-    question = RecoveryQuestion(run.questions, effect, attempt, late, known)
-    question.inside = open_actions(run.replay, effect.action.id)
-    return obey_recovery(await perform(run, question))
 
 
 async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object:
@@ -475,8 +436,8 @@ async def _repeat(run: Run, effect: Effect, *, is_suspended: bool = False) -> ob
 
 async def _reconciled(run: Run, effect: Effect) -> object:
     """Ask the tool after a crash; an attempt that it does not know of has not happened, and is made now."""
-    found = await _reconcile(run, effect)
-    if found is _UNKNOWN:
+    found = await reconcile(run, effect)
+    if found is UNKNOWN:
         return await _ask_people(run, effect)
     if found is None:
         return await _repeat(run, effect)

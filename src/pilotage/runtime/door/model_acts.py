@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cached_property
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.model_reply import ModelStreamEvent
+from pilotage.context.assemble import Assembled, kept_manifest
 from pilotage.errors import ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.spending import count_reply
 from pilotage.runtime.budget.usage import paid_replies
 from pilotage.runtime.context.condense import ModelSummary, SummaryRefusedError
-from pilotage.runtime.context.fit import FittedRequest
 from pilotage.runtime.door.model_effect import ModelEffect
 from pilotage.runtime.door.model_reply import ReplyRecorder
 from pilotage.runtime.door.model_tries import ModelTries
@@ -38,19 +39,24 @@ class ModelCall(ModelEffect):
 
     took: JsonObject | None = None
     """The usage of a reply that the program cut short."""
-    tries: ModelTries
+
+    @cached_property
+    def tries(self) -> ModelTries:
+        """The tries of the call: made for one that has a hold, a record or a failure."""
+        return ModelTries(self._run, self)
 
     def cut_record(self) -> JsonObject:
         return {**super().cut_record(), **(self.took or {})}
 
-    def fit(self, fitted: FittedRequest) -> None:
-        """Ask the model with a request that was fitted to its context."""
-        self.request, self.manifest = fitted.request, fitted.manifest
+    def fit(self, fitted: Assembled) -> None:
+        """Ask the model with a request that was fitted to its context; the record of the call has its manifest."""
+        self.request, self.manifest = fitted.request, kept_manifest(fitted)
 
     async def act(self) -> object:
         run = self._run
         try:
-            await self.tries.hold(self, self.action.id)
+            if self.held is not None:
+                await self.tries.hold(self, self.held, self.action.id)
             run.speaker = (self.action.id, run.ledger.epoch)
             if run.ledger.epoch > 1:
                 run.events.supersede(run.message_id)
@@ -101,7 +107,8 @@ class SummaryCall(ModelEffect):
         if run.prompts is not None:
             run.prompts.keep(self.action.id.partition("/condensed")[0], self.model, self.request)
         try:
-            await self.tries.hold(self, settled_by)
+            if held is not None:
+                await self.tries.hold(self, held, settled_by)
             response = await self.source.port.complete(self.request)
             name, paid = response.answered_by or self.model, paid_replies(response.metadata)
             used += run.spending.settle_model_call(name, response.usage, held, paid, bounded=self.bounded)

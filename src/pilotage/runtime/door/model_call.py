@@ -21,7 +21,6 @@ from pilotage.runtime.door.model_acts import ModelCall, SummaryCall
 from pilotage.runtime.door.model_effect import ModelSource
 from pilotage.runtime.door.model_reply import ReplyRecorder
 from pilotage.runtime.door.model_retry import model_unavailable, retry_pause
-from pilotage.runtime.door.model_tries import ModelTries
 from pilotage.runtime.door.parking import parked
 from pilotage.runtime.door.run import OpenStream, Run
 from pilotage.runtime.door.signals import with_signals
@@ -73,7 +72,6 @@ class ModelReading(OpenStream):
         self._liveness = run.replay.liveness
         self._call = ModelCall(run, scope, action, source, request)
         run.number(self._call)
-        self._tries = self._call.tries = ModelTries(run, self._call)
         self._is_whole = is_whole
         """Whether the program gets the reply as a whole, and nothing of one that breaks off."""
         self._may_restart = is_whole or request.streaming.restarts
@@ -131,7 +129,7 @@ class ModelReading(OpenStream):
         recorded = run.replay.outcome_of(call.action.id) if run.replay.has_record else None
         is_live = recorded is None or not has_record(recorded)
         if run.replay.has_record:
-            await self._tries.recall()
+            await self._call.tries.recall()
         if run.is_context_fitted or call.request.context:
             await self._fit(is_live=is_live)
         if recorded is not None:
@@ -211,7 +209,7 @@ class ModelReading(OpenStream):
         action = run.action(action_id, _MODEL_CALL, words.SUMMARY)
         while True:
             summary = SummaryCall(run, call.scope, action, call.source, request)
-            summary.tries = self._tries
+            summary.tries = call.tries
             try:
                 made: ModelSummary = await perform(run, summary)
             except ModelCallError as error:
@@ -227,7 +225,7 @@ class ModelReading(OpenStream):
         Raises:
             ModelUnavailable: it is time for another attempt at the run.
         """
-        run, tries, clock = self._run, self._tries, self._run.ports.clock
+        run, tries, clock = self._run, summary.tries, self._run.ports.clock
         run.spending.give_back(ONE_STEP)
         failed: JsonObject = {**encode_failure(call_failure(error)), words.MODEL: summary.model}
         await tries.discard(failed, summary.hold_number)
@@ -340,12 +338,12 @@ class ModelReading(OpenStream):
         is_repeated_here = self._may_restart and lost.has_begun and call.ask is None
         await self._discard(error)
         settings, clock = run.ports.model_retries, run.ports.clock
-        pause = retry_pause(self._tries.count, error, settings)
+        pause = retry_pause(self._call.tries.count, error, settings)
         if self._close_inner is not None:
             await self._close_inner()
-        if not is_repeated_here or self._tries.here > settings.tries_in_process:
+        if not is_repeated_here or self._call.tries.here > settings.tries_in_process:
             self.is_over = True
-            waits = model_unavailable(call.model, error, self._tries.count, clock.now() + pause)
+            waits = model_unavailable(call.model, error, self._call.tries.count, clock.now() + pause)
             # The call does not return in this attempt: the run pauses when its other tasks are at rest.
             await parked(run, call, waits)
         await clock.sleep(pause.total_seconds())
@@ -361,7 +359,7 @@ class ModelReading(OpenStream):
         record = self._recorder.discard(error)
         if call.reservation is not None:
             await self._settle(self._recorder.took)
-        await self._tries.discard(record, call.hold_number)
+        await self._call.tries.discard(record, call.hold_number)
         # What it took is in its own row: a call that is cut short from here on has taken nothing.
         call.held, call.hold_number, self._recorder = None, None, self._new_recorder()
         self._is_between_tries = True

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.jsonvalue import JsonObject, object_or_empty
-from pilotage.runtime.budget.holds import LostHold
+from pilotage.runtime.budget.holds import BudgetHold, LostHold
 from pilotage.runtime.budget.spending import Spending
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.model_effect import ModelEffect
@@ -72,13 +72,13 @@ class ModelTries:
             record = {**record, words.HOLD: hold_number}
         await perform(self._run, self._discarded(record))
 
-    async def hold(self, effect: ModelEffect, settled_by: str) -> None:
+    async def hold(self, effect: ModelEffect, held: BudgetHold, settled_by: str) -> None:
         """Commit the hold of a call, or of a summary for it, before the model is asked.
 
         `settled_by` is the id of the action whose outcome counts the tokens.
         """
-        run, held = self._run, effect.held
-        if held is None or not run.ledger.is_durable:
+        run = self._run
+        if not run.ledger.is_durable:
             return
         for lost in run.lost_holds.pop(self._call_id, ()):
             self.count += 1

@@ -55,6 +55,7 @@ from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
 T = TypeVar("T")
+_NEUTRAL = TrustLabel()
 
 
 _WITHOUT_RUN = (Questions, SignalQueue)
@@ -358,6 +359,13 @@ class Run:
             effect.learned = self.trust if is_inside else label
         elif before is not None and self.trust is not before:
             effect.learned = self.trust
+
+    def learn_cut(self, effect: Effect) -> None:
+        """Join the label of an effect that was refused or cut short: one that has not acted has read nothing."""
+        if effect.has_acted:
+            self.learn(effect)
+        elif effect.result_label is not None:
+            effect.learned = _NEUTRAL
 
     def learn_record(self, effect: Effect, row: JournalRow) -> None:
         """Join the label in the record of an outcome; that of a record without one is by today's declaration."""

@@ -19,7 +19,7 @@ from pilotage.runtime.budget.spending import budget_exhausted
 from pilotage.runtime.door.hooks import NoAnswerError, PortCaller
 from pilotage.runtime.door.model_effect import ModelEffect
 from pilotage.runtime.door.run import Run, Stage
-from pilotage.runtime.effect import NOTHING, Effect
+from pilotage.runtime.effect import NOTHING, TOOL_CALL, Effect
 
 _VERDICTS = (BudgetGranted, BudgetExhausted)
 
@@ -28,14 +28,16 @@ class LimitStage(Stage):
     """The limits of the run and of its ancestors: counted before the effect begins, without an await in between."""
 
     def admit(self, run: Run, effect: Effect) -> Awaitable[None] | None:
-        if isinstance(effect, ModelEffect):
-            if run.spending.is_metered:
-                return self._hold(run, effect)
-            run.spending.reserve_model_call()
-        elif not effect.is_counted:
-            run.spending.reserve_tool_calls()
+        spending = run.spending
+        if effect.kind is TOOL_CALL:
+            if not effect.is_counted:
+                spending.reserve_tool_calls()
+        elif spending.is_metered and isinstance(effect, ModelEffect):
+            return self._hold(run, effect)
+        else:
+            spending.reserve_model_call()
         if run.warnings is not None:
-            run.warnings.check(run.spending.own)
+            run.warnings.check(spending.own)
         return None
 
     async def _hold(self, run: Run, effect: ModelEffect) -> None:

@@ -24,6 +24,7 @@ from pilotage.agent.ports.journal import (
 )
 from pilotage.agent.state import AgentState
 from pilotage.errors import error_words
+from pilotage.ids import IClock
 from pilotage.runtime.journal.draft import CommitDraft, DraftMark
 from pilotage.runtime.journal.interruptions import (
     EndRefused,
@@ -35,16 +36,39 @@ from pilotage.runtime.journal.interruptions import (
 _TRIES = 3
 
 
+class OutboxNotifier:
+    """Wakes a waiting task; a notification without a waiting task wakes the next one at once."""
+
+    def __init__(self) -> None:
+        self._notified = asyncio.Event()
+
+    def notify(self) -> None:
+        """Wake the waiting task."""
+        self._notified.set()
+
+    async def wait(self, clock: IClock, seconds: float) -> None:
+        """Return after a notification, or after so many seconds."""
+        waits = [asyncio.ensure_future(self._notified.wait()), asyncio.ensure_future(clock.sleep(seconds))]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+            await asyncio.wait(waits)
+        self._notified.clear()
+
+
 class JournalWriter:
     """Commits for all runs of a process: while one batch is being written, the next one gathers.
 
     A queue is asked for its commit when its batch is written, so the commit holds everything appended by then. A
     commit whose reply was lost is sent again with its token, by which the store recognises rows it has. No queue learns
-    an outcome before the store has answered.
+    an outcome before the store has answered. Commits with facts wake the relay of the outbox.
     """
 
-    def __init__(self, journal: IAgentJournal) -> None:
+    def __init__(self, journal: IAgentJournal, outbox: OutboxNotifier | None = None) -> None:
         self._journal = journal
+        self._outbox = outbox or OutboxNotifier()
         self._waiting: list[CommitQueue] = []
         self._writing: asyncio.Task[None] | None = None
 
@@ -76,6 +100,8 @@ class JournalWriter:
             for queue, commit in batch:
                 queue.answered(commit, error)
             return
+        if any(commit.outbox for _, commit in batch):
+            self._outbox.notify()
         for (queue, commit), outcome in answers:
             queue.answered(commit, outcome)
 

@@ -54,7 +54,9 @@ class StepScope:
     def coming_id(self, label: str) -> str:
         """Return the id that `next_id` will return."""
         ordinal = self._ordinals.get(label, 0) + 1
-        return f"{self.path}/{label}#{self._behind_skipped(label, ordinal)}"
+        if self.skipped:
+            ordinal = self._behind_skipped(label, ordinal)
+        return f"{self.path}/{label}#{ordinal}"
 
     def _behind_skipped(self, label: str, ordinal: int) -> int:
         while f"{self.path}/{label}#{ordinal}" in self.skipped:

@@ -44,9 +44,9 @@ from pilotage.runtime.journal.interruptions import (
 )
 from pilotage.runtime.journal.record_fields import DamagedRecordError
 from pilotage.runtime.journal.scope import StepScope, enter_run, leave_run
-from pilotage.runtime.journal.start_record import trace_position
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.ending import Ending, error_of
+from pilotage.runtime.run.observed import observed
 from pilotage.runtime.run.program import Program
 
 
@@ -88,7 +88,7 @@ class RunAttempt:
         try:
             # Without telemetry and hooks the run is driven directly.
             is_unobserved = run.telemetry.is_idle and run.hooks is None
-            return await (self._run() if is_unobserved else self._observed())
+            return await (self._run() if is_unobserved else observed(run, self._run()))
         except SealMissing as missing:
             return await self._ending.interrupt_unsealed(missing)
         except BaseException as error:
@@ -107,34 +107,6 @@ class RunAttempt:
         self.run.release()
         if self._entered is not None:
             leave_run(self._entered)
-
-    async def _observed(self) -> RunResult:
-        run = self.run
-        result = await (self._run() if run.telemetry.is_idle else self._run_in_span())
-        if result.state.status is AgentStatus.ACTIVE:
-            return result
-        agent = run.source.attribution.agent_id
-        run.telemetry.count("agent.run.ended", status=result.status, agent=agent)
-        if run.hooks is not None:
-            await run.hooks.after_run(run.context, result.state)
-        return result
-
-    async def _run_in_span(self) -> RunResult:
-        run, by = self.run, self.run.source.attribution
-        with run.telemetry.span(
-            "agent.run",
-            agent=by.agent_id,
-            run_id=by.run_id,
-            conversation=by.conversation_id,
-            tenant=run.context.tenant_id,
-            epoch=self._ledger.epoch,
-        ):
-            position = run.telemetry.follow(run.earlier_trace)
-            if position is not None:
-                self._ledger.claim(trace_position(position), trace_position(position))
-            result = await self._run()
-            run.telemetry.annotate(status=result.status, **_error_code(result))
-        return result
 
     def live(self, task: asyncio.Task[RunResult]) -> LiveRun:
         """Return the run as it is reached from outside, with the task that drives this attempt."""
@@ -262,7 +234,7 @@ class RunAttempt:
 
     def _pause_if_wanted(self) -> None:
         """Pause at the next boundary for a pause signal that came while no attempt could heed it."""
-        if self.run.signals.is_pause_wanted:
+        if self._ledger.is_durable and self.run.signals.is_pause_wanted:
             self.run.replay.liveness.end(Paused())
 
     async def _attend(self) -> None:
@@ -444,8 +416,3 @@ class RunAttempt:
     def _forget_interruption(self) -> None:
         if self._is_interrupted and self._task is not None:
             self._task.uncancel()
-
-
-def _error_code(result: RunResult) -> dict[str, str]:
-    code = result.error.get("code") if result.error is not None else None
-    return {"error": code} if isinstance(code, str) else {}

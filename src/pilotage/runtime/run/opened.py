@@ -26,8 +26,9 @@ from pilotage.runtime.door.run import NO_OVERRIDES, LiveRun, Overrides
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.events.writer import DirectEventWriter
 from pilotage.runtime.run.blueprint import problems_with
+from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.start import RunStarts, run_id_of
-from pilotage.runtime.run.supervise import RunHandle, RunSupervisor
+from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services
 
 _run_key = unchecked(RunKey)

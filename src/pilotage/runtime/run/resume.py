@@ -12,7 +12,8 @@ from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError, RunConflictError, error_words
 from pilotage.runtime.door.run import LiveRun
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.run.supervise import RunHandle, RunSupervisor
+from pilotage.runtime.run.handles import RunHandle
+from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.run.watch import SignalWatch
 from pilotage.runtime.services import Services
 

@@ -30,7 +30,8 @@ from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import list_field
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest, encode_input
 from pilotage.runtime.run.blueprint import check_driven, deferred_tools_of, selection_of
-from pilotage.runtime.run.supervise import RunHandle, RunSupervisor
+from pilotage.runtime.run.handles import RunHandle
+from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel
 

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
-from pilotage.errors import RunConflictError, RunNotFoundError
+from pilotage.errors import RunConflictError
 from pilotage.filling import unchecked
 from pilotage.runtime.audit import AuditTrail
 from pilotage.runtime.children.launch import ChildLauncher, RunStarter, cancellation_of
 from pilotage.runtime.door.run import NO_OVERRIDES, LiveRun, Overrides, Run
-from pilotage.runtime.events.feed import START, EventCursor
-from pilotage.runtime.events.subscription import LogReader, Subscription
-from pilotage.runtime.events.writer import DurableEventWriter
-from pilotage.runtime.history import RunHistory, RunReader, RunRecord, attribution_of
+from pilotage.runtime.history import RunHistory, RunReader, RunRecord
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import RunOwnershipLost, damage_of
 from pilotage.runtime.journal.lease import HeldLease
@@ -37,6 +33,7 @@ from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.claim import RunClaims, is_resume_requested, settle_resumption
 from pilotage.runtime.run.compose import Claimed, Composer, new_claimed
 from pilotage.runtime.run.damaged import DamagedRuns, PoisonedRuns
+from pilotage.runtime.run.handles import RunHandle, RunSubscriptions
 from pilotage.runtime.services import Services
 
 
@@ -86,33 +83,6 @@ async def release_lease(lease: HeldLease | None) -> None:
 _new_state = unchecked(AgentState)
 
 
-class RunHandle:
-    """A handle of a started run. Dropping the handle does not affect the run."""
-
-    def __init__(
-        self, run_id: str, result: Callable[[], Awaitable[RunResult]], events: Callable[[], Subscription]
-    ) -> None:
-        self.id = run_id
-        self._result = result
-        self._events = events
-
-    def events(self) -> Subscription:
-        """Return the events of the run from the start of this attempt; closing the stream does not affect the run."""
-        return self._events()
-
-    async def result(self) -> RunResult:
-        """Return the result of the run when this attempt is over; cancelling the wait does not cancel the run."""
-        return await self._result()
-
-    def for_reader(self, records: RunReader) -> RunHandle:
-        """Return the handle for a principal whose code did not start the run: its result is redacted."""
-
-        async def shown() -> RunResult:
-            return await records.shown_result((await self._result()).state)
-
-        return RunHandle(self.id, shown, self._events)
-
-
 class RunSupervisor(RunStarter):
     """Drives attempts as tasks that the runtime owns."""
 
@@ -124,6 +94,7 @@ class RunSupervisor(RunStarter):
         self.poisoned = PoisonedRuns(services, self.claims)
         self._composer = Composer(services, ChildLauncher(services, self.records, self))
         self._live: dict[str, LiveRun] = {}
+        self.subscriptions = RunSubscriptions(services, self.records, self._live)
         self._is_leaving = False
 
     def live(self, run_id: str) -> LiveRun | None:
@@ -330,9 +301,7 @@ class RunSupervisor(RunStarter):
 
     def handle(self, live: LiveRun) -> RunHandle:
         """Return the handle of a run that is live in this process."""
-        writer = _durable_writer(live)
-        after = writer.resumed_after if writer is not None else START
-        events = partial(self._subscription, live.run.ledger.run, after, live)
+        events = partial(self.subscriptions.to_attempt, live)
         return RunHandle(live.id, lambda: asyncio.shield(live.task), events)
 
     def attached(self, state: AgentState) -> RunHandle:
@@ -340,60 +309,8 @@ class RunSupervisor(RunStarter):
         live = self._live.get(state.id)
         if live is not None:
             return self.handle(live)
-        run = RunKey(state.tenant_id, state.id)
-        events = partial(self._subscription, run, START, None)
+        events = partial(self.subscriptions.to_log, RunKey(state.tenant_id, state.id))
         return RunHandle(state.id, partial(self.records.typed_result, state), events)
-
-    def events(
-        self,
-        run_id: str,
-        after: EventCursor,
-        principal: Principal | None,
-        *,
-        follows: bool = True,
-        resuming: asyncio.Task[None] | None = None,
-    ) -> Subscription:
-        """Return a subscription to the events of a run; without a principal, in the run's own tenant.
-
-        `resuming` is a task that is about to resume the run: the subscription goes on with that attempt.
-        """
-        find = partial(self._named, run_id, principal)
-        next_attempt = partial(self._resumed_by, resuming, run_id, principal) if resuming else None
-        log = LogReader(self._services.journal, find, self._attribution)
-        writer = self._writer_for(run_id, principal)
-        return Subscription(
-            log, writer, self._services.clock, after, follows=follows, next_attempt=next_attempt
-        )
-
-    async def _resumed_by(
-        self, resuming: asyncio.Task[None], run_id: str, principal: Principal | None
-    ) -> DurableEventWriter | None:
-        await asyncio.wait([resuming])
-        return self._writer_for(run_id, principal)
-
-    def _writer_for(self, run_id: str, principal: Principal | None) -> DurableEventWriter | None:
-        """Return the event writer of a run that is live in this process and in the principal's tenant."""
-        live = self._live.get(run_id)
-        if live is None or (principal and live.run.ledger.run.tenant_id != principal.tenant):
-            return None
-        return _durable_writer(live)
-
-    async def _named(self, run_id: str, principal: Principal | None) -> RunKey:
-        return RunKey(principal.tenant if principal else await self.records.tenant_of(run_id), run_id)
-
-    def _subscription(self, run: RunKey, after: EventCursor, live: LiveRun | None) -> Subscription:
-        log = LogReader(self._services.journal, partial(_known, run), self._attribution)
-        writer = _durable_writer(live) if live is not None else None
-        return Subscription(log, writer, self._services.clock, after)
-
-    async def _attribution(self, run: RunKey) -> AgentEventAttribution:
-        state = await self.records.find(run.run_id, run.tenant_id)
-        if state is None:
-            raise RunNotFoundError(f"there is no run {run.run_id!r}.")
-        rows = self._services.journal.read(run)
-        async for row in rows:
-            return attribution_of(RunRecord(state, self._services.seals(run).opened_rows([row])))
-        raise RunNotFoundError(f"run {run.run_id!r} has no journal.")
 
     async def cancel(self, signal: AgentSignal) -> bool:
         """Cancel a run that is live here and wait for the end of the attempt; return False if it ended by itself."""
@@ -461,12 +378,3 @@ class RunSupervisor(RunStarter):
         _ = task.cancelled() or task.exception()
         if self._live.get(live.id) is live:
             del self._live[live.id]
-
-
-def _durable_writer(live: LiveRun) -> DurableEventWriter | None:
-    writer = live.run.events
-    return writer if isinstance(writer, DurableEventWriter) else None
-
-
-async def _known(run: RunKey) -> RunKey:
-    return run

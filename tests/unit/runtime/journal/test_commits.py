@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
 from tests.unit.runtime.rows import a_claim, a_journal
@@ -16,11 +17,20 @@ from pilotage.agent.ports.journal import (
     JournalCommit,
     JournalHead,
     JournalRow,
+    OutboxEvent,
     RunKey,
 )
-from pilotage.runtime.journal.commits import JournalWriter
+from pilotage.runtime.journal.commits import JournalWriter, OutboxNotifier
 from pilotage.runtime.journal.interruptions import StoreUnavailable
-from pilotage.testing import FailWrite, FaultyJournal, LoseReply, MemoryStore, ProcessStopped, StopBefore
+from pilotage.testing import (
+    FailWrite,
+    FaultyJournal,
+    LoseReply,
+    MemoryStore,
+    ProcessStopped,
+    StopBefore,
+    VirtualClock,
+)
 
 
 def commit_of(run_id: str, *, tenant: str = "default", expected_head: int = 0) -> JournalCommit:
@@ -113,6 +123,19 @@ async def test_everybody_gets_their_own_outcome() -> None:
         committed(writer, commit_of("a")),
     )
     assert outcomes == [Committed(1), HeadMoved(0, 0), Committed(1)]
+
+
+@pytest.mark.parametrize("facts", [(), (OutboxEvent("paid", 1, {}),)], ids=["without facts", "with facts"])
+async def test_a_commit_with_facts_wakes_the_relay(facts: tuple[OutboxEvent, ...]) -> None:
+    outbox, clock = OutboxNotifier(), VirtualClock()
+    writer = JournalWriter(MemoryStore().journal, outbox)
+    await committed(writer, replace(commit_of("a"), outbox=facts))
+    relay = asyncio.create_task(outbox.wait(clock, 60))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert relay.done() is bool(facts)
+    clock.advance(60)
+    await relay
 
 
 async def test_who_has_nothing_to_commit_any_more_is_left_out() -> None:

@@ -1,4 +1,4 @@
-"""The application's recovery handler: answers a question about an unknown outcome before a person is asked."""
+"""Unknown outcomes: the tool's reconciler and the application's recovery handler are asked before a person is."""
 
 from __future__ import annotations
 
@@ -13,16 +13,51 @@ from pilotage.agent.recovery_request import (
     RecoveryRetried,
 )
 from pilotage.agent.state import AgentSituation
+from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import Effect
 from pilotage.runtime.journal.interruptions import RunEnded
+from pilotage.runtime.journal.recovery import open_actions
+from pilotage.runtime.people.questions import RecoveryQuestion, recovery_label
 from pilotage.runtime.people.requests import fits
 
 _ANSWERS = (RecoveryRetried, RecoveryDone, RecoveryFailed, RecoveryCancelled, NoneType)
 
 
-async def handler_answer(run: Run, effect: Effect, number: int) -> RecoveryRetried | RecoveryDone | None:
+UNKNOWN = object()
+"""The answer of a tool that cannot say what became of an attempt."""
+
+
+async def reconcile(run: Run, effect: Effect) -> object:
+    """Return the reconciled outcome of an attempt: its result, None if it did not happen, or `UNKNOWN`."""
+    if effect.reconcile is None:
+        return UNKNOWN
+    try:
+        found = await effect.reconcile(run.idempotency_key(effect))
+        return found if found is None else run.outcomes.outcome_of(effect, found).result
+    except Exception:  # noqa: BLE001 - a tool that cannot say leaves it unknown
+        return UNKNOWN
+
+
+async def question_about(run: Run, effect: Effect, attempt: int) -> RecoveryQuestion:
+    """Return the question about an attempt with an unknown outcome, with the handler's answer where it gives one.
+
+    Raises:
+        RunEnded: the handler ends the run.
+    """
+    known = None
+    late: tuple[JsonValue, ...] = ()
+    if not run.replay.knows(f"{effect.action.id}/{recovery_label(attempt)}"):
+        known = await _handler_answer(run, effect, attempt)
+        if known is None and run.outcomes.late is not None:
+            late = await run.outcomes.late.about(effect.action.id, attempt)
+    question = RecoveryQuestion(run.questions, effect, attempt, late, known)
+    question.inside = open_actions(run.replay, effect.action.id)
+    return question
+
+
+async def _handler_answer(run: Run, effect: Effect, number: int) -> RecoveryRetried | RecoveryDone | None:
     """Return the answer of the application's recovery handler about an unknown outcome; None asks a person.
 
     Raises:
