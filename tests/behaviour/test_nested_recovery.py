@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 
 import pytest
@@ -215,3 +216,66 @@ async def test_an_unknown_outcome_inside_is_one_question_and_the_tools_around_it
     result = await shop.answered(DONE, result="paid by hand")
     assert result.output == "noted tea, paid by hand, wrote tea"
     assert len(await shop.asked()) == 1
+
+
+async def died_in_two_places() -> Shop:
+    """Die in a payment while a tool waits that has recorded calls inside."""
+
+    async def body(desk: Desk) -> object:
+        return await asyncio.gather(desk.around("milk"), paying(desk))
+
+    async def paying(desk: Desk) -> str:
+        for what in ("one", "two", "three"):
+            await desk.note(what)
+        return await desk.pay("tea")
+
+    async def waiting(desk: Desk) -> str:
+        if "letter tea" not in desk.world.failures:
+            await asyncio.Event().wait()
+        return "waited"
+
+    shop = Shop(body, wait=waiting)
+    await shop.dies("pay tea")
+    shop.world.failures["letter tea"] = ProcessStopped("it never comes to this")
+    return shop
+
+
+async def test_actions_with_unknown_outcome_at_different_depths_are_asked_about_at_once() -> None:
+    shop = await died_in_two_places()
+    async with shop.process() as runs:
+        await shop.driven(runs)
+        around, pay = await runs.questions(shop.run_id)
+        assert (around.action_id, pay.action_id) == (
+            "run/tool:around#1",
+            "run/task:tool:note:b7d3782e#1/tool:pay#1",
+        )
+        await runs.answer(shop.run_id, around.id, RETRY, resume=False)
+        await runs.answer(shop.run_id, pay.id, DONE, result="paid by hand", resume=False)
+        result = await shop.driven(runs)
+    assert result.status is AgentStatus.COMPLETED
+    assert "pay tea" not in shop.world.done
+    assert shop.world.done.count("pay milk") == 1
+
+
+@pytest.mark.parametrize("answered", [0, 1])
+async def test_nothing_acts_on_one_answer_while_the_rest_of_the_record_waits_for_another(
+    answered: int,
+) -> None:
+    shop = await died_in_two_places()
+    async with shop.process() as runs:
+        await shop.driven(runs)
+        questions = await runs.questions(shop.run_id)
+        await runs.answer(shop.run_id, questions[answered].id, RETRY, resume=False)
+        done_before = list(shop.world.done)
+        paused = await shop.driven(runs)
+        (left,) = await runs.questions(shop.run_id)
+        assert paused.status is AgentStatus.INTERRUPTED
+        assert left.id == questions[1 - answered].id
+        assert "pay tea" not in shop.world.done
+        if answered:
+            assert shop.world.done == done_before
+        await runs.answer(shop.run_id, left.id, RETRY, resume=False)
+        result = await shop.driven(runs)
+        await runs.verify(shop.run_id)
+    assert result.status is AgentStatus.COMPLETED
+    assert [shop.world.done.count(each) for each in ("pay tea", "pay milk", "letter milk")] == [1, 1, 1]

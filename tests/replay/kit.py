@@ -333,8 +333,6 @@ class Program:
     """The most business effects that an uninterrupted run has, where that depends on chance or time."""
     at_least: int
     """The fewest business effects that a completed run has."""
-    rounds: int
-    """How often a run may stop at most to ask about unknown outcomes after one crash."""
     depends_on_time: bool
     """Whether its effects and output depend on which of two things is faster: it completes, but not always the same."""
 
@@ -368,7 +366,6 @@ def program(
     replies: tuple[str, ...] = (),
     at_most: int | None = None,
     at_least: int = 0,
-    rounds: int = 1,
     depends_on_time: bool = False,
 ) -> Callable[[Body], Body]:
     """Add a function to the kit; `replies` are what the model says."""
@@ -377,7 +374,7 @@ def program(
         name: str = body.__name__
         if name in PROGRAMS:
             raise ValueError(f"two programs are called {name!r}")
-        PROGRAMS[name] = Program(name, body, may_diverge, replies, at_most, at_least, rounds, depends_on_time)
+        PROGRAMS[name] = Program(name, body, may_diverge, replies, at_most, at_least, depends_on_time)
         return body
 
     return add

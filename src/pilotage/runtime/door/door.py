@@ -385,11 +385,18 @@ async def _ask_people(run: Run, effect: Effect) -> object:
     answer = run.replay.answer_inside(effect.action.id, effect.attempt)
     if answer is None or (isinstance(answer, RecoveryDone) and not fits(effect, answer)):
         answer = await _answer_about(run, effect, effect.attempt)
+    await _until_it_may_act(run, effect)
     if isinstance(answer, RecoveryDone):
         return _found_out(run, effect, effect.codec.decode(answer.result))
     run.replay.answers_inside().update({each.action_id: each for each in answer.inside})
     effect.attempt = answer.attempt
     return await _carry_out(run, effect)
+
+
+async def _until_it_may_act(run: Run, effect: Effect) -> None:
+    """Wait for the end of the record, if the effect was looked at before it in order to ask about it."""
+    if effect.call is not None and effect.call.is_only_asked:
+        await run.replay.hold_again(effect.call)
 
 
 async def _answer_about(run: Run, effect: Effect, attempt: int) -> RecoveryRetried | RecoveryDone:
@@ -466,6 +473,7 @@ async def _read_again(run: Run, effect: Effect) -> object:
 
 async def _repeat(run: Run, effect: Effect, *, is_suspended: bool = False) -> object:
     """Make the same attempt again. Its BEFORE row is an old one, so ownership is proven anew."""
+    await _until_it_may_act(run, effect)
     run.mark_running()
     run.outcomes.begin(effect, is_entered_again=is_suspended)
     await run.ledger.prove_ownership(effect.action.id if is_suspended else None)
@@ -478,6 +486,7 @@ async def _reconciled(run: Run, effect: Effect) -> object:
     found = await _reconcile(run, effect)
     if found is _UNKNOWN:
         return await _ask_people(run, effect)
+    await _until_it_may_act(run, effect)
     if found is None:
         return await _repeat(run, effect)
     return _found_out(run, effect, found)

@@ -130,6 +130,8 @@ class Call:
     """Whether its outcome takes a turn beside other tasks; False if it is awaited together with those of the others."""
     is_sync: bool = False
     """Whether it cannot wait: it only reads, and begins at once."""
+    is_only_asked: bool = False
+    """Whether it began before the end of the record, so that people are asked about it: it must not act before."""
     is_struck: bool = False
     """Whether the program has cancelled it before its recorded place."""
     epoch: int = NOT_ALONE

@@ -49,23 +49,28 @@ class RecordProgress:
                 call.state = _ENDED
                 self.use(call)
 
-    def unmade_before(self, call: Call) -> Call | None:
-        """Return a recorded call that was made before an outcome came, and is not made yet in this attempt."""
+    def unmade_before(self, call: Call, not_entered: Iterable[Call]) -> Call | None:
+        """Return a recorded call that was made before an outcome came, and is not made yet in this attempt.
+
+        Not one inside of calls that are not entered yet.
+        """
         unmade = self._unmade
         while unmade and (unmade[-1].state is not _EXPECTED or unmade[-1].level > call.level):
             unmade.pop()
-        return unmade[-1] if unmade and unmade[-1].first < call.last else None
+        paths = _below(not_entered)
+        due = (each for each in reversed(unmade) if _is_due_at(each, call.level))
+        first = next((each for each in due if not f"{each.path}/".startswith(paths)), None)
+        return first if first is not None and first.first < call.last else None
 
     def due(self, not_entered: Iterable[Call]) -> Call | None:
         """Return the first recorded call that is not used; not those inside of calls that are not entered yet."""
         if not self.is_replaying:
             return None
-        paths = [f"{call.id}/" for call in not_entered]
+        paths = _below(not_entered)
         for call in self._record.calls():
-            is_inside = any(f"{call.path}/".startswith(path) for path in paths)
-            if _is_unused(call) and not is_inside:
+            if _is_unused(call) and not f"{call.path}/".startswith(paths):
                 return call
-        folds = (path for path in self._record.fold_levels if not path.startswith(tuple(paths)))
+        folds = (path for path in self._record.fold_levels if not path.startswith(paths))
         return self._folded_call(next(folds, None))
 
     def _folded_call(self, path: str | None) -> Call | None:
@@ -97,6 +102,15 @@ class RecordProgress:
 
 def _first(call: Call) -> int:
     return call.first
+
+
+def _below(calls: Iterable[Call]) -> tuple[str, ...]:
+    """Return the first letters of the paths inside of calls."""
+    return tuple([f"{call.id}/" for call in calls])
+
+
+def _is_due_at(call: Call, level: int) -> bool:
+    return call.state is _EXPECTED and call.level <= level
 
 
 def _is_unused(call: Call) -> bool:

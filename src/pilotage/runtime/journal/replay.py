@@ -134,6 +134,13 @@ class Replay(Recording):
         """
         return BEGIN
 
+    async def hold_again(self, call: Call) -> None:
+        """Return when a call may act that began only in order to be asked about: at the end of the record.
+
+        Raises:
+            RunInterruption: the attempt is over.
+        """
+
     def forget(self, call: Call) -> None:
         """Take in that a call ended with an error that is not recorded: it never took effect."""
 
@@ -336,6 +343,10 @@ class DurableReplay(Replay):
     def recorded(self, call: Call) -> int | None:
         call.takes_turn = (self._turns or self.turns).recorded(call, is_at_once=call.is_sync)
         return call.domain.passed + len(call.domain.turns) - 1 if call.takes_turn else None
+
+    async def hold_again(self, call: Call) -> None:
+        if self.turns.hold_again(call):
+            await self.wait(call)
 
     def forget(self, call: Call) -> None:
         self._kernel.forget(call)

@@ -114,6 +114,14 @@ class Turns(WaitingCalls):
             del self._slots[call]
         return self._received(slot.result)
 
+    def hold_again(self, call: Call) -> bool:
+        """Hold a call that began only to be asked about; return whether to `wait` for the end of the record."""
+        is_held = self.kernel.hold_again(call)
+        if is_held:
+            self._slots[call] = Slot()
+            self.count(call.domain)
+        return is_held
+
     def recorded(self, call: Call, *, is_at_once: bool = False) -> bool:
         """Take in that the outcome of a call is recorded; return whether it takes a turn, to `wait` for."""
         mark = self._marks.pop(call, None) if self._marks else None

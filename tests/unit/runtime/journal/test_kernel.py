@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from pilotage.runtime.journal import decisions, positions
+from pilotage.runtime.journal import decisions, domains, gates, held, positions, progress
 from pilotage.runtime.journal import kernel as kernel_module
 from pilotage.runtime.journal.decisions import (
     BEGIN,
@@ -356,7 +356,7 @@ def test_a_dead_attempt_stays_dead() -> None:
         assert decision is dead
 
 
-INSIDE = "run/pay#1"
+INSIDE, INSIDE_SHIP = "run/pay#1", "run/ship#1"
 
 
 def test_calls_inside_of_an_ended_call_are_not_entered() -> None:
@@ -386,6 +386,54 @@ def test_calls_inside_wait_while_a_person_is_asked_about_the_call_around_them() 
     assert kernel.ask(pay) == BEGIN_AGAIN
     kernel.park(pay, "question 1", may_withdraw=False)
     assert kernel.rest(scope.domain) == Pause(frozenset({"question 1"}))
+
+
+def test_all_unknown_outcomes_are_asked_about_before_the_attempt_pauses() -> None:
+    kernel, scope = over(begun(PAY, 1), ended(PRICE, 1, INSIDE), begun(SHIP, 2), begun(PRICE, 3))
+    pay, ship = (made(kernel, scope, asked, is_repeatable=False) for asked in (PAY, SHIP))
+    price, new = made(kernel, scope, PRICE), made(kernel, scope, SHIP, is_repeatable=False)
+    assert [kernel.ask(call) for call in (pay, ship, price, new)] == [BEGIN_AGAIN, HOLD, HOLD, HOLD]
+    kernel.park(pay, "question 1", may_withdraw=False)
+    assert kernel.rest(scope.domain) == Release((ship,))
+    kernel.park(ship, "question 2", may_withdraw=False)
+    assert kernel.rest(scope.domain) == Pause(frozenset({"question 1", "question 2"}))
+
+
+def test_a_call_that_began_to_be_asked_about_acts_at_the_end_of_the_record() -> None:
+    kernel, scope = over(begun(PAY, 1), ended(PRICE, 1, INSIDE, takes_turn=False), begun(SHIP, 2))
+    pay, ship = (made(kernel, scope, asked, is_repeatable=False) for asked in (PAY, SHIP))
+    assert [kernel.ask(call) for call in (pay, ship)] == [BEGIN_AGAIN, HOLD]
+    assert not kernel.hold_again(pay)
+    kernel.park(pay, "timer")
+    assert kernel.rest(scope.domain) == Release((ship,))
+    assert kernel.hold_again(ship)
+    assert kernel.cancel(ship) == PUT_OFF
+    assert kernel.rest(scope.domain) == Pause(frozenset({"timer"}))
+    inside = kernel.open_scope(INSIDE, THIRD, pay)
+    assert isinstance(kernel.ask(made(kernel, inside, PRICE)), ReturnAtOnce)
+    assert kernel.rest(scope.domain) == Release((ship,))
+    assert not kernel.hold_again(ship)
+
+
+def test_an_outcome_inside_of_a_call_does_not_wait_for_calls_inside_of_a_parked_one() -> None:
+    deeper = f"{INSIDE_SHIP}/pay#1"
+    kernel, scope = over(
+        begun(PAY, 1),
+        begun(SHIP, 2),
+        begun(PRICE, 1, INSIDE),
+        begun(PAY, 1, INSIDE_SHIP),
+        ended(PRICE, 1, f"{INSIDE}/price#1"),
+        ended(SHIP, 1, deeper),
+    )
+    pay, ship = (made(kernel, scope, asked) for asked in (PAY, SHIP))
+    assert [kernel.ask(call) for call in (pay, ship)] == [BEGIN_AGAIN, BEGIN_AGAIN]
+    price = made(kernel, kernel.open_scope(INSIDE, OTHER, pay), PRICE, is_repeatable=False)
+    paid = made(kernel, kernel.open_scope(INSIDE_SHIP, THIRD, ship), PAY)
+    assert [kernel.ask(price), kernel.ask(paid)] == [BEGIN_AGAIN, BEGIN_AGAIN]
+    kernel.park(price, "question 1", may_withdraw=False)
+    shipped = made(kernel, kernel.open_scope(deeper, THIRD, paid), SHIP)
+    assert kernel.ask(shipped) == HOLD
+    assert kernel.rest(shipped.domain) == Deliver(shipped, shipped.end)
 
 
 def test_a_call_that_waits_for_a_parked_one_inside_is_not_under_way() -> None:
@@ -516,7 +564,7 @@ def test_rows_without_numbers_are_matched_by_id_and_come_when_asked_for() -> Non
     assert not kernel.is_replaying
 
 
-@pytest.mark.parametrize("module", [decisions, kernel_module, positions])
+@pytest.mark.parametrize("module", [decisions, domains, gates, held, kernel_module, positions, progress])
 def test_the_kernel_knows_no_event_loop_and_no_clock(module: ModuleType) -> None:
     imported = {
         name.partition(".")[0]
