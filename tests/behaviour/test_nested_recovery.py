@@ -8,8 +8,15 @@ from contextlib import suppress
 import pytest
 from tests.behaviour.nested import Desk, Shop
 
-from pilotage import AgentStatus
-from pilotage.agent import AgentRecoveryRequest, RecoveryDecision
+from pilotage import AgentStatus, RunContext
+from pilotage.agent import (
+    AgentRecoveryRequest,
+    AgentResumeBoundary,
+    IAgentRecoveryHandler,
+    RecoveryAnswer,
+    RecoveryDecision,
+    RecoveryRetried,
+)
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonValue
 from pilotage.testing import ProcessStopped, StopAfter, StopBefore
@@ -279,3 +286,57 @@ async def test_nothing_acts_on_one_answer_while_the_rest_of_the_record_waits_for
         await runs.verify(shop.run_id)
     assert result.status is AgentStatus.COMPLETED
     assert [shop.world.done.count(each) for each in ("pay tea", "pay milk", "letter milk")] == [1, 1, 1]
+
+
+class Retries(IAgentRecoveryHandler):
+    """Wants everything to be tried again."""
+
+    async def decide(self, context: RunContext, boundary: AgentResumeBoundary) -> RecoveryAnswer | None:
+        return RecoveryRetried("any", boundary.action_id, 1)
+
+
+async def test_a_handler_that_retries_a_tool_has_it_entered_again_by_the_next_attempt() -> None:
+    failures = [ConnectionError("no answer")]
+
+    async def body(desk: Desk) -> object:
+        return await desk.around_it("tea")
+
+    async def waiting(desk: Desk) -> str:
+        if failures:
+            raise failures.pop()
+        return "waited"
+
+    shop = Shop(body, wait=waiting, more=[Retries()])
+    async with shop.process() as runs:
+        paused = await shop.driven(runs)
+        assert paused.status is AgentStatus.INTERRUPTED
+        assert paused.state.current_activity == "'around' is tried again"
+        assert paused.state.wake_at == shop.clock.now()
+        assert await runs.questions(shop.run_id) == ()
+        result = await shop.driven(runs)
+        await runs.verify(shop.run_id)
+    assert (result.status, result.output) == (AgentStatus.COMPLETED, "paid tea, waited, wrote tea")
+    assert shop.world.done == ["enter tea", "pay tea", "enter tea", "letter tea"]
+
+
+async def test_a_program_that_gives_up_on_a_tool_that_is_tried_again_gets_its_outcome() -> None:
+    failures = [ConnectionError("no answer")]
+
+    async def body(desk: Desk) -> object:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.001):
+                return await desk.around("tea")
+        return "given up"
+
+    async def waiting(desk: Desk) -> str:
+        if failures:
+            await asyncio.sleep(0.002)
+            raise failures.pop()
+        return "waited"
+
+    shop = Shop(body, wait=waiting, more=[Retries()])
+    async with shop.process() as runs:
+        assert (await shop.driven(runs)).status is AgentStatus.INTERRUPTED
+        result = await shop.driven(runs)
+    assert (result.status, result.output) == (AgentStatus.COMPLETED, "paid tea, waited, wrote tea")
+    assert shop.world.done.count("pay tea") == shop.world.done.count("letter tea") == 1

@@ -123,6 +123,8 @@ class Call:
     """The place of the row with its outcome."""
     took: float = 0.0
     """The seconds between its last row and the row before that."""
+    has_made: bool = False
+    """Whether calls inside of it were made in this attempt."""
     is_repeatable: bool = True
     has_not_acted: bool = False
     """Whether it has begun and has certainly taken no effect yet."""
