@@ -88,6 +88,9 @@ class HeldCalls(Domains):
             call.is_only_asked = not call.has_inside
         return self._release(ready) if ready else None
 
+    def _has_held_record(self) -> bool:
+        return any(call.identity is not None for call in self._held())
+
     def _held(self) -> list[Call]:
         return [call for call in self._open if call.state is _HELD and call in call.domain.held]
 

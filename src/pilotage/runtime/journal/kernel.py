@@ -24,7 +24,8 @@ The laws:
    rest, the attempt pauses with all waits.
 6. *Standing still.* A program that stays at rest while the next recorded outcome is not asked for has diverged.
 7. *End.* A program that ended, with all its tasks, while recorded calls are unused has diverged. So has a branch or
-   turn, before it is folded, while recorded calls inside of it are unused.
+   turn, before it is folded, while recorded calls inside of it are unused. If a person was asked about the answer of a
+   program, its end is part of the record, like a call without outcome: nothing new begins before it has returned.
 8. *A dead attempt stays dead.* After Diverge or Pause every event returns that decision again.
 """
 
@@ -37,6 +38,7 @@ from pilotage.runtime.journal.decisions import (
     HOLD,
     IDLE,
     NEWLY_OPEN,
+    NOT_ENDED,
     PUT_OFF,
     SHUT,
     CutShort,
@@ -242,18 +244,24 @@ class Kernel(HeldCalls):
         self.over = self.over or still.diverge
         return still.diverge
 
+    def returned(self) -> None:
+        """Take in that the program has returned an answer: a recorded question about it is asked again."""
+        answer = self._record.answer
+        if answer is not None and answer.state is _EXPECTED:
+            self._deliver_recorded(answer)
+
     def program_ended(self, below: str = "") -> OnEnd:
         """Decide about a program, or a branch or turn with a path, that has returned or raised.
 
-        Hold: its tasks may use the rest of the record.
+        Hold: its tasks may use the rest of the record, or have calls that an earlier attempt began or asked about.
         """
         if self.over is not None:
             return self.over
         left_out = self._progress.left_out(below) if self.is_replaying else None
+        if self._tasks and (left_out is not None or (not below and self._has_held_record())):
+            return HOLD
         if left_out is None:
             return END
-        if self._tasks:
-            return HOLD
         where, recorded, action_id = left_out
         self._diverge(where, recorded, "the program has ended", action_id)
         return self.over or END
@@ -347,7 +355,8 @@ class Kernel(HeldCalls):
 
     def _stand_still(self, due: Call) -> StandStill:
         where = f"{due.path} call {due.number}"
-        unasked = Diverge(where, str(due.asked), "no task asks for it", self._stands(), due.id)
+        asked = NOT_ENDED if due is self._record.answer else "no task asks for it"
+        unasked = Diverge(where, str(due.asked), asked, self._stands(), due.id)
         return StandStill(due.took, unasked)
 
     def _diverge(self, where: str, recorded: str, asked: str, action_id: str) -> None:

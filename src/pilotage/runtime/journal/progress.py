@@ -20,6 +20,8 @@ class RecordProgress:
         recorded = list(record.calls())
         self.outcomes = sum(call.end is not None for call in recorded) + len(record.fold_levels)
         """The number of recorded outcomes that are to be delivered."""
+        if record.answer is not None:
+            recorded.append(record.answer)
         self._unmade = sorted(recorded, key=_first, reverse=True) if record.orders else []
         """The recorded calls that are to be made, the first one last; only where outcomes have an order."""
         self.is_replaying = True
@@ -71,7 +73,7 @@ class RecordProgress:
             if _is_unused(call) and not f"{call.path}/".startswith(paths):
                 return call
         folds = (path for path in self._record.fold_levels if not path.startswith(paths))
-        return self._folded_call(next(folds, None))
+        return self._folded_call(next(folds, None)) or self._unused_answer()
 
     def _folded_call(self, path: str | None) -> Call | None:
         """Return a finished branch or turn in the form of a call."""
@@ -92,7 +94,15 @@ class RecordProgress:
             if _is_unused(call) and f"{call.path}/".startswith(prefix):
                 return f"{call.path} call {call.number}", str(call.asked), call.id
         path = next((path for path in self._record.fold_levels if path.startswith(prefix)), None)
-        return None if path is None else (path, "a finished branch", path)
+        if path is not None:
+            return path, "a finished branch", path
+        answer = None if below else self._unused_answer()
+        return None if answer is None else (answer.id, str(answer.asked), answer.id)
+
+    def _unused_answer(self) -> Call | None:
+        """Return the recorded end of the program, if the program has not returned."""
+        answer = self._record.answer
+        return answer if answer is not None and answer.state is _EXPECTED else None
 
     def _advance(self) -> None:
         while self.level < len(self._left) and not self._left[self.level]:

@@ -70,12 +70,12 @@ def ended(
     return row(RowStage.ENDED, asked, number, scope, takes_turn=takes_turn, at=at)
 
 
-def begun(asked: CallIdentity, number: int, scope: str = "run") -> RecordRow:
-    return row(RowStage.BEGUN, asked, number, scope)
+def begun(asked: CallIdentity, number: int, scope: str = "run", *, at: float = 0) -> RecordRow:
+    return row(RowStage.BEGUN, asked, number, scope, at=at)
 
 
-def cut(asked: CallIdentity, number: int, scope: str = "run", *, passed: int = 0) -> RecordRow:
-    return row(RowStage.CUT, asked, number, scope, passed=passed)
+def cut(asked: CallIdentity, number: int, scope: str = "run", *, passed: int = 0, at: float = 0) -> RecordRow:
+    return row(RowStage.CUT, asked, number, scope, passed=passed, at=at)
 
 
 def over(*rows: RecordRow) -> tuple[Kernel, CallScope]:
@@ -322,7 +322,7 @@ def test_standing_still_is_a_divergence_that_says_where_calls_stand() -> None:
     assert kernel.ask(new) == HOLD
     still = kernel.rest(scope.domain)
     assert isinstance(still, StandStill)
-    assert still.took == 60
+    assert still.took == 65
     diverge = kernel.confirm(still)
     assert isinstance(diverge, Diverge)
     assert (diverge.where, diverge.recorded) == ("run/task:pay#1 call 1", str(PAY))
@@ -338,6 +338,84 @@ def test_a_program_that_ended_has_used_its_record(rows: Sequence[RecordRow]) -> 
     assert kernel.program_ended() == Diverge(
         "run call 1", str(PAY), "the program has ended", action_id="run/pay#1"
     )
+
+
+_CLAIMED = RecordRow(RowStage.CLAIMED, "", 0, CallIdentity("", "", ""), "", at=100)
+_TASK = "run/task:pay#1"
+
+
+@pytest.mark.parametrize(
+    ("rows", "took"),
+    [
+        ([begun(PAY, 1, _TASK, at=160), ended(PAY, 1, _TASK, at=161)], 60),
+        ([begun(PAY, 1, _TASK, at=103), ended(PAY, 1, _TASK, at=190)], 3),
+        ([ended(PRICE, 1, at=159), begun(PAY, 1, _TASK, at=160)], 60),
+        ([ended(PRICE, 1, _TASK, at=150), ended(PAY, 2, _TASK, at=160)], 10),
+        ([begun(PAY, 1, _TASK, at=101), cut(PAY, 1, _TASK, at=131)], 30),
+        ([begun(PAY, 1, _TASK, at=101), replace(_CLAIMED, at=900), begun(PAY, 1, _TASK, at=905)], 5),
+    ],
+)
+def test_a_program_has_as_long_as_it_took_from_its_own_last_row(rows: Sequence[RecordRow], took: int) -> None:
+    record = Record([_CLAIMED, *rows])
+    call = next(each for each in record.calls() if each.asked == PAY)
+    assert call.took == took
+
+
+RETURNED = RecordRow(
+    RowStage.RETURNED, "run", 0, CallIdentity("the question about", "run/result#1", ""), "run/result#1", at=7
+)
+
+
+def test_nothing_new_begins_before_a_program_has_returned_whose_answer_was_asked_about() -> None:
+    kernel, scope = over(ended(PRICE, 1, takes_turn=False), RETURNED)
+    assert isinstance(kernel.ask(made(kernel, scope, PRICE)), ReturnAtOnce)
+    new = made(kernel, scope, PAY)
+    assert kernel.ask(new) == HOLD
+    still = kernel.rest(scope.domain)
+    assert isinstance(still, StandStill)
+    assert (still.took, still.diverge.action_id, still.diverge.asked) == (
+        7,
+        "run/result#1",
+        "the program has not ended",
+    )
+    kernel.returned()
+    assert kernel.rest(scope.domain) == Release((new,))
+
+
+def test_a_program_that_ends_otherwise_than_with_its_recorded_answer_has_diverged() -> None:
+    kernel, _ = over(RETURNED)
+    assert isinstance(kernel.program_ended(), Diverge)
+    kernel, _ = over(RETURNED)
+    kernel.returned()
+    kernel.returned()
+    assert kernel.program_ended() == END
+
+
+def test_a_gate_in_front_of_a_recorded_answer_is_shut() -> None:
+    kernel, scope = over(RETURNED)
+    assert kernel.gate(scope, "fraud-check") == SHUT
+
+
+def test_outcomes_behind_a_recorded_answer_wait_for_the_program_to_return() -> None:
+    kernel, scope = over(begun(PAY, 1), RETURNED, ended(PAY, 1))
+    kernel.see(scope.domain, OTHER)
+    pay = made(kernel, scope, PAY)
+    assert kernel.ask(pay) == HOLD
+    assert isinstance(kernel.rest(scope.domain), StandStill)
+    kernel.returned()
+    assert kernel.rest(scope.domain) == Deliver(pay, pay.end)
+
+
+def test_a_program_does_not_end_while_a_task_holds_a_recorded_call() -> None:
+    kernel, scope = over(begun(PAY, 1), ended(PRICE, 2))
+    kernel.see(scope.domain, OTHER)
+    pay, price = made(kernel, scope, PAY), made(kernel, scope, PRICE)
+    assert [kernel.ask(pay), kernel.ask(price)] == [HOLD, HOLD]
+    assert kernel.rest(scope.domain) == Deliver(price, price.end)
+    assert not kernel.is_replaying
+    assert kernel.program_ended() == HOLD
+    assert kernel.rest(scope.domain) == Release((pay,))
+    assert kernel.program_ended() == END
 
 
 def test_a_dead_attempt_stays_dead() -> None:
