@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 
 import pytest
 from tests.behaviour.nested import Desk, Shop
 
-from pilotage import AgentStatus
-from pilotage.agent import AgentRecoveryRequest, RecoveryDecision
+from pilotage import AgentStatus, RunContext
+from pilotage.agent import (
+    AgentRecoveryRequest,
+    AgentResumeBoundary,
+    IAgentRecoveryHandler,
+    RecoveryAnswer,
+    RecoveryDecision,
+    RecoveryRetried,
+)
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonValue
 from pilotage.testing import ProcessStopped, StopAfter, StopBefore
@@ -215,3 +223,120 @@ async def test_an_unknown_outcome_inside_is_one_question_and_the_tools_around_it
     result = await shop.answered(DONE, result="paid by hand")
     assert result.output == "noted tea, paid by hand, wrote tea"
     assert len(await shop.asked()) == 1
+
+
+async def died_in_two_places() -> Shop:
+    """Die in a payment while a tool waits that has recorded calls inside."""
+
+    async def body(desk: Desk) -> object:
+        return await asyncio.gather(desk.around("milk"), paying(desk))
+
+    async def paying(desk: Desk) -> str:
+        for what in ("one", "two", "three"):
+            await desk.note(what)
+        return await desk.pay("tea")
+
+    async def waiting(desk: Desk) -> str:
+        if "letter tea" not in desk.world.failures:
+            await asyncio.Event().wait()
+        return "waited"
+
+    shop = Shop(body, wait=waiting)
+    await shop.dies("pay tea")
+    shop.world.failures["letter tea"] = ProcessStopped("it never comes to this")
+    return shop
+
+
+async def test_actions_with_unknown_outcome_at_different_depths_are_asked_about_at_once() -> None:
+    shop = await died_in_two_places()
+    async with shop.process() as runs:
+        await shop.driven(runs)
+        around, pay = await runs.questions(shop.run_id)
+        assert (around.action_id, pay.action_id) == (
+            "run/tool:around#1",
+            "run/task:tool:note:b7d3782e#1/tool:pay#1",
+        )
+        await runs.answer(shop.run_id, around.id, RETRY, resume=False)
+        await runs.answer(shop.run_id, pay.id, DONE, result="paid by hand", resume=False)
+        result = await shop.driven(runs)
+    assert result.status is AgentStatus.COMPLETED
+    assert "pay tea" not in shop.world.done
+    assert shop.world.done.count("pay milk") == 1
+
+
+@pytest.mark.parametrize("answered", [0, 1])
+async def test_nothing_acts_on_one_answer_while_the_rest_of_the_record_waits_for_another(
+    answered: int,
+) -> None:
+    shop = await died_in_two_places()
+    async with shop.process() as runs:
+        await shop.driven(runs)
+        questions = await runs.questions(shop.run_id)
+        await runs.answer(shop.run_id, questions[answered].id, RETRY, resume=False)
+        done_before = list(shop.world.done)
+        paused = await shop.driven(runs)
+        (left,) = await runs.questions(shop.run_id)
+        assert paused.status is AgentStatus.INTERRUPTED
+        assert left.id == questions[1 - answered].id
+        assert "pay tea" not in shop.world.done
+        if answered:
+            assert shop.world.done == done_before
+        await runs.answer(shop.run_id, left.id, RETRY, resume=False)
+        result = await shop.driven(runs)
+        await runs.verify(shop.run_id)
+    assert result.status is AgentStatus.COMPLETED
+    assert [shop.world.done.count(each) for each in ("pay tea", "pay milk", "letter milk")] == [1, 1, 1]
+
+
+class Retries(IAgentRecoveryHandler):
+    """Wants everything to be tried again."""
+
+    async def decide(self, context: RunContext, boundary: AgentResumeBoundary) -> RecoveryAnswer | None:
+        return RecoveryRetried("any", boundary.action_id, 1)
+
+
+async def test_a_handler_that_retries_a_tool_has_it_entered_again_by_the_next_attempt() -> None:
+    failures = [ConnectionError("no answer")]
+
+    async def body(desk: Desk) -> object:
+        return await desk.around_it("tea")
+
+    async def waiting(desk: Desk) -> str:
+        if failures:
+            raise failures.pop()
+        return "waited"
+
+    shop = Shop(body, wait=waiting, more=[Retries()])
+    async with shop.process() as runs:
+        paused = await shop.driven(runs)
+        assert paused.status is AgentStatus.INTERRUPTED
+        assert paused.state.current_activity == "'around' is tried again"
+        assert paused.state.wake_at == shop.clock.now()
+        assert await runs.questions(shop.run_id) == ()
+        result = await shop.driven(runs)
+        await runs.verify(shop.run_id)
+    assert (result.status, result.output) == (AgentStatus.COMPLETED, "paid tea, waited, wrote tea")
+    assert shop.world.done == ["enter tea", "pay tea", "enter tea", "letter tea"]
+
+
+async def test_a_program_that_gives_up_on_a_tool_that_is_tried_again_gets_its_outcome() -> None:
+    failures = [ConnectionError("no answer")]
+
+    async def body(desk: Desk) -> object:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.001):
+                return await desk.around("tea")
+        return "given up"
+
+    async def waiting(desk: Desk) -> str:
+        if failures:
+            await asyncio.sleep(0.002)
+            raise failures.pop()
+        return "waited"
+
+    shop = Shop(body, wait=waiting, more=[Retries()])
+    async with shop.process() as runs:
+        assert (await shop.driven(runs)).status is AgentStatus.INTERRUPTED
+        result = await shop.driven(runs)
+    assert (result.status, result.output) == (AgentStatus.COMPLETED, "paid tea, waited, wrote tea")
+    assert shop.world.done.count("pay tea") == shop.world.done.count("letter tea") == 1

@@ -47,6 +47,14 @@ class World:
         self.calls = 0
         self.dies_at: int | None = None
         """The number of the effect behind which the process dies."""
+        self.failed: Counter[str] = Counter()
+        """How often each thing failed that fails for a while."""
+
+    def fail(self, what: str, times: int = 1) -> None:
+        """Fail the first times that something is tried, with an error that says nothing about its effect."""
+        if self.failed[what] < times:
+            self.failed[what] += 1
+            raise ConnectionError(f"no answer about {what}")
 
 
 class Process:
@@ -311,11 +319,53 @@ class Shop:
     @agent_tool(
         effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED, reads_untrusted=False
     )
+    async def order_by_post(self, item: str, times: int = 1) -> str:
+        """Call other tools; between two of them the connection is lost for a while."""
+        paid = await self.pay(item)
+        self.process.world.fail(f"post of {item}", times)
+        return f"{paid}, {await self.ship(item)}"
+
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED, reads_untrusted=False
+    )
+    async def order_all_by_post(self, items: list[str]) -> str:
+        """Pay for things side by side, lose the connection once, and order by post."""
+        paid = await asyncio.gather(*[self.pay_slowly(item) for item in items])
+        self.process.world.fail("post of all")
+        return f"{paid}; {[await self.order_by_post(f'{item} again') for item in items]}"
+
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED, reads_untrusted=False
+    )
+    async def post(self, item: str, runtime_context: AgentToolRuntimeContext) -> str:
+        """Post something; the connection is lost before it is."""
+        self.process.world.fail(f"post of {item}")
+        return self.process.act(f"post {item}", runtime_context.idempotency_key)
+
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED, reads_untrusted=False
+    )
+    async def order_with_approval_by_post(self, item: str) -> str:
+        """Pay, lose the connection once, and call a tool that a person has to approve."""
+        paid = await self.pay(item)
+        self.process.world.fail(f"post of {item}")
+        return f"{paid}, {await self.transfer(item)}"
+
+    @agent_tool(
+        effects=OUTSIDE, idempotency=Idempotency.NON_IDEMPOTENT, approval=UNASKED, reads_untrusted=False
+    )
     async def steps(self, item: str) -> str:
         """Do something in a step between two payments."""
         first = await self.pay(item)
         mailed = await step("mail", lambda: self.process.act("mail", "step:mail#1"))
         return f"{first}; {mailed}; {await self.pay(f'{item} again')}"
+
+
+class Recovery(Enum):
+    """What a recovery handler does about unknown outcomes."""
+
+    TELLS = "it looks up what took effect: done, or retry"
+    ALTERNATES = "it does so every second time, and leaves the others to a person"
 
 
 Body: TypeAlias = Callable[[Shop, IAgentModel], Awaitable[Any]]
@@ -333,8 +383,8 @@ class Program:
     """The most business effects that an uninterrupted run has, where that depends on chance or time."""
     at_least: int
     """The fewest business effects that a completed run has."""
-    rounds: int
-    """How often a run may stop at most to ask about unknown outcomes after one crash."""
+    recovery: Recovery | None
+    """What the application's recovery handler does; None if there is none."""
     depends_on_time: bool
     """Whether its effects and output depend on which of two things is faster: it completes, but not always the same."""
 
@@ -368,7 +418,7 @@ def program(
     replies: tuple[str, ...] = (),
     at_most: int | None = None,
     at_least: int = 0,
-    rounds: int = 1,
+    recovery: Recovery | None = None,
     depends_on_time: bool = False,
 ) -> Callable[[Body], Body]:
     """Add a function to the kit; `replies` are what the model says."""
@@ -377,7 +427,9 @@ def program(
         name: str = body.__name__
         if name in PROGRAMS:
             raise ValueError(f"two programs are called {name!r}")
-        PROGRAMS[name] = Program(name, body, may_diverge, replies, at_most, at_least, rounds, depends_on_time)
+        PROGRAMS[name] = Program(
+            name, body, may_diverge, replies, at_most, at_least, recovery, depends_on_time
+        )
         return body
 
     return add

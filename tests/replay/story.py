@@ -9,9 +9,16 @@ from enum import Enum
 
 from pilotage import Application, ApprovalDecision, RunContext
 from pilotage.agent.approval import AgentApprovalRequest
-from pilotage.agent.ports.handlers import ApprovalSubject, IAgentApprovalHandler
+from pilotage.agent.ports.handlers import ApprovalSubject, IAgentApprovalHandler, IAgentRecoveryHandler
 from pilotage.agent.ports.journal import CommitOutcome, IAgentJournal, JournalCommit, JournalStage, RunKey
-from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
+from pilotage.agent.recovery import AgentResumeBoundary
+from pilotage.agent.recovery_request import (
+    AgentRecoveryRequest,
+    RecoveryAnswer,
+    RecoveryDecision,
+    RecoveryDone,
+    RecoveryRetried,
+)
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.agent.tools.metadata import ToolRisk
@@ -32,7 +39,7 @@ from pilotage.testing import (
     StopBefore,
     says,
 )
-from tests.replay.kit import Process, Program, Shop, World
+from tests.replay.kit import Process, Program, Recovery, Shop, World
 
 MOST_PROCESSES = 14
 SECONDS = 4.0
@@ -91,6 +98,23 @@ class Asks(IAgentApprovalHandler):
         return AgentApprovalRequest("id", "run", subject.boundary, "May it?", ToolRisk(), subject.action_ref)
 
 
+class Tells(IAgentRecoveryHandler):
+    """Knows what took effect: an action did, with its result, or it is tried again."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+
+    async def decide(self, context: RunContext, boundary: AgentResumeBoundary) -> RecoveryAnswer | None:
+        story = self._story
+        story.handled += 1
+        if story.program.recovery is Recovery.ALTERNATES and story.handled % 2:
+            return None
+        result = story.truth_about(context.run_id or "", boundary.action_id)
+        if result is None:
+            return RecoveryRetried("handled", boundary.action_id, 1)
+        return RecoveryDone("handled", boundary.action_id, result)
+
+
 @dataclass
 class Story:
     """One run of a program."""
@@ -102,10 +126,14 @@ class Story:
     commits: list[int] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     """The actions before which the run could be paused."""
+    handled: int = 0
+    """How often the application's recovery handler was asked."""
     rounds: int = 0
     """How often the run stopped to ask people about unknown outcomes."""
     hangs: int = 0
     """The number of processes that did not come to a result in time."""
+    broken: int = 0
+    """The number of processes that ended with an error, although nothing disturbed them."""
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -144,6 +172,8 @@ class Story:
         app.add(self.model)
         if self.has_handler:
             app.add(handler)
+        if self.program.recovery is not None:
+            app.add(Tells(self))
         initialize(app)
         try:
             async with asyncio.timeout(SECONDS), with_pods_asked_for(app):
@@ -151,6 +181,7 @@ class Story:
         except BaseException as end:  # noqa: BLE001 - a dead process ends in many ways
             self.note = repr(end)
             self.hangs += isinstance(end, TimeoutError)
+            self.broken += not (process.has_died or _is_dead(journal))
             result = None
         finally:
             self._bury(process, journal)
@@ -199,7 +230,7 @@ class Story:
         self.rounds += has_asked
 
     async def _tell_the_truth(self, runs: AgentRuns, run: str, request: AgentRecoveryRequest) -> None:
-        result = self._truth_about(run, request.action_id)
+        result = self.truth_about(run, request.action_id)
         if result is not None:
             await runs.answer(run, request.id, RecoveryDecision.DONE, result=result, resume=False)
             return
@@ -209,12 +240,12 @@ class Story:
                 each.action_id.startswith(f"{outer}/") for outer in actions if "result" in str(actions[outer])
             ):
                 continue
-            result = self._truth_about(run, each.action_id)
+            result = self.truth_about(run, each.action_id)
             done: JsonValue = {"decision": "done", "result": result}
             actions[each.action_id] = {"decision": "retry"} if result is None else done
         await runs.answer(run, request.id, RecoveryDecision.RETRY, resume=False, actions=actions)
 
-    def _truth_about(self, run: str, action_id: str) -> JsonValue:
+    def truth_about(self, run: str, action_id: str) -> JsonValue:
         """Return the result of an action that took effect; None if it did not."""
         key = idempotency_key(RunKey("default", run), action_id)
         name = action_id.rpartition("/")[2]
@@ -293,7 +324,7 @@ def try_everywhere(
     tried = Tried(program)
     reference = Story(program)
     expected = reference.tell()
-    if expected is None or expected.status is not AgentStatus.COMPLETED:
+    if expected is None or expected.status is not AgentStatus.COMPLETED or reference.broken:
         tried.add(
             Verdict.STUCK if expected is None else Verdict.FAILS, f"undisturbed: {reference.note} {expected}"
         )
@@ -330,9 +361,12 @@ def _places(program: Program, reference: Story) -> Iterator[tuple[Place, bool]]:
     watched.tell()
     for action in dict.fromkeys(watched.asked):
         yield Place(pause=action), True
-    for number in range(1, reference.commits[0] + 1):
-        yield Place(fault=StopBefore(number)), False
-        yield Place(fault=StopAfter(number)), False
+    # With a recovery handler later processes go on by themselves; elsewhere a person has resumed the run.
+    processes = len(reference.commits) if program.recovery is not None else 1
+    for process, commits in enumerate(reference.commits[:processes]):
+        for number in range(1, commits + 1):
+            yield Place(fault=StopBefore(number), fault_in=process), False
+            yield Place(fault=StopAfter(number), fault_in=process), False
     for number in range(1, reference.world.calls + 1):
         yield Place(effect=number), False
 
@@ -350,16 +384,28 @@ def _verdict(story: Story, result: RunResult | None, reference: Story, expected:
     if "divergence" in result.state.metadata:
         story.note = str(result.state.metadata["divergence"])
         return Verdict.DIVERGES
-    if result.status is not expected.status:
-        story.note = f"{result.status} {result.error}"
+    if result.status is not expected.status or story.broken:
+        story.note = f"{result.status} {result.error} {story.note}"
         return Verdict.FAILS
-    if sum(done.values()) < story.program.at_least:
+    return _verdict_about_output(story, result, reference, expected)
+
+
+def _verdict_about_output(story: Story, result: RunResult, reference: Story, expected: RunResult) -> Verdict:
+    program, done, wanted = story.program, story.world.done, reference.world.done
+    if sum(done.values()) < program.at_least:
         story.note = f"only {dict(done)}"
         return Verdict.WRONG
-    if not story.program.is_deterministic or story.program.depends_on_time:
+    if not program.is_deterministic or program.depends_on_time:
         return Verdict.COMPLETES
     if done != wanted or result.output != expected.output:
         story.note = f"{dict(done)} instead of {dict(wanted)}; {result.output!r}"
         return Verdict.WRONG
-    crashes = (story.place.fault is not None) + (story.place.effect is not None)
-    return Verdict.ASKS if story.rounds > crashes * story.program.rounds else Verdict.COMPLETES
+    return Verdict.ASKS if story.rounds > _rounds_allowed(story) else Verdict.COMPLETES
+
+
+def _rounds_allowed(story: Story) -> int:
+    """Return how often a run may stop to ask about unknown outcomes: once for each crash, if nobody else knows."""
+    if story.program.recovery is Recovery.ALTERNATES:
+        return story.handled
+    is_told = story.program.recovery is Recovery.TELLS
+    return 0 if is_told else (story.place.fault is not None) + (story.place.effect is not None)

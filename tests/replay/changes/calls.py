@@ -67,6 +67,8 @@ def with_mail(effects: str) -> GoesOn:
 
 
 MAIL = Diverges("run/step:mail#1")
+ANSWERED = Diverges("run/result#1")
+"""A person was asked about the answer, so the program had ended there."""
 LATER, LAST = with_mail("pay apple, mail, ship apple"), with_mail(f"{APPLE}, mail")
 change("a step is put in front", ORDER, written(in_front), *[MAIL] * 4)
 change("a step is put in front behind a gate", ORDER, written(in_front_gated), *[ORDERED] * 4)
@@ -80,8 +82,8 @@ change(
     ORDERED,
     ORDERED,
 )
-change("a step is put at the end", ORDER, written(behind), *[LAST] * 4)
-change("a step is put at the end behind a gate", ORDER, written(behind_gated), *[LAST] * 4)
+change("a step is put at the end", ORDER, written(behind), *[LAST] * 3, ANSWERED)
+change("a step is put at the end behind a gate", ORDER, written(behind_gated), *[LAST] * 3, ORDERED)
 change(
     "a gate is removed and the new way stays",
     written(in_the_middle_gated),
@@ -199,8 +201,7 @@ change(
     THREE,
     ALL_THREE,
     ALL_THREE,
-    # Known: the new turn is behind the end of the record; only then a person has approved another answer.
-    Diverges("run/result#1/approval", behind="pay c"),
+    ANSWERED,
 )
 change(
     "a loop has one turn less",
@@ -247,7 +248,7 @@ change(
 )
 PAY = Diverges("run/tool:pay#1")
 change("a bug raises in the middle", ORDER, written(bug_in_the_middle), FAILED, PAY, PAY, PAY)
-change("a bug raises behind", ORDER, written(bug_behind), *[Fails("KeyError", APPLE)] * 4)
+change("a bug raises behind", ORDER, written(bug_behind), *[Fails("KeyError", APPLE)] * 3, ANSWERED)
 
 
 async def limited(shop: Shop, model: IAgentModel) -> str:

@@ -1,5 +1,29 @@
 """The programs of the kit; importing this package fills `kit.PROGRAMS`."""
 
-from tests.replay.programs import cancellation, nested, plain, streams, tasks, values, waits
+from tests.replay.programs import (
+    cancellation,
+    endings,
+    handlers,
+    mixed,
+    nested,
+    plain,
+    silent,
+    streams,
+    tasks,
+    values,
+    waits,
+)
 
-__all__ = ["cancellation", "nested", "plain", "streams", "tasks", "values", "waits"]
+__all__ = [
+    "cancellation",
+    "endings",
+    "handlers",
+    "mixed",
+    "nested",
+    "plain",
+    "silent",
+    "streams",
+    "tasks",
+    "values",
+    "waits",
+]

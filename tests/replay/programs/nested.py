@@ -56,15 +56,43 @@ async def nested_tools_at_once(shop: Shop, model: IAgentModel) -> str:
     return f"{bought}; {arranged}"
 
 
-@program(rounds=2)
+@program()
 async def tools_of_different_depth_at_once(shop: Shop, model: IAgentModel) -> str:
-    """The deeper one is entered when the other one is through, so a crash may lead to two questions in a row."""
+    """The deeper one is entered while the other one waits for its answer: a crash leads to one round of questions."""
     arranged, more = await asyncio.gather(shop.arrange("apple"), shop.arrange_all(["pear"]))
     return f"{arranged}; {more}"
 
 
-@program(rounds=2)
+@program()
 async def approvals_inside_of_tools_at_once(shop: Shop, model: IAgentModel) -> str:
-    """A tool that has called nothing is asked about when the other one is through."""
+    """A tool that has called nothing is asked about while the other one waits."""
     paid, sent = await asyncio.gather(shop.pay_and_ask("apple"), shop.order_with_approval("pear"))
     return f"{paid}; {sent}"
+
+
+@program()
+async def payment_beside_a_tool_in_a_tool(shop: Shop, model: IAgentModel) -> str:
+    """The payment waits for the end of the record, which is out of reach while the order waits for its answer."""
+    paid, arranged = await asyncio.gather(shop.pay_slowly("stamp"), shop.arrange_all(["apple"]))
+    return f"{paid}; {arranged}"
+
+
+@program()
+async def tools_of_four_depths_in_a_group(shop: Shop, model: IAgentModel) -> str:
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(shop.pay_slowly("stamp")),
+            group.create_task(shop.order("apple")),
+            group.create_task(shop.arrange_all(["pear"])),
+            group.create_task(shop.buy_at_once(["plum", "fig"])),
+        ]
+    return "; ".join(task.result() for task in tasks)
+
+
+@program()
+async def shipment_beside_a_tool_in_a_tool(shop: Shop, model: IAgentModel) -> str:
+    """The carrier knows what became of the shipment; nothing is shipped while the order waits for its answer."""
+    sent, arranged, marked = await asyncio.gather(
+        shop.ship("stamp"), shop.arrange_all(["apple"]), shop.mark("pear")
+    )
+    return f"{sent}; {arranged}; {marked}"

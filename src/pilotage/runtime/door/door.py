@@ -21,7 +21,14 @@ from pilotage.runtime.door.parking import parked
 from pilotage.runtime.door.run import RefusedError, RejectedError, Run, Stage
 from pilotage.runtime.door.unknown_outcome import UNKNOWN, question_about, reconcile
 from pilotage.runtime.effect import MODEL_CALL, NO_OUTCOME, NOTHING, QUESTION, Effect, Outcome
-from pilotage.runtime.journal.interruptions import Paused, RecordDamaged, RunInterruption, damage_of
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.interruptions import (
+    Paused,
+    RecordDamaged,
+    RunInterruption,
+    TriedAgain,
+    damage_of,
+)
 from pilotage.runtime.journal.positions import Call
 from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row
 from pilotage.runtime.journal.recording import RecordedAction
@@ -359,11 +366,27 @@ async def _ask_people(run: Run, effect: Effect) -> object:
     answer = run.replay.answer_inside(effect.action.id, effect.attempt)
     if answer is None or (isinstance(answer, RecoveryDone) and not fits(effect, answer)):
         answer = obey_recovery(await perform(run, await question_about(run, effect, effect.attempt)))
+    await _until_it_may_act(run, effect)
     if isinstance(answer, RecoveryDone):
         return _found_out(run, effect, effect.codec.decode(answer.result))
     run.replay.answers_inside().update({each.action_id: each for each in answer.inside})
+    if effect.call is not None and effect.call.has_made:
+        raise _tried_again(run, effect)
     effect.attempt = answer.attempt
     return await _carry_out(run, effect)
+
+
+def _tried_again(run: Run, effect: Effect) -> TriedAgain:
+    """Leave a call to the next attempt, which enters it again over the calls that it made in this one."""
+    run.outcomes.leave_unknown(effect)
+    at = run.ports.clock.now().isoformat()
+    return TriedAgain(reason=f"{effect.action.name!r} is tried again", facts={words.WAKE_AT: at})
+
+
+async def _until_it_may_act(run: Run, effect: Effect) -> None:
+    """Wait for the end of the record, if the effect was looked at before it in order to ask about it."""
+    if effect.call is not None and effect.call.is_only_asked:
+        await run.replay.hold_again(effect.call)
 
 
 async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object:
@@ -427,6 +450,7 @@ async def _read_again(run: Run, effect: Effect) -> object:
 
 async def _repeat(run: Run, effect: Effect, *, is_suspended: bool = False) -> object:
     """Make the same attempt again. Its BEFORE row is an old one, so ownership is proven anew."""
+    await _until_it_may_act(run, effect)
     run.mark_running()
     run.outcomes.begin(effect, is_entered_again=is_suspended)
     await run.ledger.prove_ownership(effect.action.id if is_suspended else None)
@@ -439,6 +463,7 @@ async def _reconciled(run: Run, effect: Effect) -> object:
     found = await reconcile(run, effect)
     if found is UNKNOWN:
         return await _ask_people(run, effect)
+    await _until_it_may_act(run, effect)
     if found is None:
         return await _repeat(run, effect)
     return _found_out(run, effect, found)

@@ -60,6 +60,7 @@ class Outcomes:
     ) -> None:
         self.under_way: dict[str, tuple[Action, int]] = {}
         self._entered_again: set[str] = set()
+        self._unknown: set[str] = set()
         self.late: LateOutcomes | None = None
         self.has_readers = has_readers
         self._closed: set[str] = set()
@@ -95,6 +96,10 @@ class Outcomes:
         if is_entered_again:
             self._entered_again.add(effect.action.id)
 
+    def leave_unknown(self, effect: Effect) -> None:
+        """Leave the outcome of an action under way unknown: the end of the attempt does not suspend it."""
+        self._unknown.add(effect.action.id)
+
     def suspend(self, asked_about: Collection[str] = (), *, only_entered_again: bool = False) -> None:
         """Record with the next commit which actions the end of the attempt interrupts between two calls inside.
 
@@ -106,6 +111,7 @@ class Outcomes:
             for action, attempt in self.under_way.values()
             if not action.may_be_repeated
             and action.id not in asked_about
+            and action.id not in self._unknown
             and (not only_entered_again or action.id in self._entered_again)
         }
         if suspended:

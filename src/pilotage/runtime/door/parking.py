@@ -24,7 +24,8 @@ async def parked(run: Run, effect: Effect, pause: Paused) -> NoReturn:
     if effect.when_parked is not None:
         effect.when_parked()
     asked = run.questions.open
-    may_withdraw = not any(is_recovery(asked[wait]) for wait in pause.wait_ids if wait in asked)
+    is_unknown = any(is_recovery(asked[wait]) for wait in pause.wait_ids if wait in asked)
+    may_withdraw = pause.may_withdraw and not is_unknown
     try:
         await run.replay.park(call, pause, may_withdraw=may_withdraw)
     except asyncio.CancelledError:

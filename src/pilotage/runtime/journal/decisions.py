@@ -134,5 +134,7 @@ OnRest: TypeAlias = Deliver | CutShort | Release | AnswerGates | Idle | StandSti
 OnStill: TypeAlias = Diverge | AnswerGates | Release | Pause
 OnEnd: TypeAlias = End | Hold | Over
 
+NOT_ENDED = "the program has not ended"
+"""What a program does that has returned in its record."""
 BEGIN, BEGIN_AGAIN, HOLD, PUT_OFF, IDLE, END = Begin(), Begin(True), Hold(), PutOff(), Idle(), End()
 OPEN, NEWLY_OPEN, SHUT = GateAnswer(True), GateAnswer(True, True), GateAnswer(False)

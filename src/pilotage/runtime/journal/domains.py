@@ -17,6 +17,8 @@ class Domains:
     def open_scope(self, path: str, owner: object, around: Call | None = None) -> CallScope:
         """Return a scope with an order of its own: of the run, of a call that makes calls, of a `gather` branch."""
         record = self._record
+        if around is not None:
+            around.has_made = True
         order = [call for call in record.orders.get(path, ()) if call.state is CallState.EXPECTED]
         domain = Domain(owner, around, order)
         return CallScope(path, domain, record.scopes.get(path, _NO_CALLS), record.skipped.get(path, ()))

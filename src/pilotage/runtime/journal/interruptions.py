@@ -30,6 +30,8 @@ class Paused(RunInterruption):
 
     situation = AgentSituation.USER_INTERRUPTED
     """The situation of a run that waits for another reason than a question."""
+    may_withdraw = True
+    """Whether the program may give the wait up."""
 
     def __init__(self, *wait_ids: str, reason: str | None = None, facts: JsonObject | None = None) -> None:
         super().__init__(*wait_ids)
@@ -42,6 +44,12 @@ class ModelUnavailable(Paused):
     """A model failed in a way that may pass: it is asked again at the time that the facts have as `wake_at`."""
 
     situation = AgentSituation.MODEL_UNAVAILABLE
+
+
+class TriedAgain(Paused):
+    """A call is tried again over the calls recorded inside of it: in the next attempt, which may begin at once."""
+
+    may_withdraw = False
 
 
 class RunEnded(RunInterruption):

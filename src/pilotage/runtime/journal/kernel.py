@@ -11,7 +11,8 @@ The laws:
    The number of a call that a person has skipped is passed over: the program does not make that call any more.
 2. *Nothing new before the end of the record.* A call without recorded outcome is held until every recorded outcome was
    delivered, every recorded call without outcome was made again, and the program is at rest. A call with recorded calls
-   inside begins again when that is true of everything outside of such calls.
+   inside begins again when that is true of everything outside of such calls. Where the rest of the record is out of
+   reach, because it is inside of calls that wait for answers, all others with an unknown outcome are asked about too.
 3. *Turns.* Outcomes reach the program one at a time, in the order in which they were recorded, each when the program is
    at rest. No turn is needed for a call that returned at once, nor for one of a domain in which only the owner has
    made calls; the row says so. Domains (the run, a call that makes calls, a branch of `gather`) have separate orders.
@@ -23,13 +24,12 @@ The laws:
    rest, the attempt pauses with all waits.
 6. *Standing still.* A program that stays at rest while the next recorded outcome is not asked for has diverged.
 7. *End.* A program that ended, with all its tasks, while recorded calls are unused has diverged. So has a branch or
-   turn, before it is folded, while recorded calls inside of it are unused.
+   turn, before it is folded, while recorded calls inside of it are unused. If a person was asked about the answer of a
+   program, its end is part of the record, like a call without outcome: nothing new begins before it has returned.
 8. *A dead attempt stays dead.* After Diverge or Pause every event returns that decision again.
 """
 
 from __future__ import annotations
-
-from collections.abc import Collection
 
 from pilotage.runtime.journal.decisions import (
     BEGIN,
@@ -38,6 +38,7 @@ from pilotage.runtime.journal.decisions import (
     HOLD,
     IDLE,
     NEWLY_OPEN,
+    NOT_ENDED,
     PUT_OFF,
     SHUT,
     CutShort,
@@ -52,13 +53,12 @@ from pilotage.runtime.journal.decisions import (
     OnStill,
     Over,
     Pause,
-    Release,
     ReturnAtOnce,
     StandStill,
     Withdraw,
 )
-from pilotage.runtime.journal.domains import Domains
 from pilotage.runtime.journal.gates import Gates
+from pilotage.runtime.journal.held import HeldCalls
 from pilotage.runtime.journal.positions import (
     NOT_ALONE,
     WAS_HELD,
@@ -70,39 +70,22 @@ from pilotage.runtime.journal.positions import (
     RecordRow,
     Requested,
 )
-from pilotage.runtime.journal.progress import RecordProgress
 
 # Looking a member up costs as much as a call.
 _EXPECTED, _MADE, _WAITING, _UNCUT = CallState.EXPECTED, CallState.MADE, CallState.WAITING, CallState.UNCUT
 _HELD, _UNDER_WAY, _PARKED, _ENDED = CallState.HELD, CallState.UNDER_WAY, CallState.PARKED, CallState.ENDED
 
 
-class Kernel(Domains):
+class Kernel(HeldCalls):
     """The state of one attempt at a run."""
 
     def __init__(self, record: Record | None = None) -> None:
         super().__init__(record or Record())
-        self._progress = RecordProgress(self._record)
-        self._open: set[Call] = set()
-        """Calls that were asked for and have not ended."""
-        self._waits: dict[Call, str] = {}
         self._gates = Gates(self._record)
-        self._busy = 0
-        """The number of calls under way that do not wait for calls inside of them."""
         self._unasked = 0
         """The number of calls that were made and are not awaited yet."""
         self.over: Over | None = None
         """The decision that ended the attempt."""
-
-    @property
-    def is_replaying(self) -> bool:
-        """Return whether a recorded outcome is to be delivered, or a recorded call without outcome to be made."""
-        return self._progress.is_replaying
-
-    @property
-    def has_waits(self) -> bool:
-        """Return whether a call is parked."""
-        return bool(self._waits)
 
     def folded(self, path: str) -> RecordRow | None:
         """Return the row of a branch that has ended; replay does not enter it."""
@@ -241,7 +224,8 @@ class Kernel(Domains):
         if not self.is_replaying and (gates := self._gates.waiting_in(domain)):
             return self._gates.answer(gates, NEWLY_OPEN)
         if self._waits and not self._busy and self._is_all_parked():
-            return Pause(frozenset(self._waits.values()))
+            asking = self._ask_about() if self.is_replaying else None
+            return asking or Pause(frozenset(self._waits.values()))
         return IDLE
 
     def confirm(self, still: StandStill | Pause) -> OnStill:
@@ -260,18 +244,24 @@ class Kernel(Domains):
         self.over = self.over or still.diverge
         return still.diverge
 
+    def returned(self) -> None:
+        """Take in that the program has returned an answer: a recorded question about it is asked again."""
+        answer = self._record.answer
+        if answer is not None and answer.state is _EXPECTED:
+            self._deliver_recorded(answer)
+
     def program_ended(self, below: str = "") -> OnEnd:
         """Decide about a program, or a branch or turn with a path, that has returned or raised.
 
-        Hold: its tasks may use the rest of the record.
+        Hold: its tasks may use the rest of the record, or have calls that an earlier attempt began or asked about.
         """
         if self.over is not None:
             return self.over
         left_out = self._progress.left_out(below) if self.is_replaying else None
+        if self._tasks and (left_out is not None or (not below and self._has_held_record())):
+            return HOLD
         if left_out is None:
             return END
-        if self._tasks:
-            return HOLD
         where, recorded, action_id = left_out
         self._diverge(where, recorded, "the program has ended", action_id)
         return self.over or END
@@ -282,18 +272,10 @@ class Kernel(Domains):
     def _takes_turn(self, call: Call, end: RecordRow) -> bool:
         return call.is_cut or (end.takes_turn and call.number > 0)
 
-    def _may_begin(self, call: Call) -> bool:
-        progress = self._progress
-        return not progress.is_replaying or call.is_sync or (call.has_inside and progress.level > call.level)
-
     def _is_free(self, call: Call, domain: Domain, *, is_at_once: bool) -> bool:
         """Return whether an outcome may reach the program without its turn."""
         is_free = call.epoch == domain.epoch or not call.is_ordered
         return is_free or (is_at_once and call.epoch != WAS_HELD)
-
-    def _may_cut(self, call: Call) -> bool:
-        """Return whether a held call may be cut short: not if it may have taken effect, or must be entered."""
-        return (call.is_repeatable or not call.has_begun) and not call.has_inside
 
     def _recorded(self, scope: CallScope, asked: Requested, call_id: str) -> Call | None:
         """Return the recorded call with the present number of a scope, or one with recorded calls inside; else None.
@@ -325,38 +307,6 @@ class Kernel(Domains):
             return self._cut_recorded(call, domain)
         return HOLD
 
-    def _enter(self, call: Call, state: CallState) -> None:
-        call.state = state
-        self._open.add(call)
-        around = call.domain.around
-        if around is not None:
-            around.inner += 1
-            if around.inner == 1 and around.state is _UNDER_WAY:
-                self._busy -= 1
-
-    def _leave(self, call: Call) -> None:
-        call.state = _ENDED
-        self._open.discard(call)
-        around = call.domain.around
-        if around is not None:
-            around.inner -= 1
-            if not around.inner and around.state is _UNDER_WAY:
-                self._busy += 1
-
-    def _stop(self, call: Call) -> None:
-        """Take a call out of those under way or parked."""
-        if call.state is _UNDER_WAY and not call.inner:
-            self._busy -= 1
-        elif call.state is _PARKED:
-            del self._waits[call]
-
-    def _cut(self, call: Call, domain: Domain) -> int:
-        """End a call that is cut short now, and return its place among the turns."""
-        passed = domain.passed
-        domain.passed += 1
-        self._leave(call)
-        return passed
-
     def _cut_recorded(self, call: Call, domain: Domain) -> CutShort | Hold:
         """Cut a call short that is recorded so, if its place among the turns is reached."""
         if domain.turns[0] is not call:
@@ -369,10 +319,10 @@ class Kernel(Domains):
         return CutShort(call)
 
     def _take_turn(self, domain: Domain, call: Call) -> OnRest:
-        if call.end is not None and (made_before := self._progress.unmade_before(call)) is not None:
+        if (unmade := self._unmade_before(call)) is not None:
             if gates := self._gates.waiting_in(domain):
                 return self._gates.answer(gates, SHUT)
-            return self._stand_still(made_before)
+            return self._stand_still(unmade)
         if call.state is _WAITING:
             domain.turns.popleft()
             domain.passed += 1
@@ -399,45 +349,14 @@ class Kernel(Domains):
         """Count a recorded call as used: its outcome is delivered, or without an outcome it is made again."""
         self._progress.use(call)
 
-    def _ready(self, domain: Domain) -> Release | CutShort | None:
-        """Release the held calls that begin now; one that the program has cancelled meanwhile is cut short first."""
-        ready = tuple([call for call in domain.held if self._may_begin(call)])
-        if not ready:
-            return None
-        domain.moves += 1
-        struck = next((call for call in ready if call.is_struck), None)
-        if struck is not None:
-            domain.held.remove(struck)
-            return CutShort(struck, self._cut(struck, domain))
-        return self._release(ready)
-
-    def _begin_recorded(self) -> Release | None:
-        """Release the held calls that are recorded themselves."""
-        held = [call for call in self._open if call.state is _HELD and call in call.domain.held]
-        ready = tuple([call for call in held if call.identity is not None and not call.is_struck])
-        return self._release(ready) if ready else None
-
-    def _release(self, calls: tuple[Call, ...]) -> Release:
-        for call in calls:
-            call.domain.moves += 1
-            call.domain.held.remove(call)
-            call.state = _UNDER_WAY
-            self._busy += 1
-        return Release(calls)
-
-    def _not_entered(self) -> Collection[Call]:
-        """Return the calls whose insides cannot be due: parked ones, and those that are held behind them."""
-        if not self._waits:
-            return ()
-        return [*self._waits, *(call for call in self._open if call.state is _HELD and call.has_inside)]
-
     def _is_all_parked(self) -> bool:
         waiting = (_PARKED, _UNDER_WAY, _HELD) if self.is_replaying else (_PARKED, _UNDER_WAY)
         return not self._gates.waiting and all(call.state in waiting for call in self._open)
 
     def _stand_still(self, due: Call) -> StandStill:
         where = f"{due.path} call {due.number}"
-        unasked = Diverge(where, str(due.asked), "no task asks for it", self._stands(), due.id)
+        asked = NOT_ENDED if due is self._record.answer else "no task asks for it"
+        unasked = Diverge(where, str(due.asked), asked, self._stands(), due.id)
         return StandStill(due.took, unasked)
 
     def _diverge(self, where: str, recorded: str, asked: str, action_id: str) -> None:

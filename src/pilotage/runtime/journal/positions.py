@@ -48,7 +48,7 @@ class RowStage(StrEnum):
     """What a row says of its call; FOLDED and CHANGED rows belong to a scope, CLAIMED rows to the run."""
 
     CLAIMED = "claimed"
-    """An attempt began: the time before it, in which the run may have been paused, does not count."""
+    """An attempt began, and with it the program: the time before it does not count."""
     BESIDE = "beside"
     """A question or signal of the call: it was made."""
     BEGUN = "begun"
@@ -59,6 +59,8 @@ class RowStage(StrEnum):
     """A person decided that the call is passed over: the program does not ask for it any more."""
     FOLDED = "folded"
     """The branch with this path has ended."""
+    RETURNED = "returned"
+    """The program had returned: a person was asked about its answer."""
     CHANGED = "changed"
     """A gate in front of the next number was answered with True; the label is its name."""
 
@@ -122,7 +124,9 @@ class Call:
     last: int = 0
     """The place of the row with its outcome."""
     took: float = 0.0
-    """The seconds between its last row and the row before that."""
+    """The most seconds that the program took to make it or to cut it short, from the row before that in its scope."""
+    has_made: bool = False
+    """Whether calls inside of it were made in this attempt."""
     is_repeatable: bool = True
     has_not_acted: bool = False
     """Whether it has begun and has certainly taken no effect yet."""
@@ -130,6 +134,8 @@ class Call:
     """Whether its outcome takes a turn beside other tasks; False if it is awaited together with those of the others."""
     is_sync: bool = False
     """Whether it cannot wait: it only reads, and begins at once."""
+    is_only_asked: bool = False
+    """Whether it began before the end of the record, so that people are asked about it: it must not act before."""
     is_struck: bool = False
     """Whether the program has cancelled it before its recorded place."""
     epoch: int = NOT_ALONE
@@ -225,6 +231,8 @@ class Record:
         """The levels of calls without rows, inside of which calls are recorded: they only read, and were under way."""
         self.skipped: dict[str, set[int]] = {}
         """The numbers of the calls that are passed over, by scope."""
+        self.answer: Call | None = None
+        """The end of the program, if a person was asked about its answer: recorded like a call without outcome."""
         self._passed_over: set[str] = set()
         self._unnumbered: dict[str, Call] = {}
         self._read(rows)
@@ -240,24 +248,32 @@ class Record:
         yield from self._unnumbered.values()
 
     def goes_on(self, path: str, number: int) -> bool:
-        """Return whether a call behind this number is recorded in the scope."""
-        return any(later > number for later in self.scopes.get(path, ()))
+        """Return whether a call behind this number is recorded in the scope, or the end of its program."""
+        is_before_answer = self.answer is not None and self.answer.path == path
+        return is_before_answer or any(later > number for later in self.scopes.get(path, ()))
 
     def unnumbered(self, call_id: str) -> Call | None:
         """Return the recorded call of this id, if it was stored without a number."""
         return self._unnumbered.get(call_id) if self._unnumbered else None
 
     def _read(self, rows: Iterable[RecordRow]) -> None:
-        before = 0.0
+        started, last = 0.0, dict[str, float]()
         for place, row in enumerate(rows):
             stage = row.stage
+            if stage is RowStage.CLAIMED:
+                started, last = row.at, {}
+                continue
+            took = row.at - last.get(row.scope, started)
+            last[row.scope] = row.at
             if stage is RowStage.FOLDED:
                 self.folds[row.id] = row
+            elif stage is RowStage.RETURNED:
+                self.answer = self.answer or _recorded(row, place)
+                self.answer.took = max(self.answer.took, took)
             elif stage is RowStage.CHANGED:
                 self.gates.add((row.scope, row.number, row.asked.label))
-            elif stage is not RowStage.CLAIMED:
-                self._read_call(row, row.at - before, place)
-            before = row.at
+            else:
+                self._read_call(row, took, place)
 
     def _read_call(self, row: RecordRow, took: float, place: int) -> None:
         call = self._call_of(row, place)
@@ -268,7 +284,8 @@ class Record:
             call.asked = call.identity = row.asked
         if call.end is not None:
             return  # A repetition inside of a call that was repeated: the first outcome counts.
-        call.took = took
+        if not (row.stage is RowStage.ENDED and call.has_begun):
+            call.took = max(call.took, took)
         if row.stage is RowStage.BEGUN:
             call.has_begun = True
         elif row.stage is not RowStage.BESIDE:
@@ -337,7 +354,8 @@ class Record:
         for call in self.calls():
             left += [0] * (call.level + 1 - len(left))
             left[call.level] += 1
-        for level in self.fold_levels.values():
+        levels = [*self.fold_levels.values(), *([0] if self.answer is not None else ())]
+        for level in levels:
             left += [0] * (level + 1 - len(left))
             left[level] += 1
         return left

@@ -20,6 +20,8 @@ class RecordProgress:
         recorded = list(record.calls())
         self.outcomes = sum(call.end is not None for call in recorded) + len(record.fold_levels)
         """The number of recorded outcomes that are to be delivered."""
+        if record.answer is not None:
+            recorded.append(record.answer)
         self._unmade = sorted(recorded, key=_first, reverse=True) if record.orders else []
         """The recorded calls that are to be made, the first one last; only where outcomes have an order."""
         self.is_replaying = True
@@ -49,24 +51,29 @@ class RecordProgress:
                 call.state = _ENDED
                 self.use(call)
 
-    def unmade_before(self, call: Call) -> Call | None:
-        """Return a recorded call that was made before an outcome came, and is not made yet in this attempt."""
+    def unmade_before(self, call: Call, not_entered: Iterable[Call]) -> Call | None:
+        """Return a recorded call that was made before an outcome came, and is not made yet in this attempt.
+
+        Not one inside of calls that are not entered yet.
+        """
         unmade = self._unmade
         while unmade and (unmade[-1].state is not _EXPECTED or unmade[-1].level > call.level):
             unmade.pop()
-        return unmade[-1] if unmade and unmade[-1].first < call.last else None
+        paths = _below(not_entered)
+        due = (each for each in reversed(unmade) if _is_due_at(each, call.level))
+        first = next((each for each in due if not f"{each.path}/".startswith(paths)), None)
+        return first if first is not None and first.first < call.last else None
 
     def due(self, not_entered: Iterable[Call]) -> Call | None:
         """Return the first recorded call that is not used; not those inside of calls that are not entered yet."""
         if not self.is_replaying:
             return None
-        paths = [f"{call.id}/" for call in not_entered]
+        paths = _below(not_entered)
         for call in self._record.calls():
-            is_inside = any(f"{call.path}/".startswith(path) for path in paths)
-            if _is_unused(call) and not is_inside:
+            if _is_unused(call) and not f"{call.path}/".startswith(paths):
                 return call
-        folds = (path for path in self._record.fold_levels if not path.startswith(tuple(paths)))
-        return self._folded_call(next(folds, None))
+        folds = (path for path in self._record.fold_levels if not path.startswith(paths))
+        return self._folded_call(next(folds, None)) or self._unused_answer()
 
     def _folded_call(self, path: str | None) -> Call | None:
         """Return a finished branch or turn in the form of a call."""
@@ -87,7 +94,15 @@ class RecordProgress:
             if _is_unused(call) and f"{call.path}/".startswith(prefix):
                 return f"{call.path} call {call.number}", str(call.asked), call.id
         path = next((path for path in self._record.fold_levels if path.startswith(prefix)), None)
-        return None if path is None else (path, "a finished branch", path)
+        if path is not None:
+            return path, "a finished branch", path
+        answer = None if below else self._unused_answer()
+        return None if answer is None else (answer.id, str(answer.asked), answer.id)
+
+    def _unused_answer(self) -> Call | None:
+        """Return the recorded end of the program, if the program has not returned."""
+        answer = self._record.answer
+        return answer if answer is not None and answer.state is _EXPECTED else None
 
     def _advance(self) -> None:
         while self.level < len(self._left) and not self._left[self.level]:
@@ -97,6 +112,15 @@ class RecordProgress:
 
 def _first(call: Call) -> int:
     return call.first
+
+
+def _below(calls: Iterable[Call]) -> tuple[str, ...]:
+    """Return the first letters of the paths inside of calls."""
+    return tuple([f"{call.id}/" for call in calls])
+
+
+def _is_due_at(call: Call, level: int) -> bool:
+    return call.state is _EXPECTED and call.level <= level
 
 
 def _is_unused(call: Call) -> bool:

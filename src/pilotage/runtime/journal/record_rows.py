@@ -18,13 +18,15 @@ _AFTER_ALL_CALLS = (f"{words.END}#", f"{words.MORE}#")
 """The boundaries at which signals are taken in when the program has ended: they belong to no call."""
 _new_row, _new_identity = unchecked(RecordRow), unchecked(CallIdentity)
 _CLAIM = CallIdentity("", "", "")
+_RETURNED = (RowStage.RETURNED, CallIdentity("the question about", RESULT, ""))
 _TRIES = (f"{words.TRY}#", f"{words.HOLD}#")
 
 
-def record_rows(rows: Sequence[JournalRow]) -> Iterator[RecordRow]:
-    """Return the rows of a journal that replay depends on."""
-    # Only beside other tasks does replay ever wait for a recorded time.
-    has_times = any(row.turn is not None or f"/{TASK}" in row.action_id for row in rows)
+def record_rows(rows: Sequence[JournalRow], claims: Sequence[JournalRow] = ()) -> Iterator[RecordRow]:
+    """Return the rows of a journal that replay depends on; `claims` say when each attempt began."""
+    # Only beside other tasks, or in front of an answer, does replay ever wait for a recorded time.
+    has_times = any(row.turn is not None or _has_time(row.action_id) for row in rows)
+    started = {row.epoch: row.created_at for row in reversed(claims)} if has_times else {}
     epoch = 0
     for row in rows:
         read = _read(row)
@@ -42,7 +44,8 @@ def record_rows(rows: Sequence[JournalRow]) -> Iterator[RecordRow]:
         if at is not None and row.epoch != epoch:
             # Another attempt: the run may have been paused before it.
             epoch = row.epoch
-            yield RecordRow(RowStage.CLAIMED, "", 0, _CLAIM, id="", at=at.timestamp())
+            begun = started.get(epoch) or at
+            yield RecordRow(RowStage.CLAIMED, "", 0, _CLAIM, id="", at=begun.timestamp())
         call_id, turn = identity.label, row.turn
         yield _new_row(
             stage,
@@ -57,11 +60,17 @@ def record_rows(rows: Sequence[JournalRow]) -> Iterator[RecordRow]:
         )
 
 
+def _has_time(action_id: str) -> bool:
+    return f"/{TASK}" in action_id or action_id.startswith(f"{RESULT}/")
+
+
 def _read(row: JournalRow) -> tuple[RowStage, CallIdentity] | None:
     """Return the stage of a row and the identity of its call, with the id as label; None if replay does not need it."""
     action_id, kind = row.action_id, row.kind
-    if kind is None or action_id == RESULT or action_id.startswith(f"{RESULT}/"):
+    if kind is None or action_id == RESULT:
         return None
+    if action_id.startswith(f"{RESULT}/"):
+        return _RETURNED if kind is AgentActionKind.APPROVAL_WAIT else None
     call_id = call_around(action_id, kind)
     if call_id is not None:
         # A handler of signals that was recorded without numbers runs before the call it is recorded beside.

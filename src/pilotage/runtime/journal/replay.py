@@ -28,7 +28,7 @@ from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.liveness import Liveness
 from pilotage.runtime.journal.positions import Call, CallScope, Record, RecordRow
 from pilotage.runtime.journal.record_rows import record_rows
-from pilotage.runtime.journal.recording import Recording, difference, named
+from pilotage.runtime.journal.recording import Recording, difference, name_in, named
 from pilotage.runtime.journal.rest import Postponed, calling_task, carry_to_end
 from pilotage.runtime.journal.scope import StepScope, running_task
 from pilotage.runtime.journal.turns import Got, Turns
@@ -134,6 +134,13 @@ class Replay(Recording):
         """
         return BEGIN
 
+    async def hold_again(self, call: Call) -> None:
+        """Return when a call may act that began only in order to be asked about: at the end of the record.
+
+        Raises:
+            RunInterruption: the attempt is over.
+        """
+
     def forget(self, call: Call) -> None:
         """Take in that a call ended with an error that is not recorded: it never took effect."""
 
@@ -214,6 +221,9 @@ class Replay(Recording):
             RunInterruption: it has not, or waits for an answer.
         """
 
+    def returned(self) -> None:
+        """Take in that the program has returned an answer, before it is published."""
+
     async def ended(self) -> None:
         """Check that a program that has ended has used its record, and wait for what its tasks wait for.
 
@@ -236,7 +246,7 @@ class DurableReplay(Replay):
         super().__init__(ledger, rows, claims)
         self._ledger = ledger
         self.has_record = bool(self._actions)
-        self._kernel = Kernel(Record(record_rows(rows))) if rows else Kernel()
+        self._kernel = Kernel(Record(record_rows(rows, claims))) if rows else Kernel()
         self._turns: RunTurns | None = None
         self._parked: dict[Call, Paused] = {}
         self._divergence: RunDiverged | None = None
@@ -337,6 +347,10 @@ class DurableReplay(Replay):
         call.takes_turn = (self._turns or self.turns).recorded(call, is_at_once=call.is_sync)
         return call.domain.passed + len(call.domain.turns) - 1 if call.takes_turn else None
 
+    async def hold_again(self, call: Call) -> None:
+        if self.turns.hold_again(call):
+            await self.wait(call)
+
     def forget(self, call: Call) -> None:
         self._kernel.forget(call)
 
@@ -423,8 +437,12 @@ class DurableReplay(Replay):
         if self._kernel.is_replaying:
             await self.turns.ended(path)
 
+    def returned(self) -> None:
+        if self._kernel.is_replaying:
+            self.turns.returned()
+
     async def ended(self) -> None:
-        if self._kernel.is_replaying or self._parked or self._kernel.over is not None:
+        if self.has_record or self._parked or self._kernel.over is not None:
             await self.turns.ended()
         if self._parked and self._turns is not None:
             raise self.interruption(await self._turns.over())
@@ -442,10 +460,15 @@ class DurableReplay(Replay):
 
     def _diverged(self, over: Diverge) -> RunDiverged:
         recorded = self._actions.get(over.action_id)
-        what = over.recorded if recorded is None else named(recorded.row)
         asked = "the program left it out" if over.asked == _ENDED else over.asked
         stands = "".join(f"; {each}" for each in over.tasks)
-        side = None if recorded is None else recorded_side(recorded.before, recorded.after)
+        if recorded is not None:
+            what, side = named(recorded.row), recorded_side(recorded.before, recorded.after)
+        elif (question := self._question_about(over.action_id)) is not None:
+            what = f"a question about {name_in(over.action_id)!r}"
+            side = asked_about_side(over.action_id, question.row.number, question.row)
+        else:
+            what, side = over.recorded, None
         difference = f"{what} is recorded, and {asked}{stands}"
         return RunDiverged(over.action_id or over.where, difference, Sides(side))
 

@@ -114,6 +114,14 @@ class Turns(WaitingCalls):
             del self._slots[call]
         return self._received(slot.result)
 
+    def hold_again(self, call: Call) -> bool:
+        """Hold a call that began only to be asked about; return whether to `wait` for the end of the record."""
+        is_held = self.kernel.hold_again(call)
+        if is_held:
+            self._slots[call] = Slot()
+            self.count(call.domain)
+        return is_held
+
     def recorded(self, call: Call, *, is_at_once: bool = False) -> bool:
         """Take in that the outcome of a call is recorded; return whether it takes a turn, to `wait` for."""
         mark = self._marks.pop(call, None) if self._marks else None
@@ -168,6 +176,13 @@ class Turns(WaitingCalls):
             case _:
                 assert_never(decision)
 
+    def returned(self) -> None:
+        """Take in that the program has returned an answer; its tasks go on."""
+        self.kernel.returned()
+        self._stir()
+        for rest in self._rests.values():
+            rest.count()
+
     async def ended(self, below: str = "") -> None:
         """Check that a program, or a part with a path, has used its record; wait for its tasks, if they may use it.
 
@@ -180,7 +195,9 @@ class Turns(WaitingCalls):
                     return
                 case Hold():
                     self.count(next(iter(self._tasks.values())))
-                    await asyncio.wait({*self._tasks, self._over}, return_when=asyncio.FIRST_COMPLETED)
+                    waiting = (slot.future for slot in self._slots.values() if slot.future is not None)
+                    until = {*self._tasks, self._over, *waiting}
+                    await asyncio.wait(until, return_when=asyncio.FIRST_COMPLETED)
                     await asyncio.sleep(0)
                 case Pause() | Diverge():
                     raise self._end(decision)

@@ -357,6 +357,7 @@ class RunAttempt:
         enter_run_context(run.context)
         self._entered = enter_run(self._tools, StepScope("run", self._task, skipped=run.replay.skipped))
         await self._write(self._program.events())
+        run.replay.returned()
         for stream in tuple(run.open_streams):
             await stream.close_if_left()
         await self._attend()

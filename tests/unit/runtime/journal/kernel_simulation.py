@@ -328,7 +328,7 @@ class World:
         return any(call.state is CallState.WAITING or call.is_struck for call in ready)
 
     def _comes_behind_another_call(self, call: Call) -> bool:
-        return call.end is not None and self.kernel._progress.unmade_before(call) is not None
+        return self.kernel._unmade_before(call) is not None
 
     def _first_turns(self, domain: Domain) -> list[Call]:
         return [domain.turns[0]]

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from pilotage.runtime.journal import decisions, positions
+from pilotage.runtime.journal import decisions, domains, gates, held, positions, progress
 from pilotage.runtime.journal import kernel as kernel_module
 from pilotage.runtime.journal.decisions import (
     BEGIN,
@@ -70,12 +70,12 @@ def ended(
     return row(RowStage.ENDED, asked, number, scope, takes_turn=takes_turn, at=at)
 
 
-def begun(asked: CallIdentity, number: int, scope: str = "run") -> RecordRow:
-    return row(RowStage.BEGUN, asked, number, scope)
+def begun(asked: CallIdentity, number: int, scope: str = "run", *, at: float = 0) -> RecordRow:
+    return row(RowStage.BEGUN, asked, number, scope, at=at)
 
 
-def cut(asked: CallIdentity, number: int, scope: str = "run", *, passed: int = 0) -> RecordRow:
-    return row(RowStage.CUT, asked, number, scope, passed=passed)
+def cut(asked: CallIdentity, number: int, scope: str = "run", *, passed: int = 0, at: float = 0) -> RecordRow:
+    return row(RowStage.CUT, asked, number, scope, passed=passed, at=at)
 
 
 def over(*rows: RecordRow) -> tuple[Kernel, CallScope]:
@@ -322,7 +322,7 @@ def test_standing_still_is_a_divergence_that_says_where_calls_stand() -> None:
     assert kernel.ask(new) == HOLD
     still = kernel.rest(scope.domain)
     assert isinstance(still, StandStill)
-    assert still.took == 60
+    assert still.took == 65
     diverge = kernel.confirm(still)
     assert isinstance(diverge, Diverge)
     assert (diverge.where, diverge.recorded) == ("run/task:pay#1 call 1", str(PAY))
@@ -338,6 +338,84 @@ def test_a_program_that_ended_has_used_its_record(rows: Sequence[RecordRow]) -> 
     assert kernel.program_ended() == Diverge(
         "run call 1", str(PAY), "the program has ended", action_id="run/pay#1"
     )
+
+
+_CLAIMED = RecordRow(RowStage.CLAIMED, "", 0, CallIdentity("", "", ""), "", at=100)
+_TASK = "run/task:pay#1"
+
+
+@pytest.mark.parametrize(
+    ("rows", "took"),
+    [
+        ([begun(PAY, 1, _TASK, at=160), ended(PAY, 1, _TASK, at=161)], 60),
+        ([begun(PAY, 1, _TASK, at=103), ended(PAY, 1, _TASK, at=190)], 3),
+        ([ended(PRICE, 1, at=159), begun(PAY, 1, _TASK, at=160)], 60),
+        ([ended(PRICE, 1, _TASK, at=150), ended(PAY, 2, _TASK, at=160)], 10),
+        ([begun(PAY, 1, _TASK, at=101), cut(PAY, 1, _TASK, at=131)], 30),
+        ([begun(PAY, 1, _TASK, at=101), replace(_CLAIMED, at=900), begun(PAY, 1, _TASK, at=905)], 5),
+    ],
+)
+def test_a_program_has_as_long_as_it_took_from_its_own_last_row(rows: Sequence[RecordRow], took: int) -> None:
+    record = Record([_CLAIMED, *rows])
+    call = next(each for each in record.calls() if each.asked == PAY)
+    assert call.took == took
+
+
+RETURNED = RecordRow(
+    RowStage.RETURNED, "run", 0, CallIdentity("the question about", "run/result#1", ""), "run/result#1", at=7
+)
+
+
+def test_nothing_new_begins_before_a_program_has_returned_whose_answer_was_asked_about() -> None:
+    kernel, scope = over(ended(PRICE, 1, takes_turn=False), RETURNED)
+    assert isinstance(kernel.ask(made(kernel, scope, PRICE)), ReturnAtOnce)
+    new = made(kernel, scope, PAY)
+    assert kernel.ask(new) == HOLD
+    still = kernel.rest(scope.domain)
+    assert isinstance(still, StandStill)
+    assert (still.took, still.diverge.action_id, still.diverge.asked) == (
+        7,
+        "run/result#1",
+        "the program has not ended",
+    )
+    kernel.returned()
+    assert kernel.rest(scope.domain) == Release((new,))
+
+
+def test_a_program_that_ends_otherwise_than_with_its_recorded_answer_has_diverged() -> None:
+    kernel, _ = over(RETURNED)
+    assert isinstance(kernel.program_ended(), Diverge)
+    kernel, _ = over(RETURNED)
+    kernel.returned()
+    kernel.returned()
+    assert kernel.program_ended() == END
+
+
+def test_a_gate_in_front_of_a_recorded_answer_is_shut() -> None:
+    kernel, scope = over(RETURNED)
+    assert kernel.gate(scope, "fraud-check") == SHUT
+
+
+def test_outcomes_behind_a_recorded_answer_wait_for_the_program_to_return() -> None:
+    kernel, scope = over(begun(PAY, 1), RETURNED, ended(PAY, 1))
+    kernel.see(scope.domain, OTHER)
+    pay = made(kernel, scope, PAY)
+    assert kernel.ask(pay) == HOLD
+    assert isinstance(kernel.rest(scope.domain), StandStill)
+    kernel.returned()
+    assert kernel.rest(scope.domain) == Deliver(pay, pay.end)
+
+
+def test_a_program_does_not_end_while_a_task_holds_a_recorded_call() -> None:
+    kernel, scope = over(begun(PAY, 1), ended(PRICE, 2))
+    kernel.see(scope.domain, OTHER)
+    pay, price = made(kernel, scope, PAY), made(kernel, scope, PRICE)
+    assert [kernel.ask(pay), kernel.ask(price)] == [HOLD, HOLD]
+    assert kernel.rest(scope.domain) == Deliver(price, price.end)
+    assert not kernel.is_replaying
+    assert kernel.program_ended() == HOLD
+    assert kernel.rest(scope.domain) == Release((pay,))
+    assert kernel.program_ended() == END
 
 
 def test_a_dead_attempt_stays_dead() -> None:
@@ -356,7 +434,7 @@ def test_a_dead_attempt_stays_dead() -> None:
         assert decision is dead
 
 
-INSIDE = "run/pay#1"
+INSIDE, INSIDE_SHIP = "run/pay#1", "run/ship#1"
 
 
 def test_calls_inside_of_an_ended_call_are_not_entered() -> None:
@@ -386,6 +464,54 @@ def test_calls_inside_wait_while_a_person_is_asked_about_the_call_around_them() 
     assert kernel.ask(pay) == BEGIN_AGAIN
     kernel.park(pay, "question 1", may_withdraw=False)
     assert kernel.rest(scope.domain) == Pause(frozenset({"question 1"}))
+
+
+def test_all_unknown_outcomes_are_asked_about_before_the_attempt_pauses() -> None:
+    kernel, scope = over(begun(PAY, 1), ended(PRICE, 1, INSIDE), begun(SHIP, 2), begun(PRICE, 3))
+    pay, ship = (made(kernel, scope, asked, is_repeatable=False) for asked in (PAY, SHIP))
+    price, new = made(kernel, scope, PRICE), made(kernel, scope, SHIP, is_repeatable=False)
+    assert [kernel.ask(call) for call in (pay, ship, price, new)] == [BEGIN_AGAIN, HOLD, HOLD, HOLD]
+    kernel.park(pay, "question 1", may_withdraw=False)
+    assert kernel.rest(scope.domain) == Release((ship,))
+    kernel.park(ship, "question 2", may_withdraw=False)
+    assert kernel.rest(scope.domain) == Pause(frozenset({"question 1", "question 2"}))
+
+
+def test_a_call_that_began_to_be_asked_about_acts_at_the_end_of_the_record() -> None:
+    kernel, scope = over(begun(PAY, 1), ended(PRICE, 1, INSIDE, takes_turn=False), begun(SHIP, 2))
+    pay, ship = (made(kernel, scope, asked, is_repeatable=False) for asked in (PAY, SHIP))
+    assert [kernel.ask(call) for call in (pay, ship)] == [BEGIN_AGAIN, HOLD]
+    assert not kernel.hold_again(pay)
+    kernel.park(pay, "timer")
+    assert kernel.rest(scope.domain) == Release((ship,))
+    assert kernel.hold_again(ship)
+    assert kernel.cancel(ship) == PUT_OFF
+    assert kernel.rest(scope.domain) == Pause(frozenset({"timer"}))
+    inside = kernel.open_scope(INSIDE, THIRD, pay)
+    assert isinstance(kernel.ask(made(kernel, inside, PRICE)), ReturnAtOnce)
+    assert kernel.rest(scope.domain) == Release((ship,))
+    assert not kernel.hold_again(ship)
+
+
+def test_an_outcome_inside_of_a_call_does_not_wait_for_calls_inside_of_a_parked_one() -> None:
+    deeper = f"{INSIDE_SHIP}/pay#1"
+    kernel, scope = over(
+        begun(PAY, 1),
+        begun(SHIP, 2),
+        begun(PRICE, 1, INSIDE),
+        begun(PAY, 1, INSIDE_SHIP),
+        ended(PRICE, 1, f"{INSIDE}/price#1"),
+        ended(SHIP, 1, deeper),
+    )
+    pay, ship = (made(kernel, scope, asked) for asked in (PAY, SHIP))
+    assert [kernel.ask(call) for call in (pay, ship)] == [BEGIN_AGAIN, BEGIN_AGAIN]
+    price = made(kernel, kernel.open_scope(INSIDE, OTHER, pay), PRICE, is_repeatable=False)
+    paid = made(kernel, kernel.open_scope(INSIDE_SHIP, THIRD, ship), PAY)
+    assert [kernel.ask(price), kernel.ask(paid)] == [BEGIN_AGAIN, BEGIN_AGAIN]
+    kernel.park(price, "question 1", may_withdraw=False)
+    shipped = made(kernel, kernel.open_scope(deeper, THIRD, paid), SHIP)
+    assert kernel.ask(shipped) == HOLD
+    assert kernel.rest(shipped.domain) == Deliver(shipped, shipped.end)
 
 
 def test_a_call_that_waits_for_a_parked_one_inside_is_not_under_way() -> None:
@@ -516,7 +642,7 @@ def test_rows_without_numbers_are_matched_by_id_and_come_when_asked_for() -> Non
     assert not kernel.is_replaying
 
 
-@pytest.mark.parametrize("module", [decisions, kernel_module, positions])
+@pytest.mark.parametrize("module", [decisions, domains, gates, held, kernel_module, positions, progress])
 def test_the_kernel_knows_no_event_loop_and_no_clock(module: ModuleType) -> None:
     imported = {
         name.partition(".")[0]
