@@ -23,6 +23,7 @@ from pilotage.agent.principal import Principal
 from pilotage.errors import PilotageError
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.heads import RunHead, differences
+from tests.attack.outsiders import Reader, is_raw
 from tests.golden.place import Place
 
 UNSEEN = {
@@ -139,16 +140,27 @@ class Attacker:
     @contextmanager
     def mutated(self) -> Iterator[Mutation]:
         """Change something that the database lets be changed, for the length of a block."""
+        mutation = self.draw()
+        with self.applied(mutation):
+            yield mutation
+
+    def draw(self) -> Mutation:
+        """Return a change that the database allows."""
         while True:
             mutation = self._draw()
             try:
-                with self._engine.begin() as connection:
-                    mutation.apply(connection)
+                with self.applied(mutation):
+                    return mutation
             except (SQLAlchemyError, OverflowError, TypeError, ValueError):
                 continue
-            break
+
+    @contextmanager
+    def applied(self, mutation: Mutation) -> Iterator[None]:
+        """Change a row for the length of a block."""
+        with self._engine.begin() as connection:
+            mutation.apply(connection)
         try:
-            yield mutation
+            yield
         finally:
             with self._engine.begin() as connection:
                 mutation.revert(connection)
@@ -233,10 +245,13 @@ Answers = dict[str, str]
 
 @dataclass
 class Watch:
-    """Everything that is to be seen of some runs: answers of the runs, of the other ports, and what a resume reads."""
+    """Everything that is to be seen of some runs: of the service, the ports and HTTP, and what a resume reads."""
 
     app: Application
+    http: Reader
     tenant: str = "default"
+    known: frozenset[str] = frozenset()
+    """The runs that there are; others are asked for by programs only, not over HTTP."""
     raw: list[str] = field(default_factory=list[str])
     """Answers that were no answers and no named errors."""
     _memories: list[MemoryItem] | None = None
@@ -252,7 +267,9 @@ class Watch:
             **{k: v for run_id in run_ids for k, v in self._of_run(run_id).items()},
         }.items():
             found[name] = await self._asked(name, ask)
-        return found
+        over_http = await self.http.answers([run_id for run_id in run_ids if run_id in self.known])
+        self.raw += [f"{name}: {answer}" for name, answer in over_http.items() if is_raw(answer)]
+        return found | over_http
 
     async def problem(self, run_ids: Sequence[str], heads: Sequence[RunHead]) -> str | None:
         """What `verify` and the comparison of heads find."""

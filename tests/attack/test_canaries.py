@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import json
 import logging
 import os
 import pkgutil
 import sqlite3
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -50,6 +51,7 @@ from pilotage.cli.main import main
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.exposure.deltas import TextId, delta_of
 from tests.attack.canaries import POLICY, Canary, leaks
+from tests.attack.sockets import connected
 
 pytestmark = pytest.mark.attack("canaries")
 
@@ -187,8 +189,13 @@ async def read_runs(story: Story, runs: AgentRuns) -> None:
         story.saw("AgentRuns.claims", await runs.claims(run_id, principal=BOB))
         events = [event async for event in runs.events(run_id, follow=False, principal=BOB)]
         story.saw("AgentRuns.events", events)
-        for text in joined_texts(events):
-            assert not [each for each in Canary if each.value[:8] in text]
+        check_joined(joined_texts(events))
+
+
+def check_joined(texts: Iterable[str]) -> None:
+    """Refuse what must not be seen in streamed texts that a reader has put together."""
+    for text in texts:
+        assert not [each for each in Canary if each.value[:8] in text]
 
 
 def joined_texts(events: Sequence[AgentEvent]) -> list[str]:
@@ -221,21 +228,92 @@ AGUI = {
     "context": [],
     "forwardedProps": {},
 }
-SAME_FRAMES = {"/runs/{run_id}/events", "/teller/ws"}
-"""WebSockets: they send the frames of the route with the same source of events, which is read over HTTP."""
 PAGES = {"/docs", "/docs/oauth2-redirect", "/redoc"}
 """Pages of FastAPI itself that only show /openapi.json."""
+
+
+HEADERS = {"authorization": f"Bearer {TOKEN_OF_BOB}", "accept": "text/event-stream, application/json"}
 
 
 async def read_routes(story: Story, api: FastAPI) -> None:
     """Call every route of the server as another principal of the tenant."""
     transport = httpx.ASGITransport(app=api)
-    headers = {"authorization": f"Bearer {TOKEN_OF_BOB}", "accept": "text/event-stream, application/json"}
-    async with httpx.AsyncClient(transport=transport, base_url="http://test", headers=headers) as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://test", headers=HEADERS) as client:
         for route in flat(api.routes):
+            if isinstance(route, WebSocketRoute):
+                assert route.path in SOCKETS, f"the canary test does not know the WebSocket {route.path}"
+                texts = [text async for text in SOCKETS[route.path](story, api, route.path)]
+                story.saw(f"socket {route.path}", texts)
+                check_joined(joined_deltas(texts))
+                continue
             async for path, answer in called(story, client, route):
                 assert answer.status_code < 500, (path, answer.text)
                 story.saw(f"route {path}", answer.text)
+
+
+async def read_events(story: Story, api: FastAPI, path: str) -> AsyncIterator[str]:
+    """Yield every message of the events of each run of the story."""
+    for run_id in story.runs.values():
+        async with connected(api, path.format(run_id=run_id), HEADERS) as socket:
+            had = [text async for text in socket.texts()]
+        assert len(had) > 2, had
+        for text in had:
+            yield text
+
+
+async def hold_dialogue(story: Story, api: FastAPI, path: str) -> AsyncIterator[str]:
+    """Yield every message of a client of AG-UI that chats, has work done and allows what it is asked about."""
+    async with connected(api, path, HEADERS) as socket:
+        texts = socket.texts()
+        given = {"chat": socket_input("chat over a socket"), "work": socket_input("work over a socket")}
+        for name, each in given.items():
+            await socket.send(json.dumps({**each, "runId": f"agui-socket-{name}"}))
+            answers: list[dict[str, Any]] = []
+            async for text in texts:
+                yield text
+                if '"RUN_FINISHED"' in text or '"RUN_ERROR"' in text:
+                    answers = interrupts_in(text)
+                    if not answers:
+                        break
+                    resumed = {**each, "runId": f"agui-socket-{answers[0]['interruptId']}", "resume": answers}
+                    await socket.send(json.dumps(resumed))
+        assert "RUN_FINISHED" in text, text
+
+
+def joined_deltas(messages: Sequence[str]) -> list[str]:
+    """Return each streamed text in the messages of a socket, as a client puts it together."""
+    texts: dict[str, str] = {}
+    for line in "\n".join(messages).splitlines():
+        words = line.removeprefix("data: ")
+        found = json.loads(words) if words.startswith("{") else {}
+        data = found.get("data", found)
+        if isinstance(delta := data.get("delta"), str):
+            name = f"{found.get('type')} {data.get('messageId', data.get('message_id'))}"
+            texts[name] = texts.get(name, "") + delta
+    assert texts, "no text was streamed"
+    return list(texts.values())
+
+
+def socket_input(said: str) -> dict[str, Any]:
+    """Return an input of AG-UI with a thread of its own."""
+    return {**AGUI, "threadId": said, "messages": [{"id": said, "role": "user", "content": said}]}
+
+
+def interrupts_in(frame: str) -> list[dict[str, Any]]:
+    """Return an approval of each interrupt at the end of a stream."""
+    data = next(line for line in frame.splitlines() if line.startswith("data: "))
+    outcome = json.loads(data.removeprefix("data: ")).get("outcome") or {}
+    return [
+        {"interruptId": each["id"], "status": "resolved", "payload": {"decision": "approve"}}
+        for each in outcome.get("interrupts", ())
+    ]
+
+
+# How a WebSocket is used, and the messages that come of it.
+SOCKETS: Mapping[str, Callable[[Story, FastAPI, str], AsyncIterator[str]]] = {
+    "/runs/{run_id}/events": read_events,
+    "/teller/ws": hold_dialogue,
+}
 
 
 def flat(routes: Sequence[BaseRoute]) -> Iterator[BaseRoute]:
@@ -252,9 +330,6 @@ async def called(
     story: Story, client: httpx.AsyncClient, route: BaseRoute
 ) -> AsyncIterator[tuple[str, httpx.Response]]:
     """Yield the answers of a route, for each of its methods and each run of the story."""
-    if isinstance(route, WebSocketRoute):
-        assert route.path in SAME_FRAMES, f"the canary test does not know the WebSocket {route.path}"
-        return
     assert isinstance(route, Route), f"the canary test does not know how to call a {type(route).__name__}"
     if route.path in PAGES:
         return

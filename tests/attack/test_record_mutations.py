@@ -11,13 +11,14 @@ from random import Random
 import pytest
 
 from pilotage.runtime import AgentRuns
-from pilotage.runtime.heads import heads_of
+from pilotage.runtime.heads import RunHead, heads_of
 from tests.adapters.sqlalchemy.databases import BACKENDS, SCHEMA, need_server
 from tests.attack.mutations import UNSEEN, Attacker, Watch
+from tests.attack.outsiders import is_raw, printed, reader
 from tests.golden.place import Place
 from tests.golden.stored import Golden
 
-SHARES, ALL, SOME = 10, 10_000, 60
+SHARES, ALL, SOME, COMMANDED = 10, 10_000, 60, 100
 
 
 @pytest.fixture(params=BACKENDS)
@@ -35,10 +36,11 @@ async def test_every_change_of_an_answer_is_found(place: Place, share: int, *, e
         pytest.skip("make attack tries all of them")
     count = ALL // SHARES if exhaustive else SOME
     broken, outcomes = list[str](), Counter[str]()
-    async with place.process() as app:
-        watch = Watch(app)
+    async with place.process() as app, reader(app) as http:
         heads = await heads_of(app.get(AgentRuns).services)
-        before = await watch.answers([head.run.run_id for head in heads])
+        ids = [head.run.run_id for head in heads]
+        watch = Watch(app, http, known=frozenset(ids))
+        before = await watch.answers(ids)
         assert not watch.raw
         with closing(Attacker(place, Random(share))) as attacker:  # noqa: S311 - a repeatable draw
             for _ in range(count):
@@ -47,14 +49,41 @@ async def test_every_change_of_an_answer_is_found(place: Place, share: int, *, e
                 outcomes[outcome.partition(":")[0]] += 1
                 if outcome.startswith("broken"):
                     broken.append(f"{outcome}\n    {str(mutation)[:600]}")
-        assert await watch.answers([head.run.run_id for head in heads]) == before
+        assert await watch.answers(ids) == before
     assert not broken, f"{len(broken)} of {count}, {dict(outcomes)}\n" + "\n".join(broken[:12])
 
 
-async def _outcome(watch: Watch, before: dict[str, str], run_ids: set[str], heads: list) -> str:  # type: ignore[type-arg]
+@pytest.mark.attack("record mutations")
+async def test_every_change_of_what_a_command_prints_is_found(place: Place, *, exhaustive: bool) -> None:
+    """Commands are slow, so that fewer changes are tried: they ask the same service as HTTP does."""
+    count = COMMANDED if exhaustive else 4
+    broken, before = list[str](), dict[str, str]()
+    async with place.process() as app, reader(app) as http:
+        heads = await heads_of(app.get(AgentRuns).services)
+        known = frozenset(head.run.run_id for head in heads)
+        watch = Watch(app, http, known=known)
+        with closing(Attacker(place, Random(99))) as attacker:  # noqa: S311 - a repeatable draw
+            for _ in range(count):
+                mutation = attacker.draw()
+                ids = sorted(attacker.runs_of(mutation) & known)[:1]
+                before |= await printed(
+                    place, [run_id for run_id in ids if f"runs verify {run_id} --json" not in before]
+                )
+                with attacker.applied(mutation):
+                    after = await printed(place, ids)
+                    problem = await watch.problem(ids, heads)
+                changed = [name for name, said in after.items() if said != before[name]]
+                is_named = any(after[name].startswith("error ") for name in changed)
+                raw = [said for said in after.values() if is_raw(said)]
+                if raw or (changed and not is_named and problem is None):
+                    broken.append(f"{raw or changed}\n    {str(mutation)[:600]}")
+    assert not broken, "\n".join(broken)
+
+
+async def _outcome(watch: Watch, before: dict[str, str], run_ids: set[str], heads: list[RunHead]) -> str:
     watch.raw.clear()
-    known = sorted(run_id for run_id in run_ids if f"get {run_id}" in before)
-    unknown = sorted(run_ids - set(known))
+    known = sorted(run_ids & watch.known)
+    unknown = sorted(run_ids - watch.known)
     after = await watch.answers([*known, *unknown])
     problem = await watch.problem([*known, *unknown], heads)
     if watch.raw:

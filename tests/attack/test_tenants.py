@@ -26,7 +26,7 @@ from pilotage.adapters.asgi.authentication import BearerTokens
 from pilotage.adapters.fastapi import agent_routes
 from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
 from pilotage.errors import CallerError, RunNotFoundError
-from pilotage.runtime import AgentRuns
+from pilotage.runtime import AgentRuns, GivenAnswer
 from pilotage.runtime.journal.resolution import SkipAction
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import ScriptedModel
@@ -96,6 +96,7 @@ APPROVE = ApprovalDecision.APPROVE
 
 METHODS: dict[str, Method] = {
     "answer": lambda v, run, q: v.runs.answer(run, q, APPROVE, principal=EVE),
+    "answer_all": lambda v, run, q: v.runs.answer_all(run, [GivenAnswer(q, APPROVE)], principal=EVE),
     "answered_questions": lambda v, run, q: v.runs.answered_questions(run, principal=EVE),
     "approvals": lambda v, run, q: v.runs.approvals(run, principal=EVE),
     "approve": lambda v, run, q: v.runs.approve(q, principal=EVE),

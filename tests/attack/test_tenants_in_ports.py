@@ -161,6 +161,9 @@ PROBES: dict[tuple[str, str], Probe] = {
     ("IAgentSignalRepository", "append"): lambda at: at.signals.append(
         AgentSignal(SIGNAL, RUN_ID, AgentSignalKind.CANCEL)
     ),
+    ("IAgentSignalRepository", "append_all"): lambda at: at.signals.append_all(
+        [AgentSignal(SIGNAL, RUN_ID, AgentSignalKind.CANCEL)]
+    ),
     ("IAgentSignalRepository", "record_refused"): lambda at: at.signals.record_refused(
         AgentSignal(SIGNAL, RUN_ID, AgentSignalKind.CANCEL)
     ),

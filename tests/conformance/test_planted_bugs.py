@@ -544,6 +544,14 @@ class QueuesTwice(MemorySignalRepository):
         return await super().append(twin)
 
 
+class AppendsOneByOne(MemorySignalRepository):
+    async def append_all(self, signals: Sequence[AgentSignal]) -> Mapping[str, AgentSignal]:
+        return {each.id: await self.append(each) for each in signals}
+
+    async def append(self, signal: AgentSignal) -> AgentSignal:
+        return (await super().append_all([signal]))[signal.id]
+
+
 class SortsByTime(MemorySignalRepository):
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
         return sorted(await super().list_pending(state_id), key=lambda signal: str(signal.created_at))
@@ -576,6 +584,7 @@ REPOSITORY_BUGS = [
     (SignalRepositoryConformance, "signals", ControlFirst),
     (SignalRepositoryConformance, "signals", SortsSignalsById),
     (SignalRepositoryConformance, "signals", QueuesTwice),
+    (SignalRepositoryConformance, "signals", AppendsOneByOne),
     (SignalRepositoryConformance, "signals", SortsByTime),
     (EvidenceRepositoryConformance, "evidence", ForgetsDescriptors),
     (EvidenceRepositoryConformance, "evidence", SortsById),

@@ -1,6 +1,7 @@
 """Durable execution: runs that survive their process, with nothing lost and nothing done twice."""
 
 from pilotage.agent.run_values import RunResult
+from pilotage.runtime.answering import GivenAnswer
 from pilotage.runtime.architecture.memory import MemoryTools, Recalled
 from pilotage.runtime.architecture.registry import find_architecture
 from pilotage.runtime.budget.tenants import TenantBudget
@@ -35,6 +36,7 @@ __all__ = [
     "EventCursor",
     "ForkBefore",
     "GateSettings",
+    "GivenAnswer",
     "LeaseSettings",
     "MemoryTools",
     "ModelRetrySettings",

@@ -25,12 +25,11 @@ from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
 from pilotage.errors import AgentPersistenceConfigurationError, CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.answering import AnswerAcceptance, too_late
+from pilotage.runtime.answering import AcceptedAnswer, AnswerAcceptance, GivenAnswer, too_late
 from pilotage.runtime.answers import OpenQuestions, Question, StoredAnswer, run_of
 from pilotage.runtime.audit import evaluation_of
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import Subscription
-from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.fork import fork_rows
 from pilotage.runtime.journal.resolution import RunResolution
 from pilotage.runtime.old_names import OldNames
@@ -340,12 +339,42 @@ class AgentRuns(OldNames):
             CallerError: the run does not wait for this answer; the question stays open.
         """
         state = await self.get(run_id, principal=principal)
-        payload: JsonObject = {words.REQUEST_ID: request_id, words.DECISION: decision.value, **details}
-        accepted = await self._acceptance.accept(state, payload, acting(principal, state))
-        if resume and accepted.lets_go_on:
-            await self._go_on(accepted.run, principal)
-        if accepted.expired_at is not None:
-            raise too_late(accepted, request_id)
+        given = GivenAnswer(request_id, decision, details)
+        accepted = await self._acceptance.accept(state, given.payload, acting(principal, state))
+        await self._settle([accepted], principal, resume=resume)
+
+    async def answer_all(
+        self,
+        run_id: str,
+        answers: Sequence[GivenAnswer],
+        *,
+        resume: bool = True,
+        principal: Principal | None = None,
+    ) -> None:
+        """Answer several questions of a run and its children: all answers are accepted, or none, in one commit.
+
+        What holds for `answer` holds for each of them. Where another person answers one of the questions at the same
+        time, the error says which of these answers count.
+
+        Raises:
+            AnswerConflictError: a question has another answer, or has expired.
+            CallerError: the run does not wait for one of the answers, or two contradict each other; none was accepted.
+        """
+        state = await self.get(run_id, principal=principal)
+        payloads = [each.payload for each in answers]
+        accepted = await self._acceptance.accept_all(state, payloads, acting(principal, state))
+        await self._settle(accepted, principal, resume=resume)
+
+    async def _settle(
+        self, accepted: Sequence[AcceptedAnswer], principal: Principal | None, *, resume: bool
+    ) -> None:
+        """Let a run go on whose last question was answered; raise AnswerConflictError for an answer that was late."""
+        going = next((each for each in accepted if each.lets_go_on), None)
+        if resume and going is not None:
+            await self._go_on(going.run, principal)
+        for each in accepted:
+            if each.expired_at is not None:
+                raise too_late(each.run, each.request_id, each.expired_at)
 
     async def approve(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, accepts_signal
 from pilotage.agent.state import AgentState
@@ -56,13 +58,30 @@ class SignalSender:
         self, state: AgentState, signal: AgentSignal, *, is_redacted: bool = False
     ) -> AgentSignal:
         """Store a signal and deliver it to the run if it is live here, or else notify the other processes."""
-        signal = self.redacted(state, signal)
+        closed = self._closed(state, signal, is_redacted=is_redacted)
+        return await self._delivered(state, await self._services.signals.append(closed))
+
+    async def store_all(self, signals: Sequence[tuple[AgentState, AgentSignal]]) -> dict[str, AgentSignal]:
+        """Store signals, all of them or none, and deliver them; return those that are stored, by id.
+
+        Where one of the ids is known, the signals that were there are returned, and nothing is stored.
+        """
+        states = {signal.id: state for state, signal in signals}
+        closed = [self._closed(state, signal) for state, signal in signals]
+        stored = await self._services.signals.append_all(closed)
+        return {name: await self._delivered(states[name], each) for name, each in stored.items()}
+
+    def _closed(self, state: AgentState, signal: AgentSignal, *, is_redacted: bool = False) -> AgentSignal:
+        """Return a signal as it may be stored."""
         seals = self._services.signal_seals(RunKey(state.tenant_id, state.id))
-        closed = seals.closed(signal, is_redacted=is_redacted)
-        stored = seals.opened(await self._services.signals.append(closed))
-        if stored.end is None:
-            await self._watch.deliver(stored)
-        return stored
+        return seals.closed(self.redacted(state, signal), is_redacted=is_redacted)
+
+    async def _delivered(self, state: AgentState, stored: AgentSignal) -> AgentSignal:
+        """Deliver a stored signal that has no end yet, and return it opened."""
+        opened = self._services.signal_seals(RunKey(state.tenant_id, state.id)).opened(stored)
+        if opened.end is None:
+            await self._watch.deliver(opened)
+        return opened
 
     def redacted(self, state: AgentState, signal: AgentSignal) -> AgentSignal:
         """Return a signal as it may be stored, by the policy of its agent and the secrets of its tenant."""

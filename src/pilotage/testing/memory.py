@@ -6,7 +6,7 @@ the process: a test that lets "the process" die keeps the store and makes everyt
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -222,17 +222,23 @@ class MemorySignalRepository(IAgentSignalRepository):
         self._tables, self._tenant = store.tables, tenant
 
     async def append(self, signal: AgentSignal) -> AgentSignal:
-        run = self._tables.run_of(self._tenant, signal.agent_state_id)
-        present = self._tables.signals.find(run.tenant_id, signal.id)
-        if present is not None:
-            return present.read()
-        refuse_after_end(run, self._tables.status_of(run))
+        return (await self.append_all([signal]))[signal.id]
+
+    async def append_all(self, signals: Sequence[AgentSignal]) -> Mapping[str, AgentSignal]:
+        runs = {each.id: self._tables.run_of(self._tenant, each.agent_state_id) for each in signals}
+        found = {each: self._tables.signals.find(run.tenant_id, each) for each, run in runs.items()}
+        present = {each: kept.read() for each, kept in found.items() if kept is not None}
+        if present:
+            return present
+        for run in runs.values():
+            refuse_after_end(run, self._tables.status_of(run))
         try:
-            kept = KeptSignal.of(self._tables.stamped_signal(signal))
+            stamped = [KeptSignal.of(self._tables.stamped_signal(each)) for each in signals]
         except UnkeepableError as error:
             raise AgentDefinitionError(f"MemorySignalRepository.append: {error}.") from error
-        self._tables.queue_signal(run, kept)
-        return kept.read()
+        for kept in stamped:
+            self._tables.queue_signal(runs[kept.bare.id], kept)
+        return {kept.bare.id: kept.read() for kept in stamped}
 
     async def record_refused(self, signal: AgentSignal) -> AgentSignal:
         run = self._tables.run_of(self._tenant, signal.agent_state_id)

@@ -99,6 +99,8 @@ async def test_what_a_model_decides_behind_a_clients_material_needs_a_person(fie
         taken.append(notes.taken)
     (interrupt,) = interrupts_of(frames)
     assert "untrusted content" in str(interrupt["metadata"])
+    terms = [interrupt["metadata"][name] for name in ("requested_by", "approver_scope", "policy_version")]
+    assert terms == ["ada", "any principal of the tenant", "built-in/1"]
     assert taken == [["x"], []]
 
 

@@ -18,9 +18,9 @@ from pilotage.adapters.fastapi.frames import (
     item_frame,
     problem_frame,
 )
+from pilotage.adapters.fastapi.question_views import QuestionView
 from pilotage.adapters.fastapi.schemas import (
     AnswerBody,
-    QuestionView,
     ResultView,
     RunView,
     SignalBody,
@@ -42,6 +42,7 @@ from pilotage.agent import (
     Token,
     ToolRisk,
 )
+from pilotage.agent.approval import ApprovalTerms
 from pilotage.errors import RunErasedError
 from pilotage.runtime import RunResult
 
@@ -138,8 +139,13 @@ def test_an_approval_is_a_question() -> None:
         "desk.refund",
         arguments={"amount": "5"},
         expires_at=NOON,
-    )
+    ).bound_to(ApprovalTerms("ada", "the night shift", "desk/3"))
     view = QuestionView.of(asked)
+    assert (view.requested_by, view.approver_scope, view.policy_version) == (
+        "ada",
+        "the night shift",
+        "desk/3",
+    )
     assert (view.kind, view.action, view.prompt, view.expires_at) == (
         "approval",
         "desk.refund",

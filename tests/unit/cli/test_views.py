@@ -10,6 +10,7 @@ from io import StringIO
 
 import pytest
 
+from pilotage.adapters.fastapi.question_views import QuestionView
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
 from pilotage.agent.events import (
     AgentEvent,
@@ -51,7 +52,8 @@ from pilotage.cli.words import Hints, Line, TextSpan, ago, length, plain, short
 from pilotage.cli.work.acting_on_runs import answers_inside
 from pilotage.cli.work.doctor import code_of_findings, finding_lines, note, off, well
 from pilotage.errors import CallerError
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.runtime.answers import Question
 
 RUN, CHILD = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 NOW = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
@@ -312,6 +314,22 @@ def test_a_question_is_told_until_when_it_can_be_answered() -> None:
     assert "  until     2026-11-15 12:00:00 UTC\n" in plain(open_questions([approval(expires_at=NOW)], HINTS))
     assert question_json(approval(expires_at=NOW))["expires_at"] == "2026-11-15T12:00:00+00:00"
     assert question_json(RECOVERY)["kind"] == "recovery"
+
+
+def test_an_approval_shows_its_terms() -> None:
+    asked = approval(requested_by="ada", approver_scope="the night\nshift", policy_version="desk/3")
+    lines = plain(open_questions([asked], HINTS)).splitlines()
+    assert lines[2:5] == ["  by        ada", "  approvers the night shift", "  policy    desk/3"]
+    assert "approvers" not in plain(open_questions([approval()], HINTS))
+
+
+@pytest.mark.parametrize("question", [approval(requested_by="ada", expires_at=NOW), RECOVERY])
+def test_programs_get_the_same_question_from_the_command_line_and_over_http(question: Question) -> None:
+    over_http = QuestionView.of(question).model_dump()
+    printed = {**question_json(question)}
+    expires_at = printed.pop("expires_at")
+    assert expires_at == to_json_value(over_http.pop("expires_at"))
+    assert printed == over_http
 
 
 def test_the_page_of_a_failed_run() -> None:

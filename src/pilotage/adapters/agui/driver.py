@@ -26,6 +26,7 @@ from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.runtime.answering import GivenAnswer
 from pilotage.runtime.answers import run_of
 from pilotage.runtime.events.feed import START
 from pilotage.runtime.events.subscription import Subscription
@@ -86,7 +87,7 @@ class AnsweredRuns(_Opener):
         self,
         runs: AgentRuns,
         runner: AgentRunner,
-        decided: Sequence[questions.AgUiDecision | questions.AgUiContinuation],
+        decided: Sequence[GivenAnswer | questions.AgUiContinuation],
         results: Sequence[questions.AgUiToolResult] = (),
     ) -> None:
         super().__init__(runs, runner)
@@ -100,19 +101,20 @@ class AnsweredRuns(_Opener):
             RunNotFoundError: there is no such run in the principal's tenant.
             RunConflictError: the decisions are about several runs, or about one of another agent.
             AgUiPendingApprovalError: no run waits for the results.
-            CallerError: no run waits for a decision, or it does not fit; that question stays open.
+            AnswerConflictError: a question has another answer, or has expired; the error says which others count.
+            CallerError: no run waits for a decision, or it does not fit: no answer of the input was accepted.
         """
         agent_id = self._runner.definition.agent_id
         resumed = given if isinstance(given, CoreRunInput) else CoreRunInput(agent_id, "-")
         top = await self._asking() if self._decided else await self._waiting(resumed.conversation_id)
         self._check_agent(top)
+        answers = [each for each in self._decided if isinstance(each, GivenAnswer)]
+        answers += await self._awaited(top, with_closed=True)
+        # The run is resumed here, once all answers of the input are stored.
+        await self._runs.answer_all(top.id, answers, resume=False, principal=self._principal)
         for each in self._decided:
-            await self._decide(each)
-        for request_id, result in await self._awaited(top):
-            done = RecoveryDecision.DONE
-            await self._runs.answer(
-                top.id, request_id, done, resume=False, principal=self._principal, result=result.result
-            )
+            if isinstance(each, questions.AgUiContinuation) and each.is_cancelled:
+                await self._runs.cancel(each.run_id, principal=self._principal)
         return await self._runner.open(replace(resumed, state_id=top.id, resume=True, deferred_tools=()))
 
     async def _asking(self) -> AgentState:
@@ -140,35 +142,27 @@ class AnsweredRuns(_Opener):
             "last message, or the result of a call that has none."
         )
 
-    async def _awaited(self, state: AgentState) -> list[tuple[str, questions.AgUiToolResult]]:
-        """The results that a run waits for, each with the question it answers."""
+    async def _awaited(self, state: AgentState, *, with_closed: bool = False) -> list[GivenAnswer]:
+        """The results that a run waits for, as answers to its questions; also to those that it has answers to."""
         if not self._results:
             return []
-        asked = {
+        asked = await self._runs.questions(state.id, principal=self._principal)
+        if with_closed:
+            asked += await self._runs.answered_questions(state.id, principal=self._principal)
+        calls = {
             question.deferred_call: question.id
-            for question in await self._runs.questions(state.id, principal=self._principal)
+            for question in reversed(asked)
             if isinstance(question, AgentRecoveryRequest) and question.deferred_call is not None
         }
-        return [(asked[each.call_id], each) for each in self._results if each.call_id in asked]
+        return [
+            GivenAnswer(calls[each.call_id], RecoveryDecision.DONE, {"result": each.result})
+            for each in self._results
+            if each.call_id in calls
+        ]
 
-    async def _decide(self, decided: questions.AgUiDecision | questions.AgUiContinuation) -> None:
-        if isinstance(decided, questions.AgUiDecision):
-            run_id, decision = run_of(decided.request_id), decided.decision
-            # The run is resumed here, once all decisions of the input are stored.
-            await self._runs.answer(
-                run_id,
-                decided.request_id,
-                decision,
-                resume=False,
-                principal=self._principal,
-                **decided.details,
-            )
-        elif decided.is_cancelled:
-            await self._runs.cancel(decided.run_id, principal=self._principal)
-
-    async def _top_of(self, decided: questions.AgUiDecision | questions.AgUiContinuation) -> AgentState:
+    async def _top_of(self, decided: GivenAnswer | questions.AgUiContinuation) -> AgentState:
         """Return the run without a parent, at or above the one that asked."""
-        asked = run_of(decided.request_id) if isinstance(decided, questions.AgUiDecision) else decided.run_id
+        asked = run_of(decided.request_id) if isinstance(decided, GivenAnswer) else decided.run_id
         state = await self._runs.get(asked, principal=self._principal)
         while isinstance(parent := state.metadata.get("parent"), str):
             state = await self._runs.get(parent, principal=self._principal)

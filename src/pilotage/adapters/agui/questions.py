@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from uuid import uuid4
 
 from ag_ui import core as agui
@@ -27,12 +26,12 @@ from pilotage.jsonvalue import (
     JsonObject,
     JsonValue,
     canonical_json,
-    empty_object,
     object_or_empty,
     parsed,
     repeated_key,
     shortened,
 )
+from pilotage.runtime.answering import GivenAnswer
 from pilotage.values import value
 
 _DETAILS = ("modified_payload", "comment", ACTIONS)
@@ -172,16 +171,12 @@ def _answers_inside(event: RunPausedEvent) -> Iterator[tuple[str, JsonValue]]:
 
 
 @value
-class AgUiDecision:
+class AgUiDecision(GivenAnswer):
     """A decision about a question; `details` has its comment, arguments or result."""
-
-    request_id: str
-    decision: ApprovalDecision | RecoveryDecision
-    details: JsonObject = field(default_factory=empty_object)
 
     def to_payload(self) -> JsonObject:
         """The decision as a signal carries it."""
-        return {"request_id": self.request_id, "decision": self.decision.value, **self.details}
+        return self.payload
 
 
 @value
@@ -255,13 +250,14 @@ async def ingest_decision(
 ) -> tuple[AgentSignal, ...]:
     """Queue the decisions of an input for a run; it reads them, and refuses what does not fit, when it is resumed.
 
-    Where there is an `AgentRuns`, its `decide` is the better way: it checks the answer at once and records who gave it.
+    Where there is an `AgentRuns`, `answer_all` is the better way: it checks answers at once and records who gave them.
 
     Raises:
         AgUiApprovalDecodeError: there is none, or none that can be read; nothing was queued.
+        CallerError: the run has ended; nothing was queued.
     """
     decided = [each for each in decisions_in(ag_ui_input) if isinstance(each, AgUiDecision)]
-    return tuple([await signals.append(_signal(state_id, each)) for each in decided])
+    return tuple((await signals.append_all([_signal(state_id, each) for each in decided])).values())
 
 
 def _signal(state_id: str, decision: AgUiDecision) -> AgentSignal:

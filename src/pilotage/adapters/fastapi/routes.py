@@ -17,6 +17,7 @@ from pilotage.adapters.asgi.problems import SECURITY_HEADERS, RequestRefusedErro
 from pilotage.adapters.asgi.streaming import StreamingResponse, Streams
 from pilotage.adapters.fastapi import schemas
 from pilotage.adapters.fastapi.frames import SSE_FORMAT, EncodedEvents, EventSocket, RunFrames
+from pilotage.adapters.fastapi.question_views import QuestionsView
 from pilotage.adapters.fastapi.routing import (
     Caller,
     json_response,
@@ -54,7 +55,7 @@ class RunQueries:
         events = partial(get, status_code=200, response_class=StreamingResponse, responses=streams)
         events("/runs/{run_id}/events", self.read_events)
         get("/runs/{run_id}/result", self.get_result, response_model=schemas.ResultView)
-        get("/runs/{run_id}/questions", self.list_questions, response_model=schemas.QuestionsView)
+        get("/runs/{run_id}/questions", self.list_questions, response_model=QuestionsView)
         get("/runs/{run_id}/evidence", self.list_evidence, response_model=schemas.EvidencesView)
         verified = problem_responses(401, 404, 409, 410, 422, 503)
         get(
@@ -125,7 +126,7 @@ class RunQueries:
     async def list_questions(self, caller: Caller, run_id: schemas.RunId) -> Response:
         """The questions that a run and its children wait for."""
         found = await self._runs().questions(run_id, principal=caller)
-        return json_response(schemas.QuestionsView.of(found))
+        return json_response(QuestionsView.of(found))
 
     async def list_evidence(self, caller: Caller, run_id: schemas.RunId) -> Response:
         """The evidence of a run, which everybody in its tenant may read."""

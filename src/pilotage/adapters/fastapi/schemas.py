@@ -1,4 +1,4 @@
-"""Bodies of requests, and runs, results, questions and evidence as clients see them. Pure.
+"""Bodies of requests, and runs, results and evidence as clients see them. Pure.
 
 Docstrings and fields of these classes are part of the OpenAPI description.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from enum import StrEnum
 from math import isfinite
 from typing import Annotated, Any
 
@@ -15,10 +14,9 @@ from fastapi import Path
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from pilotage.adapters.asgi.problems import RequestRefusedError
-from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.repositories import RunPage
-from pilotage.agent.recovery_request import AgentRecoveryRequest, OpenAction, RecoveryDecision, UnknownAttempt
+from pilotage.agent.recovery_request import RecoveryDecision
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind, ApprovalDecision
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
@@ -241,7 +239,7 @@ class RunView(BaseModel):
             reason=state.reason,
             current_activity=state.current_activity,
             awaits=state.awaits,
-            metadata=_object(state.metadata),
+            metadata=json_object(state.metadata),
             created_at=state.created_at,
             updated_at=state.updated_at,
             wake_at=state.wake_at,
@@ -290,115 +288,13 @@ class ResultView(BaseModel):
         return cls(
             run=RunView.of(result.state),
             output=to_json_value(result.output),
-            error=None if result.error is None else _object(result.error),
+            error=None if result.error is None else json_object(result.error),
             interruption_reason=result.interruption_reason,
             turns=result.turns,
-            usage=_object(result.usage),
-            spent=_object(result.spent),
-            artifacts=_object(result.artifacts),
+            usage=json_object(result.usage),
+            spent=json_object(result.spent),
+            artifacts=json_object(result.artifacts),
         )
-
-
-class QuestionKind(StrEnum):
-    """Whether something is to be allowed, or to be found out."""
-
-    APPROVAL = "approval"
-    RECOVERY = "recovery"
-
-
-class OpenActionView(BaseModel):
-    """An open action inside of the one that a question is about; without decisions it needs no answer."""
-
-    action_id: str
-    action: str
-    arguments: dict[str, Any]
-    allowed_decisions: list[str]
-    attempt: int
-
-    @classmethod
-    def of(cls, action: OpenAction) -> OpenActionView:
-        """Return an open action with its guarded arguments."""
-        return cls(
-            action_id=action.action_id,
-            action=action.name,
-            arguments=_object(action.arguments),
-            allowed_decisions=[each.value for each in action.allowed_decisions],
-            attempt=action.attempt,
-        )
-
-
-class UnknownAttemptView(BaseModel):
-    """An attempt with an unknown outcome: its key, when and by which process it was begun, and the schema of a result.
-
-    `may_be_alive` says whether that process may still be at work on it; null where that is not known.
-    """
-
-    idempotency_key: str
-    epoch: int
-    began_at: datetime | None
-    process: str | None
-    may_be_alive: bool | None
-    result_schema: dict[str, Any] | None
-
-    @classmethod
-    def of(cls, begun: UnknownAttempt | None) -> UnknownAttemptView | None:
-        """Return an attempt."""
-        return None if begun is None else cls.model_validate(_object(begun))
-
-
-class QuestionView(BaseModel):
-    """A question that a run, or a child of it, waits for; `begun` is there if the outcome of an action is unknown."""
-
-    id: str
-    run_id: str
-    kind: QuestionKind
-    prompt: str
-    action: str
-    arguments: dict[str, Any]
-    allowed_decisions: list[str]
-    attempt: int
-    expires_at: datetime | None = None
-    late_outcomes: list[Any] = Field(default_factory=list[Any])
-    inside: list[OpenActionView] = Field(default_factory=list[OpenActionView])
-    begun: UnknownAttemptView | None = None
-
-    @classmethod
-    def of(cls, question: AgentApprovalRequest | AgentRecoveryRequest) -> QuestionView:
-        """Return a question with its guarded arguments, which are for people to see."""
-        own: dict[str, Any]
-        match question:
-            case AgentApprovalRequest():
-                own = {
-                    "kind": QuestionKind.APPROVAL,
-                    "action": question.action_ref,
-                    "expires_at": question.expires_at,
-                }
-            case AgentRecoveryRequest():
-                action = question.action_name or question.action_id
-                late = [to_json_value(each) for each in question.late_outcomes]
-                own = {"kind": QuestionKind.RECOVERY, "action": action, "late_outcomes": late}
-                own["inside"] = [OpenActionView.of(each) for each in question.inside]
-                own["begun"] = UnknownAttemptView.of(question.begun)
-        return cls(
-            id=question.id,
-            run_id=question.agent_state_id,
-            prompt=question.prompt,
-            arguments=_object(question.arguments),
-            allowed_decisions=[each.value for each in question.allowed_decisions],
-            attempt=question.attempt,
-            **own,
-        )
-
-
-class QuestionsView(BaseModel):
-    """All questions of a run, in the order they were asked."""
-
-    questions: list[QuestionView]
-
-    @classmethod
-    def of(cls, questions: Iterable[AgentApprovalRequest | AgentRecoveryRequest]) -> QuestionsView:
-        """Return the questions of a run."""
-        return cls(questions=[QuestionView.of(each) for each in questions])
 
 
 class EvidenceView(BaseModel):
@@ -419,7 +315,7 @@ class EvidenceView(BaseModel):
             id=evidence.id,
             kind=evidence.kind,
             summary=evidence.summary,
-            payload=_object(evidence.payload),
+            payload=json_object(evidence.payload),
             digest=evidence.digest,
             reference=evidence.reference,
             created_at=evidence.created_at,
@@ -464,6 +360,7 @@ class VerifiedView(BaseModel):
     rows: int
 
 
-def _object(value: object) -> dict[str, Any]:
+def json_object(value: object) -> dict[str, Any]:
+    """Return a value as an object of JSON; an empty one for anything that is none."""
     found = to_json_value(value)
     return dict(found) if isinstance(found, dict) else {}

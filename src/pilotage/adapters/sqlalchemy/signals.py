@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -23,6 +23,7 @@ from pilotage.agent.ports.repositories import IAgentSignalRepository
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentStatus
 from pilotage.errors import CallerError, SignalNotFoundError
+from pilotage.values import value
 
 
 def _next_number(maker: Any) -> Prepared:
@@ -82,6 +83,22 @@ _CONSUME = (
 )
 
 
+@value
+class _Said:
+    """A signal and the text of its payload."""
+
+    signal: AgentSignal
+    payload: str
+
+    @classmethod
+    def of(cls, signal: AgentSignal) -> _Said:
+        return cls(signal, text_of(f"the payload of signal {signal.id!r}", signal.payload))
+
+
+_Placed: TypeAlias = tuple[RunKey, _Said]
+_Write: TypeAlias = Callable[[Connection, RowCodes, RunKey, _Said], None]
+
+
 class SqlAlchemySignalRepository(IAgentSignalRepository):
     """Signals in a database. With a `tenant` it knows only that tenant's signals, without one those of all."""
 
@@ -89,46 +106,57 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
         self._database, self._tenant = database, tenant
 
     async def append(self, signal: AgentSignal) -> AgentSignal:
+        return (await self.append_all([signal]))[signal.id]
+
+    async def append_all(self, signals: Sequence[AgentSignal]) -> Mapping[str, AgentSignal]:
         with refusing_unstorable("SqlAlchemySignalRepository.append"):
-            said = text_of(f"the payload of signal {signal.id!r}", signal.payload)
-        return await self._stored(signal, said, _append)
+            return await self._stored([_Said.of(each) for each in signals], _append)
 
     async def record_refused(self, signal: AgentSignal) -> AgentSignal:
         with refusing_unstorable("SqlAlchemySignalRepository.record_refused"):
-            said = text_of(f"the payload of signal {signal.id!r}", signal.payload)
-        return await self._stored(signal, said, _keep_refused)
+            return (await self._stored([_Said.of(signal)], _keep_refused))[signal.id]
 
-    async def _stored(
-        self,
-        signal: AgentSignal,
-        said: str,
-        write: Callable[[Connection, RowCodes, RunKey, AgentSignal, str], None],
-    ) -> AgentSignal:
-        """Return the signal as it is stored, which is the first one with its id."""
+    async def _stored(self, said: Sequence[_Said], write: _Write) -> dict[str, AgentSignal]:
+        """Write signals, or none if one of their ids is there; return those that are stored, the first ones by id."""
 
-        def work(connection: Connection) -> AgentSignal:
-            run = run_of(connection, self._tenant, signal.agent_state_id)
-            present = find_one(connection, run.tenant_id, signal.id, signals.c.signal_id)
-            if present is None:
-                write(connection, self._database.engines.codes, run, signal, said)
-                present = find_one(connection, run.tenant_id, signal.id, signals.c.signal_id)
-            assert present is not None  # noqa: S101 - it was just written
-            self._database.engines.codes.check(signals, present, f"signal {signal.id!r}")
-            return signal_of(present)
+        def work(connection: Connection) -> dict[str, AgentSignal]:
+            placed = self._placed(connection, said)
+            present = self._present(connection, placed)
+            if present:
+                return present
+            for run, each in placed:
+                write(connection, self._database.engines.codes, run, each)
+            return self._present(connection, placed)
 
         try:
             return await self._database.write(work, may_be_repeated=True)
         except ConflictingWriteError:
-            # The id was queued at the same time; now it is found.
+            # An id was queued at the same time; now it is found.
             return await self._database.write(work, may_be_repeated=True)
         except CallerError:
-            # The run has ended, perhaps by a signal of this id that was queued at the same time.
+            # A run has ended, perhaps by a signal of such an id that was queued at the same time.
             found = await self._database.read(
-                lambda connection: find_one(connection, self._tenant, signal.id, signals.c.signal_id)
+                lambda connection: self._present(connection, self._placed(connection, said))
             )
-            if found is None:
+            if not found:
                 raise
-            return signal_of(found)
+            return found
+
+    def _placed(self, connection: Connection, said: Sequence[_Said]) -> list[_Placed]:
+        """Return signals with their runs, in the order in which every writer locks runs; those of a run keep theirs."""
+        placed = [(run_of(connection, self._tenant, each.signal.agent_state_id), each) for each in said]
+        return sorted(placed, key=lambda pair: (pair[0].tenant_id, pair[0].run_id))
+
+    def _present(self, connection: Connection, placed: Sequence[_Placed]) -> dict[str, AgentSignal]:
+        """Return the stored signals with these ids."""
+        found: dict[str, AgentSignal] = {}
+        for run, each in placed:
+            name = each.signal.id
+            values = find_one(connection, run.tenant_id, name, signals.c.signal_id)
+            if values is not None:
+                self._database.engines.codes.check(signals, values, f"signal {name!r}")
+                found[name] = signal_of(values)
+        return found
 
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
         def look(connection: Connection) -> list[AgentSignal]:
@@ -172,20 +200,18 @@ def _queued(codes: RowCodes, values: Stored) -> AgentSignal:
     return signal if codes.fit(signals, values) else replace(signal, end=AgentSignalEnd.REFUSED)
 
 
-def _append(connection: Connection, codes: RowCodes, run: RunKey, signal: AgentSignal, said: str) -> None:
+def _append(connection: Connection, codes: RowCodes, run: RunKey, said: _Said) -> None:
     number, status = _counted(connection, run)
     refuse_after_end(run, None if status is None else AgentStatus(status))
-    row = _row(run, number, signal, said)
+    row = _row(run, number, said)
     codes.add(signals, row)
     _INSERT.run(connection, [row])
 
 
-def _keep_refused(
-    connection: Connection, codes: RowCodes, run: RunKey, signal: AgentSignal, said: str
-) -> None:
+def _keep_refused(connection: Connection, codes: RowCodes, run: RunKey, said: _Said) -> None:
     number, _ = _counted(connection, run)
     row: Values = {
-        **_row(run, number, signal, said),
+        **_row(run, number, said),
         "end": AgentSignalEnd.REFUSED.value,
         "ended_at": codes.now(),
     }
@@ -200,13 +226,13 @@ def _counted(connection: Connection, run: RunKey) -> tuple[int, str | None]:
     return number, status
 
 
-def _row(run: RunKey, number: int, signal: AgentSignal, said: str) -> Values:
+def _row(run: RunKey, number: int, said: _Said) -> Values:
     return {
         "tenant_id": run.tenant_id,
         "run_id": run.run_id,
         "number": number,
-        "signal_id": signal.id,
-        "kind": signal.kind.value,
-        "payload": said,
-        "given_at": signal.created_at,
+        "signal_id": said.signal.id,
+        "kind": said.signal.kind.value,
+        "payload": said.payload,
+        "given_at": said.signal.created_at,
     }

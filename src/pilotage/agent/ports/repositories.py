@@ -8,7 +8,7 @@ there, and `append` of evidence goes through the journal.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -120,6 +120,17 @@ class IAgentSignalRepository(ABC):
         Raises:
             CallerError: the run has ended, and has no signal with this id.
         """
+
+    async def append_all(self, signals: Sequence[AgentSignal]) -> Mapping[str, AgentSignal]:
+        """Queue signals with different ids, all of them or none, and return the ones that are stored, by id.
+
+        Where one of the ids is there already, nothing is queued: the signals that were there are returned, and no
+        others. A store without a method of its own appends one after the other.
+
+        Raises:
+            CallerError: one of the runs has ended, and none of the ids is there; nothing was queued.
+        """
+        return {signal.id: await self.append(signal) for signal in signals}
 
     @abstractmethod
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:

@@ -12,6 +12,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.answers import Question, StoredAnswer
 
 _LONGEST = 2_000
+_TERMS = ("expires_at", "requested_by", "approver_scope", "policy_version")
 _MORE = {"modify": "--arguments '{…}'", "done": "--result '…'"}
 
 
@@ -64,11 +65,21 @@ def _facts(question: Question) -> list[tuple[str, TextSpan]]:
             facts += [("risk", TextSpan(risk))] if risk else []
             if question.expires_at is not None:
                 facts.append(("until", TextSpan(day_and_time(question.expires_at))))
+            facts += [(name, TextSpan(one_line(each))) for name, each in _terms(question) if each is not None]
         case AgentRecoveryRequest():
             facts = [("action", TextSpan(one_line(question.action_name or question.action_id), Tone.NAME))]
             facts += [("late", TextSpan(_json(each))) for each in question.late_outcomes]
             facts += _begun(question.begun) if question.begun is not None else []
     return [*facts, ("attempt", TextSpan(str(question.attempt)))] if question.attempt > 1 else facts
+
+
+def _terms(question: AgentApprovalRequest) -> list[tuple[str, str | None]]:
+    """The terms of an approval: whom the run acts for, who may answer, and the version of the policy."""
+    return [
+        ("by", question.requested_by),
+        ("approvers", question.approver_scope),
+        ("policy", question.policy_version),
+    ]
 
 
 def _begun(begun: UnknownAttempt) -> list[tuple[str, TextSpan]]:
@@ -143,10 +154,10 @@ def question_json(question: Question) -> JsonObject:
                 "inside": [],
                 "begun": None,
             }
-            own["expires_at"] = to_json_value(question.expires_at)
+            own |= {name: to_json_value(getattr(question, name)) for name in _TERMS}
         case AgentRecoveryRequest():
             own = {"kind": "recovery", "action": question.action_name or question.action_id}
-            own |= {"late_outcomes": list(question.late_outcomes), "expires_at": None}
+            own |= {"late_outcomes": list(question.late_outcomes), **dict.fromkeys(_TERMS)}
             own["inside"] = [_open_action_json(each) for each in question.inside]
             own["begun"] = to_json_value(question.begun)
     return {

@@ -7,18 +7,21 @@ answer the run could not use is followed by the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from copy import copy
 from datetime import datetime
 from itertools import count
+from typing import TypeVar
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind, ApprovalDecision
-from pilotage.errors import AnswerConflictError
+from pilotage.errors import AnswerConflictError, CallerError
 from pilotage.jsonvalue import JsonObject, JsonValue, json_digest
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.people.requests import decided_by
 from pilotage.values import value
 
+E = TypeVar("E", bound=CallerError)
 OWN_IDS = (words.ANSWER_KEY, words.REFUSED_ANSWER)
 """How the ids of answers begin; no sender may choose such an id."""
 
@@ -96,6 +99,47 @@ def conflict_of(run_id: str, wanted: str, counts: ClosingAnswer) -> AnswerConfli
         decided_by=counts.decided_by,
         decided_at=counts.at,
     )
+
+
+def unique_answers(answers: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return answers that are sent together, each once.
+
+    Raises:
+        CallerError: two of them answer one question in different ways.
+    """
+    first: dict[str, JsonObject] = {}
+    for answer in answers:
+        request_id = str(answer.get(words.REQUEST_ID))
+        if first.setdefault(request_id, answer) != answer:
+            raise CallerError(f"request {request_id!r} is answered in two ways. Nothing was answered.")
+    return list(first.values())
+
+
+def refusal_of_several(error: CallerError, request_id: str, count: int) -> CallerError:
+    """Return the error about one of some answers that were sent together, none of which was accepted."""
+    if count == 1:
+        return error
+    return _with(
+        error, f"of {count} answers, the one to {request_id!r} is refused: {error} None was accepted."
+    )
+
+
+def conflict_of_several(
+    error: AnswerConflictError, sent: Sequence[str], accepted: Collection[str]
+) -> AnswerConflictError:
+    """Return the conflict of one of some answers that were sent together, with the requests whose answers count."""
+    if len(sent) == 1:
+        return error
+    counts = [repr(each) for each in sent if each in accepted]
+    rest = f"The answers to {', '.join(counts)} count; no other does." if counts else "None was accepted."
+    return _with(error, f"of {len(sent)} answers, the one to {error.request_id!r} is refused: {error} {rest}")
+
+
+def _with(error: E, detail: str) -> E:
+    """Return the same error with other words."""
+    told = copy(error)
+    told.args = (detail,)
+    return told
 
 
 def refused_answer(run_id: str, answer: JsonObject, by: str, comment: str | None) -> AgentSignal:

@@ -351,6 +351,52 @@ class SignalRepositoryConformance(Kit):
             assert one == two
             assert one.payload in [each.payload for each in answers]
 
+    async def test_several_signals_are_queued_together_in_their_order(
+        self, signals: IAgentSignalRepository
+    ) -> None:
+        given = [
+            replace(_answer("c", "approve"), agent_state_id="run-2"),
+            _answer("b", "approve"),
+            _answer("a", "reject"),
+        ]
+        stored = await signals.append_all(given)
+        assert {name: each.payload for name, each in stored.items()} == {
+            each.id: each.payload for each in given
+        }
+        assert all(each.created_at is not None for each in stored.values())
+        assert (await pending(signals), await pending(signals, "run-2")) == (["b", "a"], ["c"])
+
+    async def test_of_several_signals_none_is_queued_if_one_is_there(
+        self, signals: IAgentSignalRepository
+    ) -> None:
+        first = await signals.append(_answer("b", "approve"))
+        given = [
+            _answer("a", "reject"),
+            _answer("b", "reject"),
+            replace(_answer("c", "x"), agent_state_id="run-2"),
+        ]
+        assert await signals.append_all(given) == {"b": first}
+        assert (await pending(signals), await pending(signals, "run-2")) == (["b"], [])
+        assert await signals.append_all([_answer("b", "reject")]) == {"b": first}
+
+    async def test_of_overlapping_signals_at_the_same_time_one_side_is_queued(
+        self, signals: IAgentSignalRepository
+    ) -> None:
+        for number in range(10):
+            shared = f"shared-{number}"
+            sides = [
+                [_answer(f"{side}-{number}", side), _answer(shared, side)][:: 1 if side == "left" else -1]
+                for side in ("left", "right")
+            ]
+            one, two = await asyncio.gather(*map(signals.append_all, sides))
+            assert one[shared] == two[shared]
+            counts = one[shared].payload["decision"]
+            queued = await pending(signals)
+            assert [f"{side}-{number}" in queued for side in ("left", "right")] == [
+                counts == "left",
+                counts == "right",
+            ]
+
     async def test_a_refused_answer_is_kept_and_never_waits(self, signals: IAgentSignalRepository) -> None:
         first = await signals.append(_answer("first", "approve"))
         refused = await signals.record_refused(_answer("second", "reject"))

@@ -1,0 +1,130 @@
+"""Questions as clients see them. Pure.
+
+Docstrings and fields of these classes are part of the OpenAPI description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from pilotage.adapters.fastapi.schemas import json_object
+from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.recovery_request import AgentRecoveryRequest, OpenAction, UnknownAttempt
+from pilotage.jsonvalue import to_json_value
+
+
+class QuestionKind(StrEnum):
+    """Whether something is to be allowed, or to be found out."""
+
+    APPROVAL = "approval"
+    RECOVERY = "recovery"
+
+
+class OpenActionView(BaseModel):
+    """An open action inside of the one that a question is about; without decisions it needs no answer."""
+
+    action_id: str
+    action: str
+    arguments: dict[str, Any]
+    allowed_decisions: list[str]
+    attempt: int
+
+    @classmethod
+    def of(cls, action: OpenAction) -> OpenActionView:
+        """Return an open action with its guarded arguments."""
+        return cls(
+            action_id=action.action_id,
+            action=action.name,
+            arguments=json_object(action.arguments),
+            allowed_decisions=[each.value for each in action.allowed_decisions],
+            attempt=action.attempt,
+        )
+
+
+class UnknownAttemptView(BaseModel):
+    """An attempt with an unknown outcome: its key, when and by which process it was begun, and the schema of a result.
+
+    `may_be_alive` says whether that process may still be at work on it; null where that is not known.
+    """
+
+    idempotency_key: str
+    epoch: int
+    began_at: datetime | None
+    process: str | None
+    may_be_alive: bool | None
+    result_schema: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, begun: UnknownAttempt | None) -> UnknownAttemptView | None:
+        """Return an attempt."""
+        return None if begun is None else cls.model_validate(json_object(begun))
+
+
+class QuestionView(BaseModel):
+    """A question that a run, or a child of it, waits for; `begun` is there if the outcome of an action is unknown.
+
+    An approval is bound to its terms: whom the run acts for, who may answer, and by which version of the policy it is
+    asked.
+    """
+
+    id: str
+    run_id: str
+    kind: QuestionKind
+    prompt: str
+    action: str
+    arguments: dict[str, Any]
+    allowed_decisions: list[str]
+    attempt: int
+    expires_at: datetime | None = None
+    requested_by: str | None = None
+    approver_scope: str | None = None
+    policy_version: str | None = None
+    late_outcomes: list[Any] = Field(default_factory=list[Any])
+    inside: list[OpenActionView] = Field(default_factory=list[OpenActionView])
+    begun: UnknownAttemptView | None = None
+
+    @classmethod
+    def of(cls, question: AgentApprovalRequest | AgentRecoveryRequest) -> QuestionView:
+        """Return a question with its guarded arguments, which are for people to see."""
+        own: dict[str, Any]
+        match question:
+            case AgentApprovalRequest():
+                own = {
+                    "kind": QuestionKind.APPROVAL,
+                    "action": question.action_ref,
+                    "expires_at": question.expires_at,
+                    "requested_by": question.requested_by,
+                    "approver_scope": question.approver_scope,
+                    "policy_version": question.policy_version,
+                }
+            case AgentRecoveryRequest():
+                action = question.action_name or question.action_id
+                late = [to_json_value(each) for each in question.late_outcomes]
+                own = {"kind": QuestionKind.RECOVERY, "action": action, "late_outcomes": late}
+                own["inside"] = [OpenActionView.of(each) for each in question.inside]
+                own["begun"] = UnknownAttemptView.of(question.begun)
+        return cls(
+            id=question.id,
+            run_id=question.agent_state_id,
+            prompt=question.prompt,
+            arguments=json_object(question.arguments),
+            allowed_decisions=[each.value for each in question.allowed_decisions],
+            attempt=question.attempt,
+            **own,
+        )
+
+
+class QuestionsView(BaseModel):
+    """All questions of a run, in the order they were asked."""
+
+    questions: list[QuestionView]
+
+    @classmethod
+    def of(cls, questions: Iterable[AgentApprovalRequest | AgentRecoveryRequest]) -> QuestionsView:
+        """Return the questions of a run."""
+        return cls(questions=[QuestionView.of(each) for each in questions])
