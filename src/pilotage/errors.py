@@ -17,6 +17,7 @@ PilotageError
 │   ├── AgentToolBindingError
 │   ├── AgentToolDispatchError
 │   ├── ToolError
+│   │   └── StoppedShortError                   (a worker or a decision ended without its answer)
 │   ├── ToolTimeoutError                        (pilotage.runtime.door.tool_call)
 │   ├── AgentStructuredOutputError
 │   ├── AgentOutputGuardError
@@ -82,6 +83,7 @@ __all__ = [
     "RunNotFoundError",
     "SignalNotFoundError",
     "StartupError",
+    "StoppedShortError",
     "ToolError",
     "start_error",
 ]
@@ -274,6 +276,20 @@ class ToolError(RunError):
     error_type: str | None = None
     error_id: str | None = None
     words: str | None = None
+
+
+class StoppedShortError(ToolError):
+    """A worker, or the model in a decision, stopped before its answer.
+
+    `reason` says why; it is the code of a run that ends with the error.
+    """
+
+    message: ClassVar[str] = "The work stopped short."
+    code: ClassVar[str] = "stopped_short"
+
+    def __init__(self, *args: object, reason: str = "agent_interrupted") -> None:
+        super().__init__(*args)
+        self.reason = reason
 
 
 class AgentStructuredOutputError(RunError):
