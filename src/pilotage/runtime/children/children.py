@@ -18,9 +18,9 @@ from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
-from pilotage.agent.spec import LimitCode
-from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
-from pilotage.errors import AgentToolDispatchError, ToolError
+from pilotage.agent.spec import LimitCode, RejectionPolicy
+from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
+from pilotage.errors import AgentToolDispatchError, StoppedShortError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.children.launch import ChildLauncher, cancellation_of
 from pilotage.runtime.children.tasks import NO_BOUNDS, ChildBounds, ChildEnded, ChildTask, child_id
@@ -37,6 +37,7 @@ from pilotage.runtime.journal.interruptions import (
     LimitReached,
     ModelUnavailable,
     Paused,
+    RunEnded,
     RunHandedOver,
     SealMissing,
     StoreUnavailable,
@@ -47,6 +48,7 @@ from pilotage.runtime.journal.scope import StepScope, scope_for
 from pilotage.runtime.journal.start_record import MOST_GENERATIONS
 
 _COUNTED = (LimitCode.MAX_STEPS, LimitCode.MAX_TOKENS, LimitCode.MAX_COST)
+_STATE_REASONS = frozenset({None, *(reason.value for reason in AgentStateReason)})
 
 
 class ChildRun(Effect):
@@ -105,7 +107,7 @@ class Children:
             RunInterruption: the child waits, or this attempt is over.
         """
         return await self.perform(
-            self.prepared(f"child:{name}", name, ChildTask(agent, task, bounds, exits=exits))
+            self.prepared(f"child:{name}", name, ChildTask(agent, task, bounds, exits=exits, is_worker=True))
         )
 
     def prepared(self, label: str, name: str, task: ChildTask) -> ChildRun:
@@ -147,9 +149,9 @@ class Children:
         if is_known:
             run.spending.absorb(optional_amount(ended) or NOTHING)
             self._counted.add(self._id_for(child.action.id))
-        error = optional_text(ended, words.ERROR)
+        error, reason = optional_text(ended, words.ERROR), optional_text(ended, words.INTERRUPTION)
         if error is not None:
-            raise ToolError(error)
+            raise ToolError(error) if reason is None else StoppedShortError(error, reason=reason)
         return value_field(ended, words.OUTPUT)
 
     async def give_up(self, path: str) -> None:
@@ -187,6 +189,7 @@ class Children:
         run, child = self.run, self._id_for(action_id)
         found = await self._attach(child, task)
         if isinstance(found, ChildEnded):
+            self._reject_with(task, found.result)
             spent = self._counting(child, found.spent)
             run.spending.absorb(spent)
             return with_label(self._outcome(action_id, found.result, spent), found.trust)
@@ -201,6 +204,7 @@ class Children:
         asked = found.run.questions.open
         run.questions.open.update(asked)
         spent = self._spent[child] = found.run.spending.spent
+        self._reject_with(task, result)
         outcome = self._outcome(action_id, result, self._counting(child, spent), tuple(asked))
         return with_label(outcome, found.run.trust)
 
@@ -269,6 +273,12 @@ class Children:
                     reason=reason, facts={"child": state.id, words.WAKE_AT: wake_at.isoformat()}
                 )
             case AgentStatus.INTERRUPTED if (
+                state.reason is AgentStateReason.LIMIT_REACHED
+                and (reached := self._own_limit(result.interruption_reason)) is not None
+            ):
+                # It waits at a limit of its parent's, and so does its parent.
+                raise reached
+            case AgentStatus.INTERRUPTED if (
                 not waits and state.reason is not AgentStateReason.USER_INTERRUPTED
             ):
                 raise ChildInterrupted(action_id, state)
@@ -284,8 +294,21 @@ class Children:
                 # It was no limit of the child's: there is nothing that its parent could still do about it.
                 raise reached
             case _:
-                why = (result.error or {}).get("message") or state.current_activity or state.status.value
-                return _ended(spent, words.ERROR, f"{state.agent_type!r} did not finish: {why}")
+                ended = _ended(spent, words.ERROR, f"{state.agent_type!r} did not finish: {_why(result)}")
+                reason = result.interruption_reason
+                return ended if reason in _STATE_REASONS else {**ended, words.INTERRUPTION: reason}
+
+    def _reject_with(self, task: ChildTask, result: RunResult) -> None:
+        """End this run with a rejection inside a worker, as inside a part of its own work.
+
+        Raises:
+            RunEnded: a person rejected what the worker asked for, and this agent's policy is to fail then.
+        """
+        is_rejected = result.state.reason is AgentStateReason.APPROVAL_REJECTED
+        policy = self.run.source.definition.spec.on_rejection
+        if task.is_worker and is_rejected and policy is RejectionPolicy.FAIL:
+            words_of_it = f"its worker {result.state.agent_type!r}: {_why(result)}"
+            raise RunEnded(AgentSituation.APPROVAL_REJECTED, words_of_it)
 
     def _own_limit(self, reason: str | None) -> LimitReached | None:
         """Return the limit of this run, or of one above it, that stopped a child short for this reason."""
@@ -296,6 +319,12 @@ class Children:
 
     def _id_for(self, action_id: str) -> str:
         return child_id(self.run.id, action_id)
+
+
+def _why(result: RunResult) -> str:
+    """Return why a run ended without its answer."""
+    state = result.state
+    return str((result.error or {}).get("message") or state.current_activity or state.status.value)
 
 
 def _lacks_key(state: AgentState) -> bool:
