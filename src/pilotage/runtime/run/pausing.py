@@ -20,7 +20,15 @@ from pilotage.runtime.journal.interruptions import (
     RunDiverged,
     SealMissing,
 )
-from pilotage.runtime.journal.stored_words import ACTION_ID, DAMAGE, DIVERGENCE, LIMIT, SEAL_MISSING, WAKE_AT
+from pilotage.runtime.journal.stored_words import (
+    ACTION_ID,
+    DAMAGE,
+    DIVERGENCE,
+    LIMIT,
+    RESULT,
+    SEAL_MISSING,
+    WAKE_AT,
+)
 from pilotage.runtime.people.requests import is_recovery
 
 
@@ -60,7 +68,8 @@ class Pausing:
         """Interrupt the run until a person raises the limit; `partial` is the result so far, for readers."""
         words = self._run.redactor.text(str(error["message"]))
         self._move(AgentSituation.LIMIT_REACHED, words, {LIMIT: partial})
-        self._prepare(self._ledger.state, None, {"prompt": words, "code": error["code"]})
+        facts: JsonObject = {"code": error["code"], "output": partial[RESULT]}
+        self._prepare(self._ledger.state, None, {"prompt": words, **facts})
         return (await self._commit(Paused())).state
 
     async def interrupt_unsealed(self, missing: SealMissing) -> RunResult:
