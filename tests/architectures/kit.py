@@ -92,6 +92,22 @@ async def played(
         return await start(runs, agent, story.prompt), stage
 
 
+async def survived(story: ArchitectureStory, script: Sequence[ScriptEntry]) -> RunResult:
+    """Play a script with a crash at every write: it comes to the same end, and repeats no effect."""
+    ledger, (agent, *workers) = Ledger(), story.agents()
+    report = await crash_matrix(
+        agent,
+        story.prompt,
+        model=ScriptedModel(script),
+        add=[ledger, Hands, Perils, *workers, *story.add()],
+        second_stops=(),
+    )
+    report.assert_same_result()
+    report.assert_no_repeated_effects()
+    assert all(set(copy.done.values()) <= {1} for copy in ledger.copies)
+    return report.reference
+
+
 class ArchitectureProofs:
     """Every subclass names a story, and proves all of this for it."""
 

@@ -80,6 +80,10 @@ class AgentRunner(IAgentRunner):
         """Return a copy of this runner with other prices."""
         return replace(self, overrides=replace(self.overrides, pricing=pricing))
 
+    def for_result(self) -> AgentRunner:
+        """Return a copy of this runner whose caller reads no events while a run is under way."""
+        return replace(self, overrides=replace(self.overrides, is_streaming=False))
+
     def for_principal(self, principal: Principal) -> AgentRunner:
         """Return a copy of this runner that acts for a principal."""
         return replace(self, principal=principal)

@@ -199,6 +199,9 @@ class IScopedRuntime(ABC):
 class Dependencies(ABC):
     """Everything an architecture may use, bound to one scope; the only way to effects.
 
+    `max_turns` is the bound of its model calls. `streaming` says whether somebody may read the events while the run is
+    under way: they come in real time then. It is false where only the result is wanted, and a loop need not stream.
+
     The `fast_*` facts are true where a stage is the exact built-in no-op and was left out of the pipeline.
     """
 

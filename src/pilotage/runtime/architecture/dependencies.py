@@ -103,6 +103,7 @@ class RunDependencies(Dependencies):
         instructions: str,
         output: StructuredOutputSpec | None = None,
         max_turns: int = DEFAULT_MAX_TURNS,
+        streaming: bool = True,
         scope: StepScope | None = None,
         change_tools: ToolsChange | None = None,
     ) -> None:
@@ -117,7 +118,7 @@ class RunDependencies(Dependencies):
         self.context = run.context
         self.output = output
         self.max_turns = max_turns
-        self.streaming = True
+        self.streaming = streaming
         self._run = run
         self._provided = provided
         self._instructions = instructions
@@ -217,6 +218,7 @@ class RunDependencies(Dependencies):
             "instructions": self._instructions,
             "output": self.output,
             "max_turns": self.max_turns,
+            "streaming": self.streaming,
             "scope": self._scope,
             "change_tools": self._change_tools,
         }

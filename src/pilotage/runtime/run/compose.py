@@ -233,6 +233,8 @@ class Composer:
             instructions=drawn.instructions,
             output=drawn.output,
             max_turns=start.limits.max_steps or DEFAULT_MAX_TURNS,
+            # Readers of a durable run come and go.
+            streaming=run.ledger.is_durable or source.overrides.is_streaming,
         )
         session = AgentSession(
             run.id,

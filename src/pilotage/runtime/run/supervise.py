@@ -179,7 +179,9 @@ class RunSupervisor(RunStarter):
         parent: Run | None = None,
         overrides: Overrides = NO_OVERRIDES,
     ) -> LiveRun:
-        """Start an ephemeral run; only its subscriber can reach it."""
+        """Start an ephemeral run; only its subscriber can reach it, and that of its parent."""
+        if parent is not None:
+            overrides = replace(overrides, is_streaming=parent.source.overrides.is_streaming)
         situation = AgentSituation.RUNNING
         state = _new_state(run.run_id, start.agent, situation.status, situation.transition)
         claimed = new_claimed(
