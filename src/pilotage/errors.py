@@ -17,6 +17,7 @@ PilotageError
 │   ├── AgentToolBindingError
 │   ├── AgentToolDispatchError
 │   ├── ToolError
+│   │   └── StoppedShortError                   (a worker or a decision ended without its answer)
 │   ├── ToolTimeoutError                        (pilotage.runtime.door.tool_call)
 │   ├── AgentStructuredOutputError
 │   ├── AgentOutputGuardError
@@ -82,6 +83,7 @@ __all__ = [
     "RunNotFoundError",
     "SignalNotFoundError",
     "StartupError",
+    "StoppedShortError",
     "ToolError",
     "start_error",
 ]
@@ -289,6 +291,22 @@ class DelegationError(ToolError):
         super().__init__(*args)
         self.partial_output = partial_output
         self.problems: tuple[str, ...] = tuple(problems)
+
+
+class StoppedShortError(DelegationError):
+    """A worker, or the model in a decision, stopped before its answer.
+
+    `reason` says why; it is the code of a run that ends with the error.
+    """
+
+    message: ClassVar[str] = "The work stopped short."
+    code: ClassVar[str] = "stopped_short"
+
+    def __init__(
+        self, *args: object, reason: str = "agent_interrupted", partial_output: object = None
+    ) -> None:
+        super().__init__(*args, partial_output=partial_output)
+        self.reason = reason
 
 
 class AgentStructuredOutputError(RunError):

@@ -16,6 +16,7 @@ from pilotage import AgentExecutionLimits, AgentStatus, ModelMessage, RunAgentIn
 from pilotage.agent import AgentApprovalRequest, AgentDefinition, StepFinishedEvent
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.spec import LimitCode
+from pilotage.agent.state import AgentStateReason
 from pilotage.jsonvalue import to_json_value
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import ScriptedModel, calls, crash_matrix
@@ -89,6 +90,22 @@ async def played(
     stage = Stage(story)
     async with stage.play(ScriptedModel(script), **spec) as (runs, agent):
         return await start(runs, agent, story.prompt), stage
+
+
+async def survived(story: ArchitectureStory, script: Sequence[ScriptEntry]) -> RunResult:
+    """Play a script with a crash at every write: it comes to the same end, and repeats no effect."""
+    ledger, (agent, *workers) = Ledger(), story.agents()
+    report = await crash_matrix(
+        agent,
+        story.prompt,
+        model=ScriptedModel(script),
+        add=[ledger, Hands, Perils, *workers, *story.add()],
+        second_stops=(),
+    )
+    report.assert_same_result()
+    report.assert_no_repeated_effects()
+    assert all(set(copy.done.values()) <= {1} for copy in ledger.copies)
+    return report.reference
 
 
 class ArchitectureProofs:
@@ -192,11 +209,25 @@ class ArchitectureProofs:
         cuts = range(1, whole.spent.steps)
         ends = {n: (await played(self.story, self.story.script(WRITE), limits=_steps(n)))[0] for n in cuts}
         for number, result in ends.items():
-            assert result.status is AgentStatus.FAILED, number
+            assert result.state.reason is AgentStateReason.LIMIT_REACHED, (number, result.error)
             assert result.interruption_reason == LimitCode.MAX_STEPS, (number, result.error)
             assert result.spent.steps == number
         found = {number: to_json_value(result.output) for number, result in ends.items()}
         assert {number: found[number] for number in self.story.partials} == self.story.partials
+
+    async def test_a_run_at_a_limit_goes_on_under_a_higher_one(self) -> None:
+        whole, _ = await played(self.story, self.story.script(WRITE))
+        for number in range(1, whole.spent.steps):
+            stage, model = Stage(self.story), ScriptedModel(self.story.script(WRITE))
+            async with stage.play(model, limits=_steps(number)) as (runs, agent):
+                stopped = await start(runs, agent, self.story.prompt)
+            async with stage.play(model.restarted(), limits=_steps(number)) as (runs, _):
+                higher = await runs.resume(stopped.state.id, limits=_steps(whole.spent.steps))
+                result = await higher.result()
+                for state in await stage.states():
+                    await runs.verify(state.id)
+            assert (result.error, to_json_value(result.output)) == (None, to_json_value(self.story.expected))
+            assert (result.spent.steps, stage.world.done) == (whole.spent.steps, {"deed": 1})
 
     async def test_wrong_output_of_the_model_is_handled(self) -> None:
         for name, wrong in self.story.wrong().items():
@@ -204,7 +235,8 @@ class ArchitectureProofs:
             if wrong.error is None and wrong.reason is None:
                 assert (result.error, to_json_value(result.output)) == (None, wrong.output), name
                 continue
-            assert result.status is AgentStatus.FAILED, name
+            stopped = AgentStatus.FAILED if wrong.reason is None else AgentStatus.INTERRUPTED
+            assert result.status is stopped, (name, result.error)
             assert wrong.error is None or wrong.error in str((result.error or {})["message"]), (
                 name,
                 result.error,

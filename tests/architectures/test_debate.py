@@ -47,9 +47,7 @@ class DebateStory(ArchitectureStory):
                 [PRO, con, said_by("judge", nobody, nobody)], "7", error="'nobody' is none of"
             ),
             "prose of the judge is repaired": Wrong([PRO, con, said_by("judge", says("con!"), won)], "9"),
-            "a debater that fails is left out": Wrong(
-                [PRO, dead, said_by("judge", says(output=Ruling("pro", agreed=True)))], "7"
-            ),
+            "one voice is no debate": Wrong([PRO, dead], "8", reason="agent_unresolved"),
             "when all fail there is nothing to judge": Wrong(
                 [dead, said_by("pro", *[says("")] * 4)], error="all debaters failed"
             ),

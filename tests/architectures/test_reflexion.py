@@ -5,15 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pilotage.agent import MemoryScope
+import pytest
+
+from pilotage.agent import MemoryItem, MemoryScope, StepFinishedEvent
 from pilotage.architectures import Reflexion
 from pilotage.architectures.reflexion import Evaluation
+from pilotage.errors import AgentMemoryError
 from pilotage.safety import TrustLabel
 from pilotage.testing import MemoryAgentMemory, ScriptedModel, says
 from pilotage.testing.script import ScriptedReply, ScriptEntry
-from tests.architectures.kit import PAGE, WRITE, ArchitectureProofs, ArchitectureStory, Stage, Wrong, played
+from tests.architectures.kit import (
+    PAGE,
+    WRITE,
+    ArchitectureProofs,
+    ArchitectureStory,
+    Stage,
+    Wrong,
+    played,
+    survived,
+)
 from tests.architectures.world import agent
-from tests.behaviour.family import start
+from tests.behaviour.family import resume, start, told
 
 POOR = says(output=Evaluation(0.3, "look before you pay"))
 GOOD = says(output=Evaluation(0.9, "all fine"))
@@ -79,13 +91,111 @@ async def test_a_lesson_reaches_the_next_attempt_and_the_next_run_of_the_same_us
     assert any("look before you pay" in m.text for m in later.requests[0].messages)
 
 
-async def test_a_lesson_from_strangers_taints_the_run_that_recalls_it() -> None:
+async def test_a_lesson_from_strangers_stays_within_the_run() -> None:
     story = ReflexionStory(memory := MemoryAgentMemory())
-    await played(story, [PAGE, FIRST, POOR, SECOND, GOOD])
+    stage, model = Stage(story), ScriptedModel([PAGE, FIRST, POOR, SECOND, GOOD])
+    async with stage.play(model) as (runs, chosen):
+        result = await start(runs, chosen)
+    assert result.output == "Second."
+    assert any("look before you pay" in message.text for message in model.requests[3].messages)
+    assert await memory.export(LEARNER) == []
+
+
+class Asking(ReflexionStory):
+    def agents(self, **spec: Any) -> Sequence[type[object]]:
+        return (agent("learner", Reflexion(max_attempts=2, asks_to_keep=True), **spec),)
+
+
+async def test_a_person_may_agree_to_keep_a_lesson_from_strangers_which_taints_later_runs() -> None:
+    story = Asking(memory := MemoryAgentMemory())
+    stage, model = Stage(story), ScriptedModel([PAGE, FIRST, POOR, SECOND, GOOD])
+    async with stage.play(model) as (runs, chosen):
+        paused = await start(runs, chosen)
+        (question,) = await runs.questions(paused.state.id)
+        assert "untrusted content" in str(question)
+        await runs.approve(question.id, resume=False)
+    async with stage.play(model.restarted()) as (runs, _):
+        result = await resume(runs, paused.state.id)
+    assert (result.error, result.output) == (None, "Second.")
     (item,) = await memory.export(LEARNER)
     assert item.label.is_untrusted
-    result, stage = await played(story, [WRITE, FIRST, GOOD])
-    assert (result.status, stage.world.done) == ("interrupted", {})
+    again, stage = await played(story, [WRITE, FIRST, GOOD])
+    assert (again.status, stage.world.done) == ("interrupted", {})
+
+
+async def test_a_person_who_does_not_agree_costs_the_run_nothing_but_the_lesson() -> None:
+    story = Asking(memory := MemoryAgentMemory())
+    stage, model = Stage(story), ScriptedModel([PAGE, FIRST, POOR, SECOND, GOOD])
+    async with stage.play(model) as (runs, chosen):
+        paused = await start(runs, chosen)
+        (question,) = await runs.questions(paused.state.id)
+        await runs.reject(question.id, resume=False)
+    async with stage.play(model.restarted()) as (runs, _):
+        result = await resume(runs, paused.state.id)
+    assert (result.error, result.output) == (None, "Second.")
+    assert await memory.export(LEARNER) == []
+
+
+class Broken(MemoryAgentMemory):
+    """A memory in which some methods fail."""
+
+    def __init__(self, *broken: str, error: Exception | None = None) -> None:
+        super().__init__()
+        self.broken = broken
+        self.error = error or AgentMemoryError("the memory is down")
+
+    async def recall(self, *args: Any, **kwargs: Any) -> Sequence[MemoryItem]:
+        if "recall" in self.broken:
+            raise self.error
+        return await super().recall(*args, **kwargs)
+
+    async def remember(self, *args: Any, **kwargs: Any) -> MemoryItem:
+        if "remember" in self.broken:
+            raise self.error
+        return await super().remember(*args, **kwargs)
+
+    async def export(self, *args: Any, **kwargs: Any) -> Sequence[MemoryItem]:
+        if "export" in self.broken:
+            raise self.error
+        return await super().export(*args, **kwargs)
+
+
+@pytest.mark.parametrize("error", [AgentMemoryError("full"), ConnectionError("down"), TimeoutError()])
+@pytest.mark.parametrize("broken", ["recall", "remember", "export"])
+async def test_a_memory_that_fails_loses_lessons_and_no_answer(broken: str, error: Exception) -> None:
+    story = ReflexionStory(Broken(broken, error=error))
+    result = await survived(story, story.script(WRITE))
+    assert (result.error, result.output) == (None, "Second.")
+
+
+async def test_a_lesson_that_is_too_long_is_lost_and_said() -> None:
+    story = ReflexionStory(memory := MemoryAgentMemory())
+    stage = Stage(story)
+    long = says(output=Evaluation(0.3, "x" * 9_000))
+    async with stage.play(ScriptedModel([FIRST, long, SECOND, GOOD])) as (runs, chosen):
+        result = await start(runs, chosen)
+        events = await told(runs, result.state.id)
+    assert result.output == "Second."
+    names = [event.step_name for event in events if isinstance(event, StepFinishedEvent)]
+    assert "reflexion.lesson_lost" in names
+    assert await memory.export(LEARNER) == []
+
+
+async def test_equal_lessons_are_kept_once_and_the_oldest_leave() -> None:
+    class Few(ReflexionStory):
+        def agents(self, **spec: Any) -> Sequence[type[object]]:
+            return (agent("learner", Reflexion(max_attempts=3, max_lessons=2), **spec),)
+
+    def taught(lesson: str) -> ScriptedReply:
+        return says(output=Evaluation(0.2, lesson))
+
+    story = Few(memory := MemoryAgentMemory())
+    lessons = ["Look first.", "look  FIRST.", "Pay later."]
+    await played(story, [each for lesson in lessons for each in (FIRST, taught(lesson))])
+    assert [item.text for item in await memory.export(LEARNER)] == ["Look first.", "Pay later."]
+    lessons = ["Pay later.", "Count twice.", "Ask Ada."]
+    await played(story, [each for lesson in lessons for each in (FIRST, taught(lesson))])
+    assert [item.text for item in await memory.export(LEARNER)] == ["Count twice.", "Ask Ada."]
 
 
 async def test_a_lesson_that_was_learned_in_trust_leaves_the_run_free() -> None:

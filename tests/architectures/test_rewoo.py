@@ -71,7 +71,8 @@ class RewooStory(ArchitectureStory):
             ),
             "a value and a reference at once is an error": Wrong([both, both], error="Give one"),
             "prose is repaired": Wrong([says("I would look."), good, ANSWER], "Paid and noted."),
-            "an empty plan goes to the answer": Wrong([plan(), ANSWER], "Paid and noted."),
+            "an empty plan is repaired": Wrong([plan(), good, ANSWER], "Paid and noted."),
+            "an empty plan twice is an error": Wrong([plan(), plan()], error="there is no step"),
             "a call that fails keeps those that need it from being made": Wrong(
                 [failing, says("No.")], "No."
             ),

@@ -43,7 +43,9 @@ class SupervisorStory(ArchitectureStory):
             "words that nobody said cannot be forwarded": Wrong([silent, says("Sorry.")], "Sorry."),
             "blank instructions are told to the model": Wrong([vague, says("Alone then.")], "Alone then."),
             "missing instructions are told to the model": Wrong([unasked, says("Alone.")], "Alone."),
-            "three turns of bad calls end it": Wrong([nobody] * 3, reason="agent_tool_errors_exceeded"),
+            "wrong control calls are answered as often as they come": Wrong(
+                [nobody, vague, silent, unasked, nobody, says("Alone.")], "Alone."
+            ),
         }
 
 

@@ -207,6 +207,10 @@ PROBES: dict[tuple[str, str], Probe] = {
     ("ITaskStore", "load_history"): lambda at: at.store.conversations.load_history(ELSEWHERE, CONVERSATION),
     ("IAgentMemory", "export"): lambda at: at.store.memory.export(_memory(ELSEWHERE)),
     ("IAgentMemory", "forget"): lambda at: at.store.memory.forget(_memory(ELSEWHERE)),
+    ("IAgentMemory", "trim"): lambda at: at.store.memory.trim(_memory(ELSEWHERE), 0),
+    ("IAgentMemory", "remember_if_agreed"): lambda at: at.store.memory.remember_if_agreed(
+        _memory(ELSEWHERE), MemoryItem("item-2", MemoryKind.FACT, "x", TrustLabel()), "an attack"
+    ),
     ("IAgentMemory", "recall"): lambda at: at.store.memory.recall(_memory(ELSEWHERE), CANARY),
     ("IAgentMemory", "remember"): lambda at: at.store.memory.remember(
         _memory(ELSEWHERE), MemoryItem("item-1", MemoryKind.FACT, "x", TrustLabel())

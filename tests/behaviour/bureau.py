@@ -161,6 +161,7 @@ class SlowModel(IAgentModel):
 
 COMPLETED = (AgentStatus.COMPLETED, "completed", None)
 FAILED = (AgentStatus.FAILED, "failed", "execution_failed")
+LIMITED = (AgentStatus.INTERRUPTED, "interrupted", "limit_reached")
 TIMED_OUT = (AgentStatus.FAILED, "timed_out", "timeout")
 CANCELLED = (AgentStatus.CANCELLED, "cancelled", "cancellation_requested")
 NOT_CLEANED_UP = (AgentStatus.FAILED, "failed", "cancellation_cleanup_failed")

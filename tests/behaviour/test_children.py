@@ -563,7 +563,7 @@ async def test_what_children_spend_counts_against_their_parent_live() -> None:
     agents = member("parent", play, limits=limits), member("child", spending(family, 3))
     async with family.process(*agents) as runs:
         result = await start(runs, agents[0])
-    assert (result.status, result.spent.tool_calls) == (AgentStatus.FAILED, 3)
+    assert (result.status, result.spent.tool_calls) == (AgentStatus.INTERRUPTED, 3)
     assert family.world.done == {"w0": 1, "w1": 1, "w2": 1}
 
 
@@ -574,7 +574,7 @@ async def test_a_child_cannot_spend_more_than_its_parent_has_left() -> None:
     async with family.process(*agents) as runs:
         await start(runs, agents[0])
     assert family.world.done == {"w0": 1, "w1": 1}
-    assert (await family.state_of("child")).status is AgentStatus.FAILED
+    assert (await family.state_of("child")).status is AgentStatus.INTERRUPTED
 
 
 @pytest.mark.parametrize("is_folded", [False, True])
@@ -609,7 +609,7 @@ async def test_what_a_child_spent_counts_when_it_is_replayed_from_the_record(
         await runs.approve(question.id)
     async with family.process(*agents) as runs:
         result = await resume(runs, paused.state.id)
-    assert (result.status, result.spent.tool_calls) == (AgentStatus.FAILED, 4)
+    assert (result.status, result.spent.tool_calls) == (AgentStatus.INTERRUPTED, 4)
     assert not family.world.done["one too many"]
 
 

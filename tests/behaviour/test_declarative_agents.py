@@ -351,7 +351,7 @@ async def test_a_read_only_tool_with_a_bug_is_a_failure_that_the_model_hears_of(
 async def test_turns_in_which_every_call_fails_come_to_an_end() -> None:
     script = [turn(says("Trying."), calls("lost", book="a")), calls("lost", book="b")]
     _, result = await told(script, OneByOne)
-    assert result.status is AgentStatus.FAILED
+    assert result.status is AgentStatus.INTERRUPTED
     assert result.interruption_reason == "agent_tool_errors_exceeded"
     assert result.output == "Trying."
 
@@ -435,13 +435,12 @@ async def test_a_reply_that_is_no_answer_ends_the_run_with_its_reason_and_the_be
     script: Sequence[ScriptEntry], reason: str, best: str
 ) -> None:
     events, result = await told(script)
-    assert result.status is AgentStatus.FAILED
+    assert result.status is AgentStatus.INTERRUPTED
     assert (result.interruption_reason, result.output) == (reason, best)
     assert result.error is not None
     assert result.error["code"] == reason
-    (finished,) = [e for e in events if isinstance(e, RunFinishedEvent)]
-    assert finished.error is not None
-    assert finished.error["code"] == reason
+    (stopped,) = [e for e in events if isinstance(e, RunPausedEvent)]
+    assert (stopped.reason, stopped.metadata["code"]) == ("limit_reached", reason)
 
 
 async def test_calls_of_a_reply_that_was_cut_are_not_made() -> None:
@@ -515,7 +514,7 @@ async def test_a_limit_ends_the_run_with_its_reason_and_the_best_text(
     place, agent = Place(), limited(**limits)
     async with place.process(ScriptedModel(ON_AND_ON), agent) as runs:
         result = await (await runs.start(agent, "on")).result()
-    assert result.status is AgentStatus.FAILED
+    assert result.status is AgentStatus.INTERRUPTED
     assert result.interruption_reason == code
     assert str(result.output).startswith(best)
 

@@ -535,7 +535,7 @@ async def test_branches_of_one_gather_cannot_both_take_the_last_call() -> None:
         return await deps.runtime.gather("b", [partial(branch, n) for n in range(3)], policy=ALL.COLLECT)
 
     result = await played(family, play, limits=AgentExecutionLimits(max_tool_calls=2))
-    assert result.status is AgentStatus.FAILED
+    assert result.status is AgentStatus.INTERRUPTED
     assert sum(family.world.done.values()) == 2
 
 
@@ -557,7 +557,7 @@ async def test_what_folded_branches_spent_still_counts_against_the_limit() -> No
         await runs.approve(question.id)
     async with family.process(agent) as runs:
         result = await resume(runs, paused.state.id)
-    assert result.status is AgentStatus.FAILED
+    assert result.status is AgentStatus.INTERRUPTED
     assert family.world.done == {"w0": 1, "w1": 1, "w2": 1, "a": 1}
 
 

@@ -14,6 +14,7 @@ from tests.behaviour.bureau import (
     DIVERGED,
     DURABLE,
     FAILED,
+    LIMITED,
     RECOVERY,
     REJECTED,
     WAITING,
@@ -350,7 +351,7 @@ async def test_a_partial_answer_passes_the_guard_too() -> None:
     model = ScriptedModel([turn(says("the forbidden thought"), calls("look", what="x"))])
     async with bureau.process(Talker, None, Strict(), model=model) as runs:
         result = await started(runs, Talker, "think")
-    assert triple(result.state) == FAILED
+    assert triple(result.state) == LIMITED
     assert result.output is None
 
 

@@ -95,7 +95,10 @@ async def test_a_run_that_leaves_every_stream_early_comes_to_its_limit() -> None
     agent, model = hired(limits=AgentExecutionLimits(max_tokens=5 * (ASKED + 4) + 12)), Talker()
     async with Bureau().process(agent, leaves_and_leaves, model=model) as runs:
         result = await started(runs, agent)
-    assert (result.status, (result.error or {})["code"]) == (AgentStatus.FAILED, "agent_max_tokens_exceeded")
+    assert (result.status, (result.error or {})["code"]) == (
+        AgentStatus.INTERRUPTED,
+        "agent_max_tokens_exceeded",
+    )
     assert model.calls == 5
 
 

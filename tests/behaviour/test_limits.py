@@ -12,6 +12,7 @@ from tests.behaviour.bureau import (
     COMPLETED,
     DURABLE,
     FAILED,
+    LIMITED,
     Bureau,
     Metered,
     asked,
@@ -24,6 +25,7 @@ from tests.behaviour.office import Desk, Worker
 
 from pilotage import Agent, AgentExecutionLimits, AgentExecutionSpec, AgentStatus, RunContext
 from pilotage.agent import (
+    AgentStateReason,
     BudgetAmount,
     BudgetExhausted,
     BudgetGranted,
@@ -33,7 +35,7 @@ from pilotage.agent import (
     IAgentPricing,
     ModelCost,
     ModelUsage,
-    RunFinishedEvent,
+    RunPausedEvent,
 )
 from pilotage.errors import AgentModelConfigurationError
 from pilotage.runtime.budget.holds import DEFAULT_REPLY_TOKENS
@@ -92,7 +94,7 @@ async def test_a_hand_written_agent_ends_at_its_limit(
     async with bureau.process(agent, three_words, Prices(), model=model) as runs:
         result = await started(runs, agent)
         kept = await runs.result(result.state.id)
-    assert triple(result.state) == FAILED
+    assert triple(result.state) == LIMITED
     assert result.error is not None
     assert (result.error["code"], result.error["retryable"]) == (code, False)
     assert result.interruption_reason == code
@@ -160,7 +162,7 @@ async def test_the_calls_of_one_reply_are_reserved_together_so_none_of_them_begi
     three = turn(says("Let me see."), *(calls("look", what=name) for name in ("a", "b", "c")))
     async with bureau.process(Reader, model=ScriptedModel([three, says("never")])) as runs:
         result = await started(runs, Reader)
-    assert triple(result.state) == FAILED
+    assert triple(result.state) == LIMITED
     assert result.interruption_reason == "agent_max_tool_calls_exceeded"
     assert bureau.world.done == []
 
@@ -181,18 +183,17 @@ async def test_a_declarative_agent_stops_at_its_steps_with_what_it_has() -> None
         events = [event async for event in handle.events()]
         result = await handle.result()
         kept = await runs.result(handle.id)
-    assert triple(result.state) == FAILED
+    assert triple(result.state) == LIMITED
     assert (result.interruption_reason, result.output, result.turns) == (
         "agent_max_steps_exceeded",
         "thought 1",
         2,
     )
     assert (kept.interruption_reason, kept.output, kept.turns) == ("agent_max_steps_exceeded", "thought 1", 2)
-    (end,) = [event for event in events if isinstance(event, RunFinishedEvent)]
+    (end,) = [event for event in events if isinstance(event, RunPausedEvent)]
     assert end is events[-1]
-    assert end.error is not None
-    assert end.error["code"] == "agent_max_steps_exceeded"
-    assert end.metadata["output"] == "thought 1"
+    assert end.reason is AgentStateReason.LIMIT_REACHED
+    assert (end.metadata["code"], end.metadata["output"]) == ("agent_max_steps_exceeded", "thought 1")
 
 
 @pytest.mark.parametrize(
@@ -384,7 +385,7 @@ async def test_the_budget_of_an_application_ends_a_run() -> None:
     bureau, agent, purse, model = Bureau(), hired(), Purse(2), Metered()
     async with bureau.process(agent, three_words, purse, model=model) as runs:
         result = await started(runs, agent)
-    assert triple(result.state) == FAILED
+    assert triple(result.state) == LIMITED
     assert result.error is not None
     assert (result.error["code"], result.error["message"]) == (
         "agent_budget_exhausted",

@@ -26,7 +26,7 @@ async def test_a_limit_that_is_swallowed_ends_the_run() -> None:
     bureau, agent = Bureau(), hired(limits=AgentExecutionLimits(max_tool_calls=2))
     async with bureau.process(agent, program) as runs:
         result = await started(runs, agent)
-    assert result.status is AgentStatus.FAILED
+    assert result.status is AgentStatus.INTERRUPTED
     assert (result.error or {})["code"] == "agent_max_tool_calls_exceeded"
 
 

@@ -35,11 +35,14 @@ from pilotage import (
 from pilotage.agent import (
     AgentCancellationCleanupResult,
     AgentCancellationRequest,
+    AgentEvent,
     AgentRecoveryRequest,
     AgentState,
+    AgentStateReason,
     IAgentCancellationCleanup,
     RecoveryDecision,
     RunFinishedEvent,
+    RunPausedEvent,
     ToolApprovalRequirement,
 )
 from pilotage.agent.ports.journal import JournalStage, RunKey
@@ -195,7 +198,7 @@ class Story:
             fault = self.faults[number] if number < len(self.faults) else None
             with suppress(ProcessStopped, RunInterruption):
                 result = await self._one_process(fault)
-                if result.state.is_terminal:
+                if has_stopped(result.state):
                     return result
             # The lease of the dead runs out; the deadline of a run is a minute.
             self.clock.advance(31)
@@ -220,7 +223,7 @@ class Story:
             self.run_id = handle.id
             return await self._watched(runs, handle.result())
         self.run_id = known.id
-        if known.is_terminal:
+        if has_stopped(known):
             return await runs.result(known.id)
         await self._answer(runs)
         return await self._watched(runs, (await runs.resume(known.id)).result())
@@ -296,7 +299,17 @@ async def checked(story: Story) -> None:
         runs = app.get(AgentRuns)
         assert await runs.verify(story.run_id) == len(rows)
         events = [event async for event in runs.events(story.run_id)]
-        assert [isinstance(event, RunFinishedEvent) for event in events].count(True) == 1
+        assert [is_end(event) for event in events].count(True) == 1
+
+
+def has_stopped(state: AgentState) -> bool:
+    """Whether a run has ended, or waits at a limit."""
+    return state.is_terminal or state.reason is AgentStateReason.LIMIT_REACHED
+
+
+def is_end(event: AgentEvent) -> bool:
+    is_limit = isinstance(event, RunPausedEvent) and event.reason is AgentStateReason.LIMIT_REACHED
+    return is_limit or isinstance(event, RunFinishedEvent)
 
 
 def points(story: Story) -> list[tuple[Fault | None, ...]]:

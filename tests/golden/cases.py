@@ -19,6 +19,7 @@ from pilotage.agent import (
     RecoveryDecision,
     RunKey,
 )
+from pilotage.agent.state import AgentStateReason
 from pilotage.runtime import AgentRuns
 from tests.golden.agents import (
     EVENT,
@@ -249,7 +250,8 @@ async def go_on(place: Place, runs: AgentRuns, case: Case, run_id: str) -> None:
     for text, kind in case.signals.items():
         await runs.signal(run_id, kind, {"text": text}, id=f"{case.name} {text}")
     for _ in range(10):
-        if (await runs.get(run_id)).is_terminal:
+        state = await runs.get(run_id)
+        if state.is_terminal or state.reason is AgentStateReason.LIMIT_REACHED:
             return
         for question in await runs.questions(run_id):
             await _answer(place, runs, run_id, question)

@@ -10,21 +10,32 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.messages import ModelMessage, ModelMessageRole, ModelToolCall
 from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec, ToolCallingSpec
 from pilotage.agent.ports.architecture import IScopedTools, ToolCallOutcome
-from pilotage.jsonvalue import JsonObject, JsonValue, as_object, object_or_empty
+from pilotage.jsonvalue import JsonObject, JsonValue, as_object, list_or_empty, object_or_empty
 from pilotage.values import value
 
 Answering: TypeAlias = Callable[[Sequence[ModelToolCall]], Awaitable[Sequence[ToolCallOutcome]]]
 """Gives the outcomes of the control calls of one reply, in their order."""
 
 
-class ControlTools(IScopedTools):
-    """Tools, with control calls beside them."""
+def _never() -> bool:
+    return False
 
-    def __init__(self, tools: IScopedTools, controls: Sequence[ModelToolSpec], answer: Answering) -> None:
+
+class ControlTools(IScopedTools):
+    """Tools, with control calls beside them; `is_withdrawn` says when the control calls are on offer no longer."""
+
+    def __init__(
+        self,
+        tools: IScopedTools,
+        controls: Sequence[ModelToolSpec],
+        answer: Answering,
+        is_withdrawn: Callable[[], bool] = _never,
+    ) -> None:
         self._tools = tools
+        self._is_withdrawn = is_withdrawn
         self._names = {control.name for control in controls}
         self._answer = answer
         plain = tools.calling or ToolCallingSpec(())
@@ -32,7 +43,7 @@ class ControlTools(IScopedTools):
 
     @property
     def calling(self) -> ToolCallingSpec | None:
-        return self._calling
+        return self._tools.calling if self._is_withdrawn() else self._calling
 
     async def call(self, call: ModelToolCall) -> ToolCallOutcome:
         if call.name not in self._names:
@@ -102,15 +113,25 @@ _TAKEN = "pilotage.exit"
 
 @value
 class Exit:
-    """The way out that a run took: the name of the control call, and its arguments."""
+    """The way out that a run took: the name of the control call, its arguments, and the words of the same reply.
+
+    `history` is everything that was said and found in the run before, where the exit asks for it.
+    """
 
     name: str
     arguments: JsonObject
+    words: str = ""
+    history: Sequence[str] | None = None
 
     @property
     def output(self) -> JsonObject:
         """The exit as the output of a run."""
-        return {_TAKEN: {"name": self.name, "arguments": self.arguments}}
+        taken: dict[str, JsonValue] = {"name": self.name, "arguments": self.arguments}
+        if self.words:
+            taken["words"] = self.words
+        if self.history is not None:
+            taken["history"] = list(self.history)
+        return {_TAKEN: taken}
 
     @classmethod
     def taken_in(cls, output: JsonValue) -> Exit | None:
@@ -118,4 +139,49 @@ class Exit:
         taken = output.get(_TAKEN) if isinstance(output, Mapping) else None
         if not isinstance(taken, Mapping):
             return None
-        return cls(str(taken["name"]), as_object(taken["arguments"]))
+        history = list_or_empty(taken["history"]) if "history" in taken else None
+        return cls(
+            str(taken["name"]),
+            as_object(taken["arguments"]),
+            str(taken.get("words", "")),
+            None if history is None else [str(each) for each in history],
+        )
+
+
+_SPEAKERS = {ModelMessageRole.ASSISTANT: "said", ModelMessageRole.TOOL: "found"}
+
+
+def with_last_words(output: JsonValue, text: str, messages: Sequence[ModelMessage]) -> JsonValue:
+    """Return the output of a run; an exit gets the words of the reply that took it, and the history it asks for."""
+    left = Exit.taken_in(output)
+    if left is None:
+        return output
+    said = [
+        f"{_SPEAKERS[each.role]}: {each.text}"
+        for each in messages
+        if each.role in _SPEAKERS and each.text.strip()
+    ]
+    return replace(left, words=text.strip(), history=None if left.history is None else said).output
+
+
+_REFUSED, _HISTORY = "refused_arguments", "passes_history"
+
+
+def exit_call(
+    call: ModelToolSpec, *, refused: Sequence[JsonObject] = (), passes_history: bool = False
+) -> ModelToolSpec:
+    """Return a control call as an exit: one with `refused` arguments is answered with an error."""
+    facts: dict[str, JsonValue] = {_REFUSED: list(refused)} if refused else {}
+    if passes_history:
+        facts[_HISTORY] = True
+    return replace(call, metadata=facts) if facts else call
+
+
+def passes_history(exit_: ModelToolSpec) -> bool:
+    """Return whether an exit carries everything that was said and found before it."""
+    return exit_.metadata.get(_HISTORY) is True
+
+
+def refuses(exit_: ModelToolSpec, arguments: JsonObject) -> bool:
+    """Return whether an exit refuses a call with these arguments."""
+    return arguments in list_or_empty(exit_.metadata.get(_REFUSED))

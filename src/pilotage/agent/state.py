@@ -68,6 +68,7 @@ class AgentStateReason(StrEnum):
     POISONED = "poisoned"
     MODEL_UNAVAILABLE = "model_unavailable"
     DIVERGED = "diverged"
+    LIMIT_REACHED = "limit_reached"
 
 
 _S, _T, _R = AgentStatus, AgentStateTransition, AgentStateReason
@@ -103,6 +104,7 @@ class AgentSituation(Enum):
     POISONED = (_S.INTERRUPTED, _T.INTERRUPTED, _R.POISONED)
     MODEL_UNAVAILABLE = (_S.INTERRUPTED, _T.INTERRUPTED, _R.MODEL_UNAVAILABLE)
     DIVERGED = (_S.INTERRUPTED, _T.INTERRUPTED, _R.DIVERGED)
+    LIMIT_REACHED = (_S.INTERRUPTED, _T.INTERRUPTED, _R.LIMIT_REACHED)
     COMPLETED = (_S.COMPLETED, _T.COMPLETED, None)
 
     def __init__(
@@ -124,7 +126,7 @@ class AgentSituation(Enum):
         return next((each for each in cls if (each.status, each.transition, each.reason) == triple), None)
 
 
-_OF_INTERRUPTIONS = frozenset({"divergence", "damage", "poison", "seal_missing"})
+_OF_INTERRUPTIONS = frozenset({"divergence", "damage", "poison", "seal_missing", "limit"})
 """The keys in the metadata of a run for the facts of the interruption that it is in."""
 
 

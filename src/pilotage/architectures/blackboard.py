@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
+from typing import ClassVar
 
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.ports.architecture import (
@@ -14,10 +15,11 @@ from pilotage.agent.ports.architecture import (
     Dependencies,
     FailurePolicy,
 )
-from pilotage.architectures.deciding import decide
+from pilotage.architectures.deciding import Flag, judge
 from pilotage.architectures.parts import (
     WorkerRef,
     ask_worker,
+    check_worker,
     check_workers,
     close_with,
     declared,
@@ -25,9 +27,11 @@ from pilotage.architectures.parts import (
     take_output,
     take_up,
 )
+from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.turn import Events
 from pilotage.architectures.wording import as_text, briefing, listed
 from pilotage.checks import reject_not_positive
+from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonValue, to_json_value
 from pilotage.values import value
 
@@ -44,7 +48,7 @@ class NextTurn:
     """Who contributes next, side by side; or that the board holds enough."""
 
     contributors: Sequence[str]
-    done: bool
+    done: Flag
 
 
 @value
@@ -54,6 +58,7 @@ class Post:
     author: str
     round: int
     text: str
+    failed: bool = False
 
 
 @value
@@ -61,36 +66,58 @@ class Blackboard:
     """Let agents work on one board.
 
     agents: who may contribute, by name.
-    coordinator: who picks the contributors of a round.
+    coordinator: who picks the contributors of a round: the agent's own model, one after the other, or a worker: an
+        agent with `output_type=NextTurn`, or a spec.
     decider: who closes with the answer; without one the agent itself, without tools.
     max_rounds: how many rounds there are at most.
     max_parallel: how many contributors of a round work at once; None for all of them.
+    coordinator_prompt: asks who contributes next.
+    contributor_prompt: asks a contributor for its part.
+    decider_prompt: asks the decider for the answer.
+    closing_prompt: asks the agent itself for it, where there is no decider.
     """
 
     agents: Mapping[str, WorkerRef]
-    coordinator: Coordination = Coordination.MODEL
+    coordinator: Coordination | WorkerRef = Coordination.MODEL
     decider: WorkerRef | None = None
     max_rounds: int = 4
     max_parallel: int | None = None
+    coordinator_prompt: str = (
+        "You coordinate work on a board.\nThe board:\n{board}\n\nWho may contribute:\n{contributors}\n\n"
+        "Who contributes next? Several work side by side. If the board holds enough for the answer, you are done."
+    )
+    contributor_prompt: str = (
+        "{question}\n\nThe board, which others read too:\n{board}\n\nAdd what you can contribute."
+    )
+    decider_prompt: str = "{question}\n\nThe board:\n{board}\n\nAnswer the question from it."
+    closing_prompt: str = "Answer the question from what stands on the board."
 
     name = "blackboard"
     version = 1
+    prompt_guides: ClassVar[PromptGuides] = {
+        "coordinator_prompt": PromptGuide(("board", "contributors"), "`NextTurn`"),
+        "contributor_prompt": PromptGuide(("question", "board"), "a contribution"),
+        "decider_prompt": PromptGuide(("question", "board"), "the answer"),
+        "closing_prompt": PromptGuide((), "the answer"),
+    }
 
     def __post_init__(self) -> None:
         check_workers(self, "agents", self.agents, decider=self.decider)
+        check_worker(self, "coordinator", self._coordinator)
+        check_prompts(self, self.prompt_guides)
         reject_not_positive(self, max_rounds=self.max_rounds, max_parallel=self.max_parallel)
 
     async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Fill the board round by round, then close it.
 
         Raises:
-            AgentStructuredOutputError: the model does not say who is next, asked twice.
-            ToolError: the decider failed.
+            AgentStructuredOutputError: the coordinator does not say who is next, asked twice.
+            ToolError: all contributors failed, or the decider.
         """
         take_up(session, prompt)
         board: list[Post] = []
         for round_ in range(1, self.max_rounds + 1):
-            turn = await self._next(round_, board, session, deps)
+            turn = await self._next(round_, board, prompt, session, deps)
             if turn.done:
                 break
             yield deps.progress("board.round_started", round=round_, contributors=list(turn.contributors))
@@ -98,27 +125,48 @@ class Blackboard:
             session.output = _shown(board)
             session.metadata["board"] = to_json_value(board)
             yield deps.progress("board.round_finished", round=round_, posts=len(board))
+        if all(post.failed for post in board):
+            raise ToolError(f"all contributors failed: {board[0].text}")
         await self._close(board, prompt, session, deps)
         yield deps.progress("board.closed", posts=len(board))
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
-        """The contributors and the decider."""
-        return declared(self.agents, decider=self.decider)
+        """The contributors, the coordinator and the decider."""
+        return declared(self.agents, coordinator=self._coordinator, decider=self.decider)
+
+    @property
+    def _coordinator(self) -> WorkerRef | None:
+        return None if isinstance(self.coordinator, Coordination) else self.coordinator
 
     async def _next(
-        self, round_: int, board: Sequence[Post], session: AgentSession, deps: Dependencies
+        self, round_: int, board: Sequence[Post], prompt: str, session: AgentSession, deps: Dependencies
     ) -> NextTurn:
+        def problems(turn: NextTurn) -> list[str]:
+            return turn_problems(turn, board)
+
         names = list(self.agents)
         if self.coordinator is Coordination.ROUND_ROBIN:
             return NextTurn([names[(round_ - 1) % len(names)]], done=False)
         known = listed({name: purpose_of(worker) for name, worker in self.agents.items()})
-        question = (
-            f"You coordinate work on a board.\nThe board:\n{_shown(board) or '(empty)'}\n\n"
-            f"Who may contribute:\n{known}\n\n"
-            "Who contributes next? Several work side by side. If the board holds enough for the answer, you are done."
+        coordinator = self._coordinator
+        question = fill(
+            self.coordinator_prompt,
+            board=_shown(board) or "(empty)",
+            contributors=known,
         )
-        return await decide(
-            session, deps, NextTurn, question, check=_turn_problems, choices={"contributors": names}
+        if coordinator is not None:
+            # The session knows the question, a worker does not.
+            question = f"{briefing(session, prompt)}\n\n{question}"
+        choices = {"contributors": names}
+        return await judge(
+            coordinator,
+            "coordinator",
+            NextTurn,
+            question,
+            session=session,
+            deps=deps,
+            choices=choices,
+            check=problems,
         )
 
     async def _posts(
@@ -130,13 +178,14 @@ class Blackboard:
         session: AgentSession,
         deps: Dependencies,
     ) -> list[Post]:
-        """What the contributors write; who fails leaves a note, so that the coordinator knows."""
-        task = _contributing(briefing(session, prompt), board)
+        """Return what the contributors write; who fails leaves a note, so that the coordinator knows."""
+        shown = _shown(board) or "(empty)"
+        task = fill(self.contributor_prompt, question=briefing(session, prompt), board=shown)
         branches = [partial(self._contributed, name, task, session, deps) for name in contributors]
         ended = await deps.runtime.gather(
             "contribute", branches, limit=self.max_parallel, policy=FailurePolicy.COLLECT
         )
-        return [Post(name, round_, _words(end)) for name, end in zip(contributors, ended, strict=True)]
+        return [_posted(name, round_, end) for name, end in zip(contributors, ended, strict=True)]
 
     async def _contributed(
         self, name: str, task: str, session: AgentSession, deps: Dependencies
@@ -147,33 +196,33 @@ class Blackboard:
         self, board: Sequence[Post], prompt: str, session: AgentSession, deps: Dependencies
     ) -> None:
         if self.decider is not None:
-            task = _deciding(briefing(session, prompt), board)
+            question = briefing(session, prompt)
+            task = fill(self.decider_prompt, question=question, board=_shown(board))
             take_output(session, deps, await ask_worker(self.decider, "decider", task, session, deps))
             return
         session.messages.append(ModelMessage.evidence(f"The board:\n{_shown(board)}", source="blackboard"))
-        await close_with(session, deps, "decider", "Answer the question from what stands on the board.")
+        await close_with(session, deps, "decider", fill(self.closing_prompt))
 
 
-def _turn_problems(turn: NextTurn) -> list[str]:
+def turn_problems(turn: NextTurn, board: Sequence[Post]) -> list[str]:
+    """What is wrong with a decision about the next round, each as a sentence for the coordinator."""
     problems = (
         ["you are not done, and nobody contributes."] if not turn.done and not turn.contributors else []
     )
+    if turn.done and turn.contributors:
+        problems.append("you are done, and name contributors. Give one.")
+    if turn.done and all(post.failed for post in board):
+        problems.append("you are done, and nothing stands on the board that could be answered from.")
     twice = len(set(turn.contributors)) < len(turn.contributors)
     return problems + (["a contributor is named twice."] if twice else [])
 
 
-def _words(end: JsonValue | BranchFailure) -> str:
-    return f"(failed: {end.error})" if isinstance(end, BranchFailure) else as_text(end)
+def _posted(author: str, round_: int, end: JsonValue | BranchFailure) -> Post:
+    if isinstance(end, BranchFailure):
+        return Post(author, round_, f"(failed: {end.error})", failed=True)
+    text = as_text(end)
+    return Post(author, round_, text) if text.strip() else Post(author, round_, "(said nothing)", failed=True)
 
 
 def _shown(board: Sequence[Post]) -> str:
     return "\n".join(f"[{post.round}] {post.author}: {post.text}" for post in board)
-
-
-def _contributing(question: str, board: Sequence[Post]) -> str:
-    shown = _shown(board) or "(empty)"
-    return f"{question}\n\nThe board, which others read too:\n{shown}\n\nAdd what you can contribute."
-
-
-def _deciding(question: str, board: Sequence[Post]) -> str:
-    return f"{question}\n\nThe board:\n{_shown(board)}\n\nAnswer the question from it."

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.ports.architecture import (
@@ -16,12 +17,22 @@ from pilotage.agent.ports.architecture import (
     FailurePolicy,
 )
 from pilotage.agent.spec import AgentExecutionSpec
-from pilotage.architectures.deciding import judge
-from pilotage.architectures.parts import WorkerRef, ask_worker, check_workers, close_with, declared, take_up
+from pilotage.architectures.deciding import Flag, judge
+from pilotage.architectures.moves import StopReason
+from pilotage.architectures.parts import (
+    WorkerRef,
+    ask_worker,
+    check_workers,
+    close_with,
+    declared,
+    interrupt,
+    take_up,
+)
+from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.turn import Events
 from pilotage.architectures.wording import as_text, briefing, listed
 from pilotage.checks import reject_not_positive
-from pilotage.errors import ToolError
+from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.jsonvalue import JsonValue, to_json_value
 from pilotage.values import value
 
@@ -39,7 +50,7 @@ class Ruling:
     """Whose answer is the best, and whether all of them mean the same."""
 
     winner: str
-    agreed: bool
+    agreed: Flag
     reason: str = ""
 
 
@@ -51,22 +62,57 @@ class Debate:
     judge: an agent with `output_type=Ruling`, or a spec; without one, equal answers agree and most votes win.
     rounds: how often everybody answers at most.
     max_parallel: how many debaters answer at once; None for all of them.
+    quorum: how many debaters must have a position for the debate to be decided; None for a majority of them.
+    opening_prompt: asks a debater for the first answer.
+    rebuttal_prompt: asks it again, with what the others say.
+    judge_prompt: asks the judge for the ruling.
+    closing_prompt: asks for the answer in the output type of the agent, where it has one.
     """
 
     debaters: Mapping[str, WorkerRef]
     judge: WorkerRef | None = None
     rounds: int = 2
     max_parallel: int | None = None
+    quorum: int | None = None
+    opening_prompt: str = (
+        "{question}\n\nGive your final answer, as short as it can be, and what speaks for it."
+    )
+    rebuttal_prompt: str = (
+        "{question}\n\n{own}Others say:\n{others}\n\nThink about what the others say, keep your answer or change "
+        "it, and give it as short as it can be."
+    )
+    judge_prompt: str = (
+        "Judge a debate.\n\nThe question:\n{question}\n\nThe answers:\n{answers}\n\n"
+        "Who has the best answer? Do all of them mean the same?"
+    )
+    closing_prompt: str = "Give this answer in the form that is asked for."
 
     name = "debate"
     version = 1
+    prompt_guides: ClassVar[PromptGuides] = {
+        "opening_prompt": PromptGuide(("question",), "`Position`"),
+        "rebuttal_prompt": PromptGuide(("question", "own", "others"), "`Position`"),
+        "judge_prompt": PromptGuide(("question", "answers"), "`Ruling`"),
+        "closing_prompt": PromptGuide((), "the answer"),
+    }
 
     def __post_init__(self) -> None:
         check_workers(self, "debaters", self.debaters, judge=self.judge)
-        reject_not_positive(self, rounds=self.rounds, max_parallel=self.max_parallel)
+        reject_not_positive(self, rounds=self.rounds, max_parallel=self.max_parallel, quorum=self.quorum)
+        check_prompts(self, self.prompt_guides)
+        count = len(self.debaters)
+        if count < 2:
+            raise AgentDefinitionError(f"Debate.debaters has {count} member. A debate needs two or more.")
+        if self.quorum is not None and not 2 <= self.quorum <= count:
+            raise AgentDefinitionError(
+                f"Debate.quorum is {self.quorum} of {count} debaters. Use a number from 2 to {count}."
+            )
 
     async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Debate until there is agreement or the rounds are over.
+
+        Who fails keeps the earlier position. With fewer positions than the quorum nothing is decided: the run ends
+        unresolved, with the leading answer as the best there is.
 
         Raises:
             AgentStructuredOutputError: the judge gives no ruling, asked twice.
@@ -75,6 +121,7 @@ class Debate:
         take_up(session, prompt)
         question, rounds = briefing(session, prompt), list[JsonValue]()
         positions: dict[str, Position] = {}
+        is_quorate = False
         for round_ in range(1, self.rounds + 1):
             positions = await self._answered(question, positions, session, deps)
             rounds.append(to_json_value(positions))
@@ -82,16 +129,22 @@ class Debate:
             winner, is_agreed = leading(positions)
             session.output = positions[winner].answer.strip()
             yield deps.progress("debate.answered", round=round_, debaters=list(positions))
+            is_quorate = len(positions) >= (self.quorum or len(self.debaters) // 2 + 1)
+            if not is_quorate or len(positions) < 2:
+                is_agreed = False
+                continue
             if self.judge is not None:
                 winner, is_agreed = await self._ruled(question, positions, session, deps)
                 session.output = positions[winner].answer.strip()
                 yield deps.progress("debate.judged", round=round_, winner=winner, agreed=is_agreed)
             if is_agreed:
                 break
-        if deps.output is not None:
+        if not is_quorate:
+            interrupt(session, StopReason.UNRESOLVED)
+        elif deps.output is not None:
             decided = f"A debate has ended. The answer it came to:\n{as_text(session.output)}"
             session.messages.append(ModelMessage.evidence(decided, source="debate"))
-            await close_with(session, deps, "closing", "Give this answer in the form that is asked for.")
+            await close_with(session, deps, "closing", fill(self.closing_prompt))
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """The debaters and the judge."""
@@ -100,7 +153,7 @@ class Debate:
     async def _answered(
         self, question: str, before: Mapping[str, Position], session: AgentSession, deps: Dependencies
     ) -> dict[str, Position]:
-        """What everybody says now; who fails is left out."""
+        """Return the positions of this round; who fails keeps the earlier one, where there is one."""
         branches = [
             partial(self._argue, name, question, before, session=session, deps=deps) for name in self.debaters
         ]
@@ -111,7 +164,9 @@ class Debate:
         if len(failures) == len(self.debaters):
             raise ToolError(f"all debaters failed: {failures[0].error}")
         said = zip(self.debaters, ended, strict=True)
-        return {name: end for name, end in said if not isinstance(end, BranchFailure)}
+        now = {name: end for name, end in said if not isinstance(end, BranchFailure)}
+        held = {**before, **now}
+        return {name: held[name] for name in self.debaters if name in held}
 
     async def _argue(
         self,
@@ -127,17 +182,17 @@ class Debate:
         others = {
             other: f"{said.answer} ({said.reasoning})" for other, said in before.items() if other != name
         }
-        task = f"{question}\n\n{_SAY}"
+        task = fill(self.opening_prompt, question=question)
         if others:
             own = f"You said: {before[name].answer}\n" if name in before else ""
-            task = f"{question}\n\n{own}Others say:\n{listed(others)}\n\n{_SAY_AGAIN}"
+            task = fill(self.rebuttal_prompt, question=question, own=own, others=listed(others))
         return position_in(await ask_worker(debater, name, task, session, deps))
 
     async def _ruled(
         self, question: str, positions: Mapping[str, Position], session: AgentSession, deps: Dependencies
     ) -> tuple[str, bool]:
         said = listed({name: f"{each.answer} ({each.reasoning})" for name, each in positions.items()})
-        asked = f"Judge a debate.\n\nThe question:\n{question}\n\nThe answers:\n{said}\n\n{_JUDGE}"
+        asked = fill(self.judge_prompt, question=question, answers=said)
         choices = {"winner": list(positions)}
         ruling = await judge(self.judge, "judge", Ruling, asked, session=session, deps=deps, choices=choices)
         return ruling.winner, ruling.agreed
@@ -156,10 +211,3 @@ def leading(positions: Mapping[str, Position]) -> tuple[str, bool]:
     votes = Counter(given.values())
     winner = max(given, key=lambda name: votes[given[name]])
     return winner, len(votes) == 1
-
-
-_SAY = "Give your final answer, as short as it can be, and what speaks for it."
-_SAY_AGAIN = (
-    "Think about what the others say, keep your answer or change it, and give it as short as it can be."
-)
-_JUDGE = "Who has the best answer? Do all of them mean the same?"

@@ -15,18 +15,20 @@ from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
 from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec
 from pilotage.agent.ports.architecture import AgentSession, Dependencies
 from pilotage.agent.spec import AgentExecutionSpec
-from pilotage.architectures.moves import CUT_OFF
+from pilotage.architectures.moves import CUT_OFF, STOPPED_BY
 from pilotage.architectures.parts import WorkerRef, ask_worker
 from pilotage.architectures.turn import added, lead_of
 from pilotage.architectures.wording import as_text
-from pilotage.errors import AgentStructuredOutputError
+from pilotage.errors import AgentStructuredOutputError, StoppedShortError
 from pilotage.jsonvalue import JsonValue, is_list
-from pilotage.schema.constraints import Between
+from pilotage.schema.constraints import Between, Strictly
 from pilotage.values import value
 
 T = TypeVar("T")
-Share: TypeAlias = Annotated[float, Between(0, 1)]
-"""A number from 0 to 1, the bounds included; a model that gives another one must repair it."""
+Share: TypeAlias = Annotated[float, Between(0, 1), Strictly()]
+"""A number from 0 to 1, the bounds included; a model that gives another one, or no number, must repair it."""
+Flag: TypeAlias = Annotated[bool, Strictly()]
+"""True or false, and nothing that only reads like it."""
 Choices: TypeAlias = Mapping[str, Sequence[str]]
 _ANYTHING: Choices = {}
 _NOTHING = "there was no structured answer."
@@ -45,13 +47,16 @@ async def decide(
     *,
     check: Callable[[T], Sequence[str]] = nothing_wrong,
     choices: Choices = _ANYTHING,
+    may_miss: bool = False,
 ) -> T:
     """Ask the agent's model for a value, behind everything that the session holds.
 
-    `choices` are the words that a member must be one of; `check` says everything else that is wrong with a value.
+    `choices` are the words that a member must be one of, unless it `may_miss` them; `check` says everything else that
+    is wrong with a value.
 
     Raises:
         AgentStructuredOutputError: the second answer is wrong too.
+        StoppedShortError: the model refuses, or a filter stops it; it is not asked again.
         ModelCallError: the model failed.
     """
     kind: object = wanted
@@ -59,7 +64,7 @@ async def decide(
     messages = [*lead_of(session), *session.messages, ModelMessage.user(question)]
 
     def problems_of(given: T) -> list[str]:
-        return [*outside(given, choices), *check(given)]
+        return [*outside(given, _ANYTHING if may_miss else choices), *check(given)]
 
     answered = await _asked(session, deps, spec, messages, problems_of)
     if isinstance(answered, Unusable):
@@ -116,6 +121,8 @@ async def _asked(
     session.turns += 1
     try:
         reply = await deps.model.complete(ModelRequest(messages, structured_output=spec))
+        if (stopped := STOPPED_BY.get(reply.finish_reason)) is not None:
+            raise StoppedShortError(f"the model gave no {spec.output_type_name}: {stopped}", reason=stopped)
         session.cumulative_usage = added(session.cumulative_usage, reply.usage)
         given = cast(T, _decoded(reply, spec))
     except AgentStructuredOutputError as error:

@@ -16,7 +16,8 @@ def graph_problems(
     """
     names = [name for name, _ in steps]
     there = {*names, *known}
-    problems = [f"there are {len(steps)} steps; {most} are allowed."] if len(steps) > most else []
+    problems = ["there is no step."] if not steps else []
+    problems += [f"there are {len(steps)} steps; {most} are allowed."] if len(steps) > most else []
     problems += ["a step has no id."] if any(not name.strip() for name in names) else []
     problems += [f"the id {name!r} is used {names.count(name)} times." for name in _twins(names)]
     problems += [f"the id {name!r} is that of a step which is done." for name in names if name in known]

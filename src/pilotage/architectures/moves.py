@@ -7,6 +7,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
+from pilotage.agent.control_tools import with_last_words
 from pilotage.agent.messages import ModelMessage, ModelToolCall
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
 from pilotage.agent.model_request import StructuredOutputSpec
@@ -100,7 +101,7 @@ WITH_CALLS = (CallTools, RefuseTools)
 Move: TypeAlias = TextAnswer | TypedAnswer | CallTools | RefuseTools | AskAgain | Stop
 
 _TEXT_ANSWER = TextAnswer()
-_STOPPED_BY: dict[ModelFinishReason | None, StopReason] = {
+STOPPED_BY: dict[ModelFinishReason | None, StopReason] = {
     ModelFinishReason.CONTENT_FILTER: StopReason.CONTENT_FILTER,
     ModelFinishReason.REFUSAL: StopReason.REFUSAL,
 }
@@ -108,8 +109,8 @@ _STOPPED_BY: dict[ModelFinishReason | None, StopReason] = {
 
 def next_move(reply: ModelResponse, output: StructuredOutputSpec | None, patience: Patience) -> Move:
     """Return what to do with a reply; raise `AgentStructuredOutputError` if it is wrong and no repair is left."""
-    if reply.finish_reason in _STOPPED_BY:
-        return Stop(_STOPPED_BY[reply.finish_reason])
+    if reply.finish_reason in STOPPED_BY:
+        return Stop(STOPPED_BY[reply.finish_reason])
     is_cut = reply.finish_reason is ModelFinishReason.LENGTH
     if reply.tool_calls:
         return _after_cut_calls(reply.tool_calls, patience) if is_cut else _call_tools(reply.tool_calls)
@@ -228,9 +229,12 @@ class Course:
         self.patience, self._begun, has_worked = self._fresh, "", False
         for outcome in outcomes:
             if outcome.ends:
-                self._session.output = outcome.result
+                self._session.output = with_last_words(outcome.result, self._text, self._session.messages)
                 return True
             has_worked = has_worked or outcome.error is None
+        if outcomes and all(outcome.is_wrong_control for outcome in outcomes):
+            # A wrong decision is answered. It is no tool that fails, and the number of turns bounds it.
+            return False
         self._failed_turns = 0 if has_worked else self._failed_turns + 1
         if self._failed_turns < self._max_tool_errors:
             return False

@@ -19,7 +19,7 @@ from pilotage.architectures.react import React
 from pilotage.architectures.turn import close_stream
 from pilotage.architectures.wording import as_text, asked, is_something
 from pilotage.checks import reject_blank, reject_empty
-from pilotage.errors import AgentDefinitionError, ToolError
+from pilotage.errors import AgentDefinitionError, StoppedShortError
 from pilotage.jsonvalue import JsonValue, to_json_value
 from pilotage.runtime.architecture.dependencies import with_exits
 from pilotage.runtime.architecture.registry import find_architecture
@@ -96,7 +96,10 @@ class Candidate:
 
 
 class Candidates:
-    """The answers of one session. The session always holds the best one, whatever ends the run."""
+    """The answers of one session. The session always holds the best one, whatever ends the run.
+
+    An answer that is empty or stopped short never replaces a whole one; a whole one needs a better score.
+    """
 
     def __init__(self, session: AgentSession) -> None:
         self._session = session
@@ -104,8 +107,12 @@ class Candidates:
 
     @property
     def best(self) -> Candidate:
-        """The one with the highest score; of equals the latest, which answers more of what was found wrong."""
-        return max(reversed(self._tried), key=lambda candidate: candidate.score)
+        """The one with the highest score, of equals the first; whole answers before those that stopped short."""
+        return max(self._tried, key=_quality)
+
+    def __bool__(self) -> bool:
+        """Whether there is a whole answer."""
+        return any(_quality(each) >= _WHOLE for each in self._tried)
 
     def add(self, output: object, score: float, interruption: str | None = None) -> None:
         """Keep one that was judged."""
@@ -118,6 +125,20 @@ class Candidates:
             {"output": to_json_value(each.output), "score": each.score} for each in self._tried
         ]
         session.metadata["candidates"] = shown
+
+
+ROUNDS_OVER = "rounds_over"
+"""Why a loop settles for the best candidate, where it has no rounds left."""
+_WHOLE = (True, True, 0.0)
+
+
+def _quality(candidate: Candidate) -> tuple[bool, bool, float]:
+    return is_something(candidate.output), candidate.interruption is None, candidate.score
+
+
+def settle_for_best(session: AgentSession, why: str) -> None:
+    """Say why there is no better answer than the best candidate, which the session holds."""
+    session.metadata["settled"] = why
 
 
 def take_output(session: AgentSession, deps: Dependencies, output: JsonValue) -> None:
@@ -185,7 +206,8 @@ async def ask_worker(
     """Let a worker do a task, and give its output; where its model takes one of the exits, that is its output.
 
     Raises:
-        ToolError: it failed, or stopped short; the message says how far it got.
+        StoppedShortError: it stopped short; the message says how far it got.
+        ToolError: it failed.
         AgentToolDispatchError: too many runs stand above it.
     """
     if not isinstance(worker, AgentExecutionSpec):
@@ -196,7 +218,10 @@ async def ask_worker(
     left_by = with_exits(deps.with_output(output), base, exits)
     done = await carry_out(base, alone, left_by, name, task)
     if done.interrupted:
-        raise ToolError(f"{name!r} stopped short ({done.interruption_reason}) at: {as_text(done.output)!r}")
+        reason = done.interruption_reason or "agent_interrupted"
+        raise StoppedShortError(
+            f"{name!r} stopped short ({reason}) at: {as_text(done.output)!r}", reason=reason
+        )
     return to_json_value(done.output)
 
 

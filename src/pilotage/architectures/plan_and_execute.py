@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 from functools import partial
-from typing import cast
+from typing import ClassVar, cast
 
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import StructuredOutputSpec
@@ -23,12 +23,27 @@ from pilotage.architectures.deciding import decide
 from pilotage.architectures.graph import graph_problems, levels
 from pilotage.architectures.moves import StopReason
 from pilotage.architectures.parts import aside, carry_out, close_with, interrupt, take_up
+from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import Events
 from pilotage.architectures.wording import as_text, listed
 from pilotage.checks import reject_negative, reject_not_positive
 from pilotage.jsonvalue import to_json_value
 from pilotage.values import shared, value
+
+_PLAN = (
+    "Make a plan that leads to the answer. Each step is a task for somebody with tools; say which steps need the "
+    "results of which others. Steps that need nothing of each other are done side by side."
+)
+_AGAIN = (
+    "A step has failed, or what it found changes the plan. Plan what is left to do, with new ids; the new steps may "
+    "need the results of those that are done."
+)
+_HOW = (
+    "Report what came of it. The status is 'done', 'failed', or 'surprising' where what you found makes the rest of "
+    "the plan wrong."
+)
+_OFFER = "At most {max_steps} steps. Tools for the steps:\n{tools}"
 
 
 @value
@@ -76,17 +91,32 @@ class PlanAndExecute:
     max_steps: how many steps a plan may have.
     max_replans: how often a failed or surprising step leads to a new plan.
     max_parallel: how many steps run at once; None for all that can.
+    planner_prompt: asks for the plan.
+    replanner_prompt: asks for a new one, when a step has failed or what it found changes the plan.
+    step_prompt: gives the base one step to carry out.
+    synthesis_prompt: asks for the answer, when all steps are done.
     """
 
     base: Architecture = field(default_factory=shared(React))
     max_steps: int = 10
     max_replans: int = 2
     max_parallel: int | None = None
+    planner_prompt: str = f"{_PLAN} {_OFFER}"
+    replanner_prompt: str = f"{_AGAIN} {_OFFER}"
+    step_prompt: str = f"Carry out this step, and only this one: {{task}}{{known}}\n{_HOW}"
+    synthesis_prompt: str = "All steps are done. Answer the question from what they came to."
 
     name = "plan_and_execute"
     version = 1
+    prompt_guides: ClassVar[PromptGuides] = {
+        "planner_prompt": PromptGuide(("max_steps", "tools"), "`Plan`"),
+        "replanner_prompt": PromptGuide(("max_steps", "tools"), "`Plan`"),
+        "step_prompt": PromptGuide(("task", "known"), "`StepReport`"),
+        "synthesis_prompt": PromptGuide((), "the answer"),
+    }
 
     def __post_init__(self) -> None:
+        check_prompts(self, self.prompt_guides)
         reject_not_positive(self, max_steps=self.max_steps, max_parallel=self.max_parallel)
         reject_negative(self, max_replans=self.max_replans)
 
@@ -115,7 +145,7 @@ class PlanAndExecute:
                     is_through = False
                     break
             if is_through:
-                await close_with(session, deps, "synthesis", _ANSWER)
+                await close_with(session, deps, "synthesis", fill(self.synthesis_prompt))
                 return
         interrupt(session, StopReason.PLAN_FAILED)
 
@@ -133,9 +163,8 @@ class PlanAndExecute:
 
         tools = deps.tools.calling
         offered = listed({tool.name: tool.description or "" for tool in tools.tools}) if tools else "none"
-        question = (
-            f"{_AGAIN if done else _PLAN} At most {self.max_steps} steps. Tools for the steps:\n{offered}"
-        )
+        template = self.replanner_prompt if done else self.planner_prompt
+        question = fill(template, max_steps=self.max_steps, tools=offered)
         return await decide(session, deps, Plan, question, check=problems)
 
     async def _carried_out(
@@ -156,7 +185,7 @@ class PlanAndExecute:
     ) -> StepReport:
         needed = {need: done[need].result for need in step.needs}
         found = f"\nWhat you know from earlier steps:\n{listed(needed)}" if needed else ""
-        task = f"Carry out this step, and only this one: {step.task}{found}\n{_HOW}"
+        task = fill(self.step_prompt, task=step.task, known=found)
         reporting = deps.with_output(StructuredOutputSpec.from_type(StepReport))
         part = await carry_out(self.base, aside(session), reporting, "base", task)
         if part.interrupted:
@@ -181,18 +210,3 @@ def _keep(session: AgentSession, plan: Plan, done: Mapping[str, StepReport]) -> 
     )
     session.metadata["plan"] = to_json_value(plan)
     session.metadata["steps"] = to_json_value(done)
-
-
-_PLAN = (
-    "Make a plan that leads to the answer. Each step is a task for somebody with tools; say which steps need the "
-    "results of which others. Steps that need nothing of each other are done side by side."
-)
-_AGAIN = (
-    "A step has failed, or what it found changes the plan. Plan what is left to do, with new ids; the new steps may "
-    "need the results of those that are done."
-)
-_HOW = (
-    "Report what came of it. The status is 'done', 'failed', or 'surprising' where what you found makes the rest of "
-    "the plan wrong."
-)
-_ANSWER = "All steps are done. Answer the question from what they came to."

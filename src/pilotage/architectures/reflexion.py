@@ -7,47 +7,100 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from typing import ClassVar
 
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Architecture, Dependencies, workers_of
-from pilotage.agent.ports.memory import MemoryItem, MemoryKind, MemoryScope
+from pilotage.agent.ports.memory import LONGEST_TEXT, IAgentMemory, MemoryItem, MemoryKind, MemoryScope
 from pilotage.architectures.deciding import Share, decide
-from pilotage.architectures.parts import Candidates, aside, carry_out, take_up
+from pilotage.architectures.parts import ROUNDS_OVER, Candidates, aside, carry_out, settle_for_best, take_up
+from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import Events
 from pilotage.architectures.wording import as_text, is_something
 from pilotage.checks import reject_not_positive, reject_outside_unit
+from pilotage.errors import AgentMemoryError, ToolError
+from pilotage.jsonvalue import text_digest
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import shared, value
 
-_MOST = 5
+_SHOWN = 5
 
 
 class Lessons:
-    """What an agent has learned for one user. Without a memory, nothing is recalled and nothing kept."""
+    """What an agent has learned for one user, best-effort: a memory that fails loses lessons, never an answer.
 
-    def __init__(self, deps: Dependencies) -> None:
-        self._runtime = deps.runtime
-        self._memory = deps.memory
-        self._scope = MemoryScope.of(deps.context, deps.attribution.agent_id)
+    Equal lessons are stored once. One that was learned from untrusted content stays in the run, unless a person agrees
+    to keep it. Without a memory, or a user, nothing is recalled and nothing kept.
+    """
+
+    def __init__(self, deps: Dependencies, most: int) -> None:
+        self._deps = deps
+        self._most = most
+        self._scope: MemoryScope | None = None
+        self._memory: IAgentMemory | None = None
+        if deps.memory is not None and deps.context.user_id is not None:
+            self._scope, self._memory = MemoryScope.of(deps.context, deps.attribution.agent_id), deps.memory
+        self._stored: set[str] = set()
+        self._unasked: list[MemoryItem] = []
 
     async def recalled(self, question: str) -> list[str]:
-        """Return the lessons that fit a question, then the latest; raise `AgentMemoryError` if the search failed."""
-        if self._memory is None:
-            return []
-        found = {item.id: item for item in await self._memory.recall(self._scope, question, limit=_MOST)}
-        if len(found) < _MOST:
-            latest = await self._memory.recall(self._scope, "", limit=_MOST)
-            found |= {item.id: item for item in latest}
-        return [item.text for item in found.values()][:_MOST]
+        """Return the lessons that fit a question, then the latest."""
+        found = {item.id: item for item in await self._recall(question)}
+        if len(found) < _SHOWN:
+            found |= {item.id: item for item in await self._recall("")}
+        return [item.text for item in found.values()][:_SHOWN]
 
-    async def keep(self, lesson: str) -> None:
-        """Keep a lesson with the label of what the run knows; raise `AgentMemoryError` if it could not be kept."""
-        text = lesson.strip()
-        if self._memory is not None and text:
-            # The memory of a run adds the label of what the run knows.
-            item = MemoryItem(await self._runtime.uid(), MemoryKind.EPISODE, text, TrustLabel())
-            await self._memory.remember(self._scope, item)
+    async def keep(self, lesson: str) -> str | None:
+        """Keep a lesson beyond the run, or for a person to decide about; return why it is lost, if it is."""
+        text = " ".join(lesson.split())
+        if self._memory is None or not text:
+            return None
+        if len(text) > LONGEST_TEXT:
+            return f"it has {len(text)} characters, {LONGEST_TEXT} can be kept"
+        # The memory of a run adds the label of what the run knows.
+        item = MemoryItem(_lesson_id(text), MemoryKind.EPISODE, text, TrustLabel())
+        if item.id in self._stored:
+            return None
+        self._stored.add(item.id)
+        if self._deps.trust.is_untrusted:
+            self._unasked.append(item)
+            return None
+        return await self._store(item, is_agreed=True)
+
+    async def ask(self) -> None:
+        """Ask a person about the lessons that were learned from untrusted content."""
+        for item in self._unasked:
+            await self._store(item, is_agreed=False)
+
+    async def _recall(self, query: str) -> Sequence[MemoryItem]:
+        if self._memory is None or self._scope is None:
+            return ()
+        try:
+            return await self._memory.recall(self._scope, query, limit=_SHOWN)
+        except (AgentMemoryError, ToolError):
+            return ()
+
+    async def _store(self, item: MemoryItem, *, is_agreed: bool) -> str | None:
+        if self._memory is None or self._scope is None:
+            return None
+        try:
+            if is_agreed:
+                await self._memory.remember(self._scope, item)
+            else:
+                await self._memory.remember_if_agreed(self._scope, item, _FROM_STRANGERS)
+            await self._memory.trim(self._scope, self._most)
+        except (AgentMemoryError, ToolError) as error:
+            return str(error)
+        return None
+
+
+def _lesson_id(text: str) -> str:
+    """Return the id of a lesson: the same words are the same lesson."""
+    return f"lesson-{text_digest(text.casefold())[:24]}"
+
+
+_FROM_STRANGERS = "the lesson was learned from untrusted content; kept, it would be shown to later runs"
 
 
 @value
@@ -65,41 +118,63 @@ class Reflexion:
     base: the loop that makes an attempt, with the agent's tools.
     max_attempts: how many attempts there are at most.
     threshold: from 0 to 1, the score with which an attempt is good enough.
+    max_lessons: how many lessons are kept for a user; the oldest leave.
+    asks_to_keep: whether a person is asked, at the end, to keep lessons that were learned from untrusted content.
+    evaluator_prompt: asks for the evaluation of an attempt.
+    lessons_prompt: shows the next attempt what was learned.
     """
 
     base: Architecture = field(default_factory=shared(React))
     max_attempts: int = 3
     threshold: float = 0.8
+    max_lessons: int = 50
+    asks_to_keep: bool = False
+    evaluator_prompt: str = (
+        "This is an attempt at an answer:\n{attempt}\n\nHow good is it, from 0 to 1? "
+        "What is the lesson for the next attempt, in a sentence that makes sense on its own?"
+    )
+    lessons_prompt: str = "What earlier attempts have taught you:\n{lessons}"
 
     name = "reflexion"
     version = 1
+    prompt_guides: ClassVar[PromptGuides] = {
+        "evaluator_prompt": PromptGuide(("attempt",), "`Evaluation`"),
+        "lessons_prompt": PromptGuide(("lessons",), "nothing: it stands before the question"),
+    }
 
     def __post_init__(self) -> None:
-        reject_not_positive(self, max_attempts=self.max_attempts)
+        reject_not_positive(self, max_attempts=self.max_attempts, max_lessons=self.max_lessons)
         reject_outside_unit(self, threshold=self.threshold)
+        check_prompts(self, self.prompt_guides)
 
     async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Attempt until one is good enough or the attempts are over.
 
-        An attempt that stopped short is judged by what it came to. Where it is the best one, the run stops short too.
+        An attempt that stopped short is judged by what it came to. Where there is no whole one, the run stops short
+        too.
 
         Raises:
             AgentStructuredOutputError: the model gives no evaluation, asked twice.
-            AgentMemoryError: lessons could not be recalled or kept.
         """
         take_up(session, prompt)
-        candidates, lessons = Candidates(session), Lessons(deps)
+        candidates, lessons = Candidates(session), Lessons(deps, self.max_lessons)
         known = await lessons.recalled(prompt)
         for number in range(1, self.max_attempts + 1):
             attempt = await self._attempt(session, deps, prompt, known)
             yield deps.progress("reflexion.attempted", attempt=number)
-            evaluation = await decide(session, deps, Evaluation, _evaluating(attempt))
+            evaluating = fill(self.evaluator_prompt, attempt=_shown(attempt))
+            evaluation = await decide(session, deps, Evaluation, evaluating)
             candidates.add(attempt.output, evaluation.score, attempt.interruption_reason)
             yield deps.progress("reflexion.evaluated", attempt=number, score=evaluation.score)
-            if evaluation.score >= self.threshold:
-                return
+            if evaluation.score >= self.threshold and not attempt.interrupted:
+                break
             known = [*known, evaluation.lesson]
-            await lessons.keep(evaluation.lesson)
+            if (lost := await lessons.keep(evaluation.lesson)) is not None:
+                yield deps.progress("reflexion.lesson_lost", attempt=number, why=lost)
+        else:
+            settle_for_best(session, ROUNDS_OVER)
+        if self.asks_to_keep:
+            await lessons.ask()
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """Those of the base."""
@@ -109,10 +184,9 @@ class Reflexion:
         self, session: AgentSession, deps: Dependencies, prompt: str, known: Sequence[str]
     ) -> AgentSession:
         """Until there is a candidate, what the first attempt says is the best there is."""
-        learned = "\n".join(f"- {lesson}" for lesson in known)
         told = aside(session)
         if known:
-            note = f"What earlier attempts have taught you:\n{learned}"
+            note = fill(self.lessons_prompt, lessons="\n".join(f"- {lesson}" for lesson in known))
             told.messages.insert(-1, ModelMessage.evidence(note, source="reflexion"))
         try:
             return await carry_out(self.base, told, deps, "attempt", prompt)
@@ -121,9 +195,6 @@ class Reflexion:
                 session.output = told.output
 
 
-def _evaluating(attempt: AgentSession) -> str:
+def _shown(attempt: AgentSession) -> str:
     stopped = f"\n(It stopped short: {attempt.interruption_reason}.)" if attempt.interrupted else ""
-    return (
-        f"This is an attempt at an answer:\n{as_text(attempt.output)}{stopped}\n\nHow good is it, from 0 to 1? "
-        "What is the lesson for the next attempt, in a sentence that makes sense on its own?"
-    )
+    return as_text(attempt.output) + stopped

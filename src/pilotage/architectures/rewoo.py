@@ -6,6 +6,7 @@ The planner sees the schemas of the tools and never a result, so nothing that a 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from pilotage.agent.events import (
     ToolCallArgsDeltaEvent,
@@ -20,6 +21,7 @@ from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependenci
 from pilotage.architectures.deciding import decide
 from pilotage.architectures.graph import graph_problems, levels
 from pilotage.architectures.parts import close_with, take_up
+from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.turn import Events
 from pilotage.architectures.wording import as_text, listed
 from pilotage.checks import reject_not_positive
@@ -66,6 +68,8 @@ class CallPlan:
 def call_plan_problems(plan: CallPlan, tools: Sequence[ModelToolSpec], most: int) -> list[str]:
     """What is wrong with a plan, each as a sentence for the model that made it."""
     by_name = {tool.name: tool for tool in tools}
+    if not by_name and not plan.calls:
+        return []
     problems = graph_problems([(call.id, call.needs) for call in plan.calls], most=most)
     for call in plan.calls:
         tool = by_name.get(call.tool)
@@ -112,15 +116,28 @@ class Rewoo:
 
     max_steps: how many calls a plan may have.
     max_parallel: how many calls that only read run at once; None for all that can.
+    planner_prompt: asks for all calls that are needed.
+    solver_prompt: asks for the answer, when they are made.
     """
 
     max_steps: int = 10
     max_parallel: int | None = None
+    planner_prompt: str = (
+        "Plan all tool calls that are needed to answer, before any of them is made. Where an argument is the "
+        "result of another call, leave its value out and name that call in result_of; member picks one member of "
+        "it. At most {max_steps} calls. The tools:\n{tools}"
+    )
+    solver_prompt: str = "Answer the question from what the tools gave."
 
     name = "rewoo"
     version = 1
+    prompt_guides: ClassVar[PromptGuides] = {
+        "planner_prompt": PromptGuide(("max_steps", "tools"), "`CallPlan`"),
+        "solver_prompt": PromptGuide((), "the answer"),
+    }
 
     def __post_init__(self) -> None:
+        check_prompts(self, self.prompt_guides)
         reject_not_positive(self, max_steps=self.max_steps, max_parallel=self.max_parallel)
 
     async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
@@ -144,7 +161,7 @@ class Rewoo:
         session.messages.append(
             ModelMessage.evidence(f"What the tools gave:\n{_shown(outcomes)}", source="rewoo")
         )
-        await close_with(session, deps, "solver", "Answer the question from what the tools gave.")
+        await close_with(session, deps, "solver", fill(self.solver_prompt))
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """None: the agent works alone."""
@@ -162,12 +179,7 @@ class Rewoo:
                 for tool in tools
             }
         )
-        question = (
-            "Plan all tool calls that are needed to answer, before any of them is made. Where an argument is the "
-            "result of another call, leave its value out and name that call in result_of; member picks one member of "
-            "it. "
-            f"At most {self.max_steps} calls. The tools:\n{offered or 'none'}"
-        )
+        question = fill(self.planner_prompt, max_steps=self.max_steps, tools=offered or "none")
         return await decide(session, deps, CallPlan, question, check=problems)
 
     async def _made(

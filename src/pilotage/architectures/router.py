@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
 from pilotage.architectures.deciding import Share, decide
@@ -17,6 +18,7 @@ from pilotage.architectures.parts import (
     take_output,
     take_up,
 )
+from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.turn import Events
 from pilotage.architectures.wording import briefing, listed
 from pilotage.checks import reject_outside_unit
@@ -41,18 +43,26 @@ class Router:
 
     routes: who answers what, by name; the model chooses by the purpose of each: its `objective`, else the first line of
         its instructions.
-    fallback: who answers where the model is not certain enough; without one the run ends unresolved.
+    fallback: who answers where the model is not certain enough or names no route that there is; without one the first
+        ends unresolved, and the second is repaired.
     min_confidence: from 0 to 1, what is certain enough.
+    router_prompt: asks for the route.
     """
 
     routes: Mapping[str, WorkerRef]
     fallback: WorkerRef | None = None
     min_confidence: float = 0.5
+    router_prompt: str = (
+        "Who should answer this? Choose one route:\n{routes}\n"
+        "Say how certain you are, from 0 to 1, and why. Do not answer the question itself."
+    )
 
     name = "router"
     version = 1
+    prompt_guides: ClassVar[PromptGuides] = {"router_prompt": PromptGuide(("routes",), "`Route`")}
 
     def __post_init__(self) -> None:
+        check_prompts(self, self.prompt_guides)
         check_workers(self, "routes", self.routes, fallback=self.fallback)
         reject_outside_unit(self, min_confidence=self.min_confidence)
 
@@ -60,11 +70,14 @@ class Router:
         """Choose a route and let its specialist answer.
 
         Raises:
-            AgentStructuredOutputError: the model names no route, asked twice.
+            AgentStructuredOutputError: the model names no route, asked twice, and there is no fallback.
             ToolError: the specialist failed.
         """
         take_up(session, prompt)
-        chosen = await decide(session, deps, Route, self._question(), choices={"route": list(self.routes)})
+        known = {"route": list(self.routes)}
+        chosen = await decide(
+            session, deps, Route, self._question(), choices=known, may_miss=self.fallback is not None
+        )
         session.metadata["route"] = to_json_value(chosen)
         yield deps.progress("router.routed", route=chosen.route, confidence=chosen.confidence)
         name, worker = self._for(chosen)
@@ -81,13 +94,10 @@ class Router:
         return declared(self.routes, fallback=self.fallback)
 
     def _for(self, chosen: Route) -> tuple[str, WorkerRef | None]:
-        if chosen.confidence >= self.min_confidence:
+        if chosen.confidence >= self.min_confidence and chosen.route in self.routes:
             return chosen.route, self.routes[chosen.route]
         return _FALLBACK, self.fallback
 
     def _question(self) -> str:
         known = listed({name: purpose_of(worker) for name, worker in self.routes.items()})
-        return (
-            f"Who should answer this? Choose one route:\n{known}\n"
-            "Say how certain you are, from 0 to 1, and why. Do not answer the question itself."
-        )
+        return fill(self.router_prompt, routes=known)

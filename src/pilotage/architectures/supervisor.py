@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import partial
+from typing import ClassVar
 
 from pilotage.agent.control_tools import ControlTools, control_call
 from pilotage.agent.messages import ModelToolCall
@@ -21,6 +22,7 @@ from pilotage.agent.ports.architecture import (
 )
 from pilotage.architectures.deciding import outside
 from pilotage.architectures.parts import WorkerRef, ask_worker, check_workers, declared, purpose_of
+from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import Events, close_stream
 from pilotage.architectures.wording import listed
@@ -56,16 +58,27 @@ class Supervisor:
     base: the loop of the supervisor itself, with the agent's own tools beside the control calls. With `React` it may
         also forward the words of a worker as the answer.
     max_parallel: how many workers are busy at once; None for all that were asked in one reply.
+    delegate_prompt: the description of `delegate` as a tool.
+    forward_prompt: the description of `forward` as a tool.
     """
 
     workers: Mapping[str, WorkerRef]
     base: Architecture = field(default_factory=shared(React))
     max_parallel: int | None = None
+    delegate_prompt: str = (
+        "Give a worker something to do. Workers called in one reply work side by side.\n{workers}"
+    )
+    forward_prompt: str = "End with the last answer of a worker, word for word."
 
     name = "supervisor"
     version = 1
+    prompt_guides: ClassVar[PromptGuides] = {
+        "delegate_prompt": PromptGuide(("workers",), "a call with a `Delegation`"),
+        "forward_prompt": PromptGuide((), "a call with a `Forwarding`"),
+    }
 
     def __post_init__(self) -> None:
+        check_prompts(self, self.prompt_guides)
         check_workers(self, "workers", self.workers)
         reject_not_positive(self, max_parallel=self.max_parallel)
 
@@ -93,6 +106,7 @@ class _Desk:
     def __init__(
         self, what: Supervisor, session: AgentSession, deps: Dependencies, *, may_forward: bool
     ) -> None:
+        self._what = what
         self._workers = what.workers
         self._limit = what.max_parallel
         self._session = session
@@ -105,8 +119,8 @@ class _Desk:
     @property
     def controls(self) -> list[ModelToolSpec]:
         known = listed({name: purpose_of(worker) for name, worker in self._workers.items()})
-        delegate = f"Give a worker something to do. Workers called in one reply work side by side.\n{known}"
-        forward = "End with the last answer of a worker, word for word."
+        delegate = fill(self._what.delegate_prompt, workers=known)
+        forward = fill(self._what.forward_prompt)
         offered = [control_call(DELEGATE, Delegation, delegate, **self._choices)]
         return (
             [*offered, control_call(FORWARD, Forwarding, forward, **self._choices)]
@@ -146,6 +160,7 @@ class _Desk:
             self._log.append({"worker": task.worker, "task": task.instructions, "failed": has_failed})
             self._session.metadata["delegations"] = list(self._log)
         if isinstance(end, BranchFailure):
+            self._said.pop(task.worker, None)
             return ToolCallOutcome(call, error=f"{task.worker!r} failed: {end.error}")
         self._said[task.worker] = end
         return ToolCallOutcome(call, end)
@@ -154,8 +169,9 @@ class _Desk:
         if isinstance(task, Forwarding) and task.worker in self._said:
             return ToolCallOutcome(call, self._said[task.worker], ends=True)
         if isinstance(task, Forwarding):
-            return ToolCallOutcome(call, error=f"{task.worker!r} has said nothing yet. Delegate to it first.")
-        return ToolCallOutcome(call, error=str(task))
+            words = f"{task.worker!r} has said nothing that could be forwarded. Delegate to it first."
+            return ToolCallOutcome(call, error=words, is_wrong_control=True)
+        return ToolCallOutcome(call, error=task, is_wrong_control=True)
 
     def _read(self, call: ModelToolCall) -> Delegation | Forwarding | str:
         """What a call asks for, or what is wrong with it."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
-from pilotage.agent.control_tools import Exit, control_call
+from pilotage.agent.control_tools import Exit, control_call, exit_call
 from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
 from pilotage.architectures.parts import (
@@ -17,11 +17,12 @@ from pilotage.architectures.parts import (
     take_output,
     take_up,
 )
+from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.turn import Events
 from pilotage.architectures.wording import briefing
 from pilotage.checks import reject_negative
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonValue, canonical_json, to_json_value
+from pilotage.jsonvalue import JsonObject, canonical_json, to_json_value
 from pilotage.values import value
 
 _HANDOFF = "handoff_to_"
@@ -36,12 +37,27 @@ class Handoff:
 
 
 @value
+class Passing:
+    """One handoff of the trail: who handed over to whom, the payload as JSON, and the last words of the one who left.
+
+    `history` is everything that was said and found before it, where the swarm passes the full history.
+    """
+
+    by: str
+    to: str
+    payload: JsonObject
+    words: str = ""
+    history: Sequence[str] = ()
+
+
+@value
 class HandedOver:
-    """How a peer gets the conversation: the question, from whom, and the payload in its type."""
+    """How a peer gets the conversation: the question, from whom, the payload in its type, and the trail up to here."""
 
     question: str
     by: str
     payload: object
+    trail: Sequence[Passing] = ()
 
 
 InputFilter: TypeAlias = Callable[[HandedOver], str]
@@ -49,8 +65,23 @@ InputFilter: TypeAlias = Callable[[HandedOver], str]
 
 
 def everything(handed: HandedOver) -> str:
-    """The task of a peer that gets all there is."""
-    return f"{handed.question}\n\n{handed.by} hands this over to you:\n{canonical_json(to_json_value(handed.payload))}"
+    """Return the task of a peer that gets all there is: the question, the payload, and the trail."""
+    payload = canonical_json(to_json_value(handed.payload))
+    lines = [handed.question, "", f"{handed.by} hands this over to you:", payload]
+    *earlier, last = handed.trail or [Passing(handed.by, "", {})]
+    if last.words:
+        lines += ["", f"The last words of {last.by}:", last.words]
+    if earlier:
+        lines += ["", "The way it came here:", *(_told(passing) for passing in earlier)]
+    if any(passing.history for passing in handed.trail):
+        lines += ["", "What was said and found on the way:"]
+        lines += [f"{passing.by} {each}" for passing in handed.trail for each in passing.history]
+    return "\n".join(lines)
+
+
+def _told(passing: Passing) -> str:
+    words = f" Last words: {passing.words}" if passing.words else ""
+    return f"- {passing.by} to {passing.to}: {canonical_json(passing.payload)}{words}"
 
 
 @value
@@ -69,18 +100,26 @@ class Swarm:
     peers: the members, by name.
     entry: who begins.
     max_handoffs: how often the conversation is handed on; who has it then must answer.
+    pass_full_history: whether a peer gets everything that was said and found before, not only the trail.
+    handoff_prompt: the description of a handoff as a tool.
     """
 
     peers: Mapping[str, WorkerRef | Peer]
     entry: str
     max_handoffs: int = 5
+    pass_full_history: bool = False
+    handoff_prompt: str = "Hand over to {peer}. {purpose}"
 
     name = "swarm"
     version = 1
+    prompt_guides: ClassVar[PromptGuides] = {
+        "handoff_prompt": PromptGuide(("peer", "purpose"), "a call with the payload of the peer"),
+    }
 
     def __post_init__(self) -> None:
         check_workers(self, "peers", self._workers)
         reject_negative(self, max_handoffs=self.max_handoffs)
+        check_prompts(self, self.prompt_guides)
         if self.entry not in self.peers:
             known = ", ".join(map(repr, self.peers))
             raise AgentDefinitionError(
@@ -90,31 +129,28 @@ class Swarm:
     async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Let the peers hand over until one answers.
 
-        A handoff that was made before, with the same words, would go round in circles: the peer must answer then.
+        A handoff that was made before, with the same words, would go round in circles: it is answered as an error
+        inside the run of the peer, which must answer then.
 
         Raises:
             ToolError: a peer failed.
         """
         take_up(session, prompt)
         question = task = briefing(session, prompt)
-        active, trail = self.entry, list[tuple[str, str, JsonValue]]()
+        active, trail = self.entry, list[Passing]()
         while True:
-            may_go_on = len(trail) < self.max_handoffs and not _goes_round(trail)
-            exits = self._exits(active) if may_go_on else ()
+            exits = self._exits(active, trail)
             said = await ask_worker(self._workers[active], active, task, session, deps, exits=exits)
             left = Exit.taken_in(said)
             to = _handed_to(left, exits)
             if left is None or to is None:
                 break
-            trail.append((active, to, left.arguments))
-            session.metadata["handoffs"] = [{"from": a, "to": b, "payload": c} for a, b, c in trail]
+            trail.append(Passing(active, to, left.arguments, left.words, left.history or ()))
+            session.metadata["handoffs"] = [_shown(passing) for passing in trail]
             yield deps.progress("swarm.handed_over", by=active, to=to)
-            if _goes_round(trail):
-                yield deps.progress("swarm.cycle", peer=active)
-                continue
             peer = _as_peer(self.peers[to])
             payload = StructuredOutputSpec.from_type(peer.payload).decode(left.arguments)
-            task = peer.input_filter(HandedOver(question, active, payload))
+            task = peer.input_filter(HandedOver(question, active, payload, tuple(trail)))
             active = to
         take_output(session, deps, said)
         yield deps.progress("swarm.answered", peer=active)
@@ -127,16 +163,27 @@ class Swarm:
     def _workers(self) -> dict[str, WorkerRef]:
         return {name: _as_peer(peer).agent for name, peer in self.peers.items()}
 
-    def _exits(self, active: str) -> Sequence[ModelToolSpec]:
+    def _exits(self, active: str, trail: Sequence[Passing]) -> Sequence[ModelToolSpec]:
+        """Return the handoffs on offer: none at the cap; one refuses what its peer has handed over before."""
+        if len(trail) >= self.max_handoffs:
+            return ()
         others = {name: _as_peer(peer) for name, peer in self.peers.items() if name != active}
         return [
-            control_call(_tool(name), peer.payload, f"Hand over to {name}. {purpose_of(peer.agent)}".strip())
+            exit_call(
+                control_call(_tool(name), peer.payload, self._purpose(name, peer)),
+                refused=[passing.payload for passing in trail if (passing.by, passing.to) == (active, name)],
+                passes_history=self.pass_full_history,
+            )
             for name, peer in others.items()
         ]
 
+    def _purpose(self, name: str, peer: Peer) -> str:
+        return fill(self.handoff_prompt, peer=name, purpose=purpose_of(peer.agent)).strip()
 
-def _goes_round(trail: Sequence[tuple[str, str, JsonValue]]) -> bool:
-    return bool(trail) and trail[-1] in trail[:-1]
+
+def _shown(passing: Passing) -> JsonObject:
+    shown: JsonObject = {"from": passing.by, "to": passing.to, "payload": passing.payload}
+    return {**shown, "words": passing.words} if passing.words else shown
 
 
 def _as_peer(given: WorkerRef | Peer) -> Peer:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
+from typing import ClassVar, TypeVar
 
 from pilotage.agent.messages import ModelMessage
-from pilotage.agent.ports.architecture import AgentRef, AgentSession, Architecture, Dependencies, workers_of
+from pilotage.agent.ports.architecture import (
+    AgentRef,
+    AgentSession,
+    Architecture,
+    BranchFailure,
+    Dependencies,
+    FailurePolicy,
+    workers_of,
+)
 from pilotage.architectures.deciding import Share, decide
 from pilotage.architectures.moves import StopReason
 from pilotage.architectures.parts import aside, carry_out, hand_up, interrupt, take_up
+from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import Events
 from pilotage.checks import reject_not_positive, reject_outside_unit
+from pilotage.errors import ToolError
 from pilotage.jsonvalue import to_json_value
 from pilotage.values import shared, value
+
+T = TypeVar("T")
 
 
 @value
@@ -57,6 +70,9 @@ class TreeOfThoughts:
     solved_threshold: from 0 to 1, the score with which a line has solved it, and the search ends.
     min_score: from 0 to 1, what a line needs to be kept at all.
     max_parallel: how many lines are thought about at once; None for all of them.
+    proposer_prompt: asks for the next thoughts of a line.
+    scorer_prompt: asks how promising a line is.
+    answer_prompt: shows the base the best line, before the question.
     """
 
     base: Architecture = field(default_factory=shared(React))
@@ -66,11 +82,23 @@ class TreeOfThoughts:
     solved_threshold: float = 0.9
     min_score: float = 0.1
     max_parallel: int | None = None
+    proposer_prompt: str = (
+        "Think towards the answer, and do not give it yet.\n{line}\nPropose the next thought in "
+        "{branch_factor} ways that differ from each other."
+    )
+    scorer_prompt: str = "{line}\nHow promising is this line of thought, from 0 to 1? 1 has solved it."
+    answer_prompt: str = "Your best line of thought:\n{line}"
 
     name = "tree_of_thoughts"
     version = 1
+    prompt_guides: ClassVar[PromptGuides] = {
+        "proposer_prompt": PromptGuide(("line", "branch_factor"), "`Thoughts`"),
+        "scorer_prompt": PromptGuide(("line",), "`Rating`"),
+        "answer_prompt": PromptGuide(("line",), "nothing: it stands before the question"),
+    }
 
     def __post_init__(self) -> None:
+        check_prompts(self, self.prompt_guides)
         reject_not_positive(
             self, branch_factor=self.branch_factor, max_depth=self.max_depth, beam_width=self.beam_width
         )
@@ -80,15 +108,16 @@ class TreeOfThoughts:
     async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Search, then answer from the best line; without one that is good enough the run ends short.
 
+        A line without a usable score, or without usable next thoughts, is dropped.
+
         Raises:
-            AgentStructuredOutputError: the model gives no thoughts or no score, asked twice.
-            ToolError: the same inside a branch.
+            ToolError: no line is left, because none of the first thoughts or none of the first scores can be used.
         """
         take_up(session, prompt)
         beam, best = [Line()], Line()
         tree: list[Line] = []
         for depth in range(1, self.max_depth + 1):
-            lines = await self._grown(beam, session, deps)
+            lines = await self._grown(beam, session, deps, has_line=bool(tree))
             tree += lines
             session.metadata["tree"] = to_json_value(tree)
             kept = [line for line in ranked(lines) if line.score >= self.min_score][: self.beam_width]
@@ -102,43 +131,66 @@ class TreeOfThoughts:
             interrupt(session, StopReason.UNRESOLVED)
             return
         told = aside(session)
-        told.messages.insert(
-            -1, ModelMessage.evidence(f"Your best line of thought:\n{best.text}", source="tree")
-        )
+        note = fill(self.answer_prompt, line=best.text)
+        told.messages.insert(-1, ModelMessage.evidence(note, source="tree"))
         hand_up(session, await carry_out(self.base, told, deps, "answer", prompt))
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """Those of the base."""
         return workers_of(self.base)
 
-    async def _grown(self, beam: Sequence[Line], session: AgentSession, deps: Dependencies) -> list[Line]:
-        """The next lines with their scores: proposed side by side, each of them once, then scored side by side."""
+    async def _grown(
+        self, beam: Sequence[Line], session: AgentSession, deps: Dependencies, *, has_line: bool
+    ) -> list[Line]:
+        """Return the next lines with their scores: proposed side by side, each of them once, then scored side by side.
+
+        Raises:
+            ToolError: all of them failed, and there is no line of an earlier depth.
+        """
         proposing = [partial(self._proposed, line, session, deps) for line in beam]
-        proposed = await deps.runtime.gather("propose", proposing, limit=self.max_parallel)
+        proposed = await self._usable("propose", proposing, deps, has_line=has_line)
         grown = [
             (*line.thoughts, thought)
             for line, found in zip(beam, proposed, strict=True)
+            if found is not None
             for thought in found.thoughts
         ]
         new = list(dict.fromkeys(grown))
         scoring = [partial(self._score, thoughts, session, deps) for thoughts in new]
-        ratings = await deps.runtime.gather("score", scoring, limit=self.max_parallel)
-        return [Line(thoughts, rating.score) for thoughts, rating in zip(new, ratings, strict=True)]
+        ratings = await self._usable("score", scoring, deps, has_line=has_line)
+        rated = zip(new, ratings, strict=True)
+        return [Line(thoughts, rating.score) for thoughts, rating in rated if rating is not None]
+
+    async def _usable(
+        self,
+        label: str,
+        branches: Sequence[Callable[[], Awaitable[T]]],
+        deps: Dependencies,
+        *,
+        has_line: bool,
+    ) -> list[T | None]:
+        """Return the results of branches, None for one that failed.
+
+        Raises:
+            ToolError: all of them failed, and there is no line of an earlier depth.
+        """
+        ended: Sequence[T | BranchFailure] = await deps.runtime.gather(
+            label, branches, limit=self.max_parallel, policy=FailurePolicy.COLLECT
+        )
+        failures = [end for end in ended if isinstance(end, BranchFailure)]
+        if failures and len(failures) == len(ended) and not has_line:
+            raise ToolError(failures[0].error)
+        return [None if isinstance(end, BranchFailure) else end for end in ended]
 
     async def _proposed(self, line: Line, session: AgentSession, deps: Dependencies) -> Thoughts:
         def problems(found: Thoughts) -> list[str]:
             return thought_problems(found.thoughts, self.branch_factor)
 
-        question = (
-            f"Think towards the answer, and do not give it yet.\n{_so_far(line)}\nPropose the next thought in "
-            f"{self.branch_factor} ways that differ from each other."
-        )
+        question = fill(self.proposer_prompt, line=_so_far(line), branch_factor=self.branch_factor)
         return await decide(aside(session), deps, Thoughts, question, check=problems)
 
     async def _score(self, thoughts: tuple[str, ...], session: AgentSession, deps: Dependencies) -> Rating:
-        question = (
-            f"{_so_far(Line(thoughts))}\nHow promising is this line of thought, from 0 to 1? 1 has solved it."
-        )
+        question = fill(self.scorer_prompt, line=_so_far(Line(thoughts)))
         return await decide(aside(session), deps, Rating, question)
 
 

@@ -138,6 +138,8 @@ class Effect(ABC):
     """The number of the attempt at it: a person who decides on a retry gives it a new one."""
     ask: Ask | None = None
     """The question to put to a person first, because the effect or a stage of the admission demands it."""
+    is_optional: bool = False
+    """Whether a person who rejects it only leaves it out, whatever the agent's policy says."""
     arguments: JsonObject | None = None
     """Arguments instead of the requested ones: a person changed them, or an earlier attempt was executed with them."""
     codec: ResultCodec = AS_JSON

@@ -36,7 +36,7 @@ async def run_once(
         app.add(*default_model())
     async with app:
         runner = AgentRunner.for_agent_instance(app.get(agent, definition.name)).for_principal(principal)
-        run = await runner.open(given)
+        run = await runner.for_result().open(given)
         try:
             events = run.events()
             async for _ in events:

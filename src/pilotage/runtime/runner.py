@@ -19,7 +19,7 @@ from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.runner import IAgentRunner, IAgentRunnerFactory
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_values import RunAgentInput, RunResult
-from pilotage.agent.state import AgentStatus
+from pilotage.agent.state import AgentStateReason, AgentStatus
 from pilotage.agent.yields import AgentYield, Final
 from pilotage.container.pod import Pod
 from pilotage.errors import AgentDefinitionError, AgentModelConfigurationError, RunFailedError
@@ -79,6 +79,10 @@ class AgentRunner(IAgentRunner):
     def with_pricing(self, pricing: IAgentPricing) -> AgentRunner:
         """Return a copy of this runner with other prices."""
         return replace(self, overrides=replace(self.overrides, pricing=pricing))
+
+    def for_result(self) -> AgentRunner:
+        """Return a copy of this runner whose caller reads no events while a run is under way."""
+        return replace(self, overrides=replace(self.overrides, is_streaming=False))
 
     def for_principal(self, principal: Principal) -> AgentRunner:
         """Return a copy of this runner that acts for a principal."""
@@ -179,6 +183,7 @@ class RunnerFactory(IAgentRunnerFactory):
         yield AgentRunner.for_agent_instance(instance)
 
 
+_RAISE = " Resume the run with higher limits, or cancel it."
 _WAYS_OUT = {
     AgentStatus.INTERRUPTED: " Answer it, then resume the run.",
     AgentStatus.ACTIVE: " This process stops; another process may resume the run. Read its result there.",
@@ -195,7 +200,8 @@ def answer_of(result: RunResult) -> Any:
         return result.output
     state, error = result.state, result.error or {}
     words = error.get("message") or state.current_activity or "it has no answer"
-    way_out = _WAYS_OUT.get(state.status, "")
+    is_at_limit = state.reason is AgentStateReason.LIMIT_REACHED
+    way_out = _RAISE if is_at_limit else _WAYS_OUT.get(state.status, "")
     raise RunFailedError(
         f"run {state.id!r} of {state.agent_type!r} is {state.status}: {words}.{way_out}",
         run_id=state.id,

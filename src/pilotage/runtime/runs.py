@@ -21,6 +21,7 @@ from pilotage.agent.signals import (
     AgentSignalKind,
     ApprovalDecision,
 )
+from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
 from pilotage.errors import AgentPersistenceConfigurationError, CallerError, RunConflictError
@@ -88,8 +89,17 @@ class AgentRuns(OldNames):
         self._watch.begin()
         return handle
 
-    async def resume(self, run_id: str, *, principal: Principal | None = None) -> RunHandle:
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        principal: Principal | None = None,
+        limits: AgentExecutionLimits | None = None,
+    ) -> RunHandle:
         """Resume a run, on any machine; recorded actions are replayed, not repeated.
+
+        A run that stopped at a limit goes on under higher ones: `limits` has those that change. The run has them from
+        then on.
 
         Its record is checked as it is read: a run whose record is damaged is interrupted, and its state says where.
 
@@ -99,9 +109,10 @@ class AgentRuns(OldNames):
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
             RunConflictError: another process drives the run, or claimed it at the same time.
-            CallerError: the run is a child run, or its record is so damaged that it cannot be interrupted either.
+            CallerError: the run is a child run, or its record is so damaged that it cannot be interrupted either; or
+                limits are given for a run that has ended or is driven here.
         """
-        handle = await self._resumer.resume(run_id, principal, by_person=True)
+        handle = await self._resumer.resume(run_id, principal, by_person=True, limits=limits)
         return handle if principal is None else handle.for_reader(self._records)
 
     async def take_up(self, run_id: str, *, principal: Principal | None = None) -> RunHandle:

@@ -45,24 +45,31 @@ class Between:
 
 
 @value
+class Strictly:
+    """A value of exactly the type, for our own types: no text that reads like it, no truth value for a number."""
+
+
+@value
 class Remarks:
     """What the metadata of one `Annotated` comes to."""
 
     constraints: dict[str, object] = field(default_factory=dict[str, object])
     description: str | None = None
     needs_pydantic: bool = False
+    is_strict: bool = False
 
 
 def read_remarks(metadata: Iterable[object]) -> Remarks:
     """Limits, description, and whether pydantic is needed for the rest; unknown remarks are ignored."""
     constraints: dict[str, object] = {}
     description: str | None = None
-    needs_pydantic = False
+    needs_pydantic = is_strict = False
     for item in _atoms(metadata):
+        is_strict |= isinstance(item, Strictly)
         constraints |= _constraints_of(item)
         description = _description_of(item) or description
         needs_pydantic |= _is_for_pydantic(item)
-    return Remarks(constraints, description, needs_pydantic)
+    return Remarks(constraints, description, needs_pydantic, is_strict)
 
 
 def constrain(shape: TypeShape, constraints: dict[str, object], annotation: object) -> TypeShape | Rejection:

@@ -160,7 +160,10 @@ class ShapeReader:
                 ]
             )
         shape = self._shape(inner)
-        return shape if shape is _REFUSED else self._accept(constrain(shape, remarks.constraints, inner))
+        if shape is _REFUSED:
+            return shape
+        limited = self._accept(constrain(shape, remarks.constraints, inner))
+        return TypeShape(limited.json, {**limited.core, "strict": True}) if remarks.is_strict else limited
 
     def _record(self, owner: type, arguments: tuple[object, ...]) -> TypeShape:
         if is_typed_dict(owner):

@@ -24,7 +24,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import AgentRecoveryRequest, OpenAction, RecoveryDecision
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import ApprovalDecision
-from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.container.application import Application
 from pilotage.jsonvalue import JsonValue, to_json_value
 from pilotage.runtime.journal.action import MAY_BE_REPEATED, idempotency_key
@@ -164,6 +164,11 @@ def _points(commits: Sequence[int], second_stops: Sequence[int]) -> Iterator[Cra
                     yield from ((*before, first(number), second(again)) for second in STOPS)
 
 
+def _has_stopped(state: AgentState) -> bool:
+    """Return whether a run has ended, or waits at a limit that nobody raises here."""
+    return state.is_terminal or state.reason is AgentStateReason.LIMIT_REACHED
+
+
 def _words(point: CrashPoint) -> str:
     return " then ".join(str(fault) for fault in point if fault is not None)
 
@@ -188,7 +193,7 @@ class _Story:
     async def carry_through(self, point: CrashPoint) -> RunResult:
         for process in range(_MOST_PROCESSES):
             result = await self._one_process(point[process] if process < len(point) else None)
-            if result is not None and result.state.is_terminal:
+            if result is not None and _has_stopped(result.state):
                 for state in await self._states():
                     run = RunKey("default", state.id)
                     self._rows += self._opened(run, [row async for row in self.store.journal.read(run)])
@@ -248,7 +253,7 @@ class _Story:
         if not known:
             handle = await runs.start(self.agent, self.given)
             return await handle.result()
-        if known[0].is_terminal:
+        if _has_stopped(known[0]):
             return await runs.result(known[0].id)
         await self._answer(runs, known[0].id)
         return await (await runs.resume(known[0].id)).result()

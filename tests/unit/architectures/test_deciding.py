@@ -86,7 +86,7 @@ async def test_prose_and_a_cut_answer_are_repaired() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scores", "best"), [([0.2, 0.9, 0.4], 1), ([0.5], 0), ([0.5, 0.5], 1), ([0.0, 0.0, 0.1], 2)]
+    ("scores", "best"), [([0.2, 0.9, 0.4], 1), ([0.5], 0), ([0.5, 0.5], 0), ([0.0, 0.0, 0.1], 2)]
 )
 def test_the_session_holds_the_best_candidate(scores: list[float], best: int) -> None:
     session = AgentSession("s", "")

@@ -13,7 +13,7 @@ Steps = list[tuple[str, list[str]]]
     ("steps", "words"),
     [
         ([("a", []), ("b", ["a"])], []),
-        ([], []),
+        ([], ["there is no step."]),
         ([("a", ["done"])], []),
         ([("a", []), ("a", [])], ["the id 'a' is used 2 times."]),
         ([(" ", [])], ["a step has no id."]),

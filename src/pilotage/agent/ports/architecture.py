@@ -26,6 +26,7 @@ from pilotage.agent.ports.telemetry import IAgentTelemetry
 from pilotage.agent.principal import RunContext
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonValue
+from pilotage.safety.trust import TrustLabel
 from pilotage.values import shared, value
 
 T = TypeVar("T")
@@ -94,13 +95,15 @@ class IScopedModel(ABC):
 class ToolCallOutcome:
     """What came of a tool call: the result as the model may see it, or the words of its failure.
 
-    A control call may end the loop that made it (`ends`): its result is the answer then.
+    A control call may end the loop that made it (`ends`): its result is the answer then. One that cannot be followed
+    as it stands is answered with an error and does not count as a failing tool (`is_wrong_control`).
     """
 
     call: ModelToolCall
     result: JsonValue = None
     error: str | None = None
     ends: bool = False
+    is_wrong_control: bool = False
 
     @property
     def is_error(self) -> bool:
@@ -196,6 +199,9 @@ class IScopedRuntime(ABC):
 class Dependencies(ABC):
     """Everything an architecture may use, bound to one scope; the only way to effects.
 
+    `max_turns` is the bound of its model calls. `streaming` says whether somebody may read the events while the run is
+    under way: they come in real time then. It is false where only the result is wanted, and a loop need not stream.
+
     The `fast_*` facts are true where a stage is the exact built-in no-op and was left out of the pipeline.
     """
 
@@ -213,6 +219,11 @@ class Dependencies(ABC):
     context: RunContext
     max_turns: int
     streaming: bool
+
+    @property
+    def trust(self) -> TrustLabel:
+        """The label of everything that the run knows by now."""
+        return TrustLabel()
 
     @property
     @abstractmethod

@@ -95,9 +95,11 @@ LETS_GO_ON = frozenset({AgentSignalKind.APPROVAL_DECISION, AgentSignalKind.RESUM
 """The signals that give a waiting run something to do."""
 
 LETS_POISONED_GO_ON = frozenset({AgentSignalKind.RESUME, AgentSignalKind.CANCEL})
-"""The signals that give a quarantined or diverged run something to do."""
+"""The signals that give a run something to do that is quarantined, diverged or at a limit."""
 
-WAITS_FOR_PERSON = frozenset({AgentStateReason.POISONED, AgentStateReason.DIVERGED})
+WAITS_FOR_PERSON = frozenset(
+    {AgentStateReason.POISONED, AgentStateReason.DIVERGED, AgentStateReason.LIMIT_REACHED}
+)
 """The reasons of interruptions that no answer and no time ends: a person resumes, resolves or cancels the run."""
 
 _UNDER_WAY = frozenset({AgentStatus.ACTIVE, AgentStatus.CANCELLING})
@@ -113,9 +115,8 @@ def has_something_to_do(
 
     A run that is under way can. A child is driven by its parent, unless the `parent` waits: then the parent was
     abandoned while it drove this child, and nothing else brings it back. A run that waits, child or not, can go on once
-    there is an answer or the message that it awaits, or once its time is up. A quarantined or diverged one waits for a
-    person. A
-    child whose parent has ended must be cancelled, whatever it does or waits for.
+    there is an answer or the message that it awaits, or once its time is up. One that is quarantined, diverged or at a
+    limit waits for a person. A child whose parent has ended must be cancelled, whatever it does or waits for.
     """
     if parent is not None and parent.is_terminal and not state.is_terminal:
         return True

@@ -161,6 +161,27 @@ class IAgentMemory(ABC):
             AgentMemoryError: the memory could not be read.
         """
 
+    async def trim(self, scope: MemoryScope, most: int) -> int:
+        """Forget the oldest items of the scope until it has at most this many; how many were forgotten.
+
+        Raises:
+            AgentMemoryError: the memory could not be read, or nothing could be deleted.
+        """
+        items = await self.export(scope)
+        return sum([await self.forget(scope, item.id) for item in items[: max(len(items) - most, 0)]])
+
+    async def remember_if_agreed(
+        self, scope: MemoryScope, item: MemoryItem, reason: str
+    ) -> MemoryItem | None:
+        """Keep an item once a person has agreed; None where the person has not, or nobody can be asked.
+
+        The memory of a durable run asks. Any other one has nobody to ask, and keeps nothing.
+
+        Raises:
+            AgentMemoryError: the item could not be kept; the memory of the user may be full.
+        """
+        return None
+
 
 def reject_unfit_limit(owner: object, /, **fields: int) -> None:
     """Refuse a limit of nothing, or of too much to read."""

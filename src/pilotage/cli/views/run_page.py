@@ -49,6 +49,7 @@ _WAITS = {
     AgentStateReason.POISONED: "quarantined",
     AgentStateReason.MODEL_UNAVAILABLE: "waits for its model",
     AgentStateReason.DIVERGED: "diverged from its record",
+    AgentStateReason.LIMIT_REACHED: "stopped at a limit",
 }
 _RESULT = "run/result#1"
 _OPEN = "open"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, TypeAlias, TypeVar, cast
 
-from pilotage.agent.control_tools import ControlTools, Exit
+from pilotage.agent.control_tools import ControlTools, Exit, passes_history, refuses
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, StepFinishedEvent
 from pilotage.agent.messages import ModelMessage, ModelToolCall
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage
@@ -37,6 +37,7 @@ from pilotage.runtime.door.model import next_message_id
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.journal.scope import StepScope, entered, scope_for, worker_scope
 from pilotage.runtime.services import Provided
+from pilotage.safety.trust import TrustLabel
 from pilotage.schema.validation import MisfitsError, Validate, compile_validator, core_of_json
 
 T = TypeVar("T")
@@ -102,6 +103,7 @@ class RunDependencies(Dependencies):
         instructions: str,
         output: StructuredOutputSpec | None = None,
         max_turns: int = DEFAULT_MAX_TURNS,
+        streaming: bool = True,
         scope: StepScope | None = None,
         change_tools: ToolsChange | None = None,
     ) -> None:
@@ -116,7 +118,7 @@ class RunDependencies(Dependencies):
         self.context = run.context
         self.output = output
         self.max_turns = max_turns
-        self.streaming = True
+        self.streaming = streaming
         self._run = run
         self._provided = provided
         self._instructions = instructions
@@ -127,6 +129,10 @@ class RunDependencies(Dependencies):
         self.hooks: Sequence[IAgentHooks] = stages.hooks
         self.telemetry: IAgentTelemetry = provided.telemetry or _NO_TELEMETRY
         self.audit_log: IAgentAuditLog | None = provided.audit_log
+
+    @property
+    def trust(self) -> TrustLabel:
+        return self._run.trust
 
     @property
     def fast_audit(self) -> bool:
@@ -212,6 +218,7 @@ class RunDependencies(Dependencies):
             "instructions": self._instructions,
             "output": self.output,
             "max_turns": self.max_turns,
+            "streaming": self.streaming,
             "scope": self._scope,
             "change_tools": self._change_tools,
         }
@@ -225,6 +232,10 @@ def _place(by: AgentEventAttribution, scope: StepScope) -> str:
 
 
 _ONE_IS_ENOUGH = "not done: the reply leaves by another way already."
+_REPEATED = (
+    "not done: it was done before with the same words, and led back here. There is no way out of this kind any more. "
+    "Answer yourself, with what you know."
+)
 
 
 def with_exits(
@@ -232,25 +243,49 @@ def with_exits(
 ) -> Dependencies:
     """Return the dependencies of a loop with these exits on offer; the first that a reply calls ends the loop.
 
+    A call with arguments that its exit refuses is answered with an error, and all exits are withdrawn from then on.
     Loops that work in parts do not support exits, because the end of a part is not the end of the loop; others set
     `takes_exits`.
     """
     if not exits or not getattr(architecture, "takes_exits", False):
         return deps
-    by_name = {each.name: each for each in exits}
+    ways_out = _WaysOut(exits)
+    return deps.with_tools(
+        partial(
+            ControlTools, controls=exits, answer=ways_out.leave, is_withdrawn=lambda: ways_out.are_withdrawn
+        )
+    )
 
-    async def leave(calls: Sequence[ModelToolCall]) -> list[ToolCallOutcome]:
+
+class _WaysOut:
+    """The exits of one loop: which calls leave by them, and whether they are on offer."""
+
+    def __init__(self, exits: Sequence[ModelToolSpec]) -> None:
+        self._by_name = {each.name: each for each in exits}
+        self.are_withdrawn = False
+
+    async def leave(self, calls: Sequence[ModelToolCall]) -> list[ToolCallOutcome]:
+        """Answer the exit calls of one reply: the first that can be followed ends the loop."""
         outcomes: list[ToolCallOutcome] = []
         for call in calls:
             is_left = any(outcome.ends for outcome in outcomes)
-            refusal = _ONE_IS_ENOUGH if is_left else _misfits(by_name[call.name], call)
-            left = Exit(call.name, call.arguments).output
+            refusal = _ONE_IS_ENOUGH if is_left else self._refusal(call)
+            history = () if passes_history(self._by_name[call.name]) else None
+            left = Exit(call.name, call.arguments, history=history).output
             outcomes.append(
-                ToolCallOutcome(call, error=refusal) if refusal else ToolCallOutcome(call, left, ends=True)
+                ToolCallOutcome(call, error=refusal, is_wrong_control=True)
+                if refusal
+                else ToolCallOutcome(call, left, ends=True)
             )
         return outcomes
 
-    return deps.with_tools(partial(ControlTools, controls=exits, answer=leave))
+    def _refusal(self, call: ModelToolCall) -> str:
+        """Return why a call is not followed; empty if it is."""
+        exit_ = self._by_name[call.name]
+        if misfits := _misfits(exit_, call):
+            return misfits
+        self.are_withdrawn = self.are_withdrawn or refuses(exit_, call.arguments)
+        return _REPEATED if self.are_withdrawn else ""
 
 
 def _misfits(spec: ModelToolSpec, call: ModelToolCall) -> str:

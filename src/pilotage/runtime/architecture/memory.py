@@ -25,7 +25,7 @@ from pilotage.jsonvalue import JsonObject, as_object, to_json_value
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
-from pilotage.runtime.effect import STEP, PlainEffect
+from pilotage.runtime.effect import STEP, Ask, PlainEffect
 from pilotage.runtime.exposure.given_context import TRUST
 from pilotage.runtime.exposure.trust import RECALL, RUN_INPUT, label_of_items
 from pilotage.runtime.journal import stored_words as words
@@ -46,6 +46,28 @@ class ScopedMemory(IAgentMemory):
         self._scope = scope
 
     async def remember(self, scope: MemoryScope, item: MemoryItem) -> MemoryItem:
+        return await self._remember(scope, item)
+
+    async def remember_if_agreed(
+        self, scope: MemoryScope, item: MemoryItem, reason: str
+    ) -> MemoryItem | None:
+        if not self._run.ledger.is_durable:
+            return None
+        try:
+            return await self._remember(scope, item, Ask(reason))
+        except ToolError as error:
+            if error.error_type is not None:
+                raise AgentMemoryError(str(error)) from error
+            return None
+
+    async def trim(self, scope: MemoryScope, most: int) -> int:
+        self._reject_foreign(scope)
+        act = partial(self._memory.trim, scope, most)
+        return await self._perform(
+            words.MEMORY_FORGET, {"scope": scope, "most": most}, act, IAgentMemory.trim
+        )
+
+    async def _remember(self, scope: MemoryScope, item: MemoryItem, ask: Ask | None = None) -> MemoryItem:
         self._reject_foreign(scope)
         learned = replace(
             item,
@@ -61,7 +83,7 @@ class ScopedMemory(IAgentMemory):
             "text": learned.text,
             "metadata": item.metadata,
         }
-        return await self._perform(words.MEMORY_REMEMBER, asked, act, IAgentMemory.remember)
+        return await self._perform(words.MEMORY_REMEMBER, asked, act, IAgentMemory.remember, ask)
 
     async def recall(
         self, scope: MemoryScope, query: str, *, limit: int = 10, kind: MemoryKind | None = None
@@ -102,8 +124,9 @@ class ScopedMemory(IAgentMemory):
         asked: Mapping[str, object],
         act: Callable[[], Awaitable[T]],
         returning: Callable[..., object],
+        ask: Ask | None = None,
     ) -> T:
-        """Perform an action; its result is decoded by the return type of `returning`."""
+        """Perform an action; its result is decoded by the return type of `returning`. `ask` goes to a person first."""
         run = self._run
         shown = as_object(to_json_value(asked))
         with entered(self._scope):
@@ -117,6 +140,7 @@ class ScopedMemory(IAgentMemory):
             return await act()
 
         effect = PlainEffect(STEP, scope, action, acted, codec_of(returning))
+        effect.ask, effect.is_optional = ask, ask is not None
         run.number(effect)
         result: T = await perform(run, effect)
         return result

@@ -194,7 +194,7 @@ def _reached(code: LimitCode, account: Account, limit: str, happened: str) -> Li
             )
         case _:
             end, way_out = "is reached", "Raise the limit, or give the agent a smaller task."
-    return LimitReached(code, limit, f"{bound} {end}: {happened}. {way_out}")
+    return LimitReached(code, limit, f"{bound} {end}: {happened}. {way_out}", account)
 
 
 WARN_AT = Decimal("0.8")

@@ -18,9 +18,9 @@ from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
-from pilotage.agent.spec import LimitCode
-from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
-from pilotage.errors import AgentToolDispatchError, DelegationError
+from pilotage.agent.spec import LimitCode, RejectionPolicy
+from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
+from pilotage.errors import AgentToolDispatchError, DelegationError, StoppedShortError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
 from pilotage.runtime.children.launch import ChildLauncher, cancellation_of
 from pilotage.runtime.children.tasks import NO_BOUNDS, ChildBounds, ChildEnded, ChildTask, child_id
@@ -37,6 +37,7 @@ from pilotage.runtime.journal.interruptions import (
     LimitReached,
     ModelUnavailable,
     Paused,
+    RunEnded,
     RunHandedOver,
     SealMissing,
     StoreUnavailable,
@@ -49,6 +50,7 @@ from pilotage.runtime.journal.start_record import MOST_GENERATIONS
 _SHOWN_OF_PARTIAL = 2_000
 """How many characters of a partial output the error message shows."""
 _COUNTED = (LimitCode.MAX_STEPS, LimitCode.MAX_TOKENS, LimitCode.MAX_COST)
+_STATE_REASONS = frozenset({None, *(reason.value for reason in AgentStateReason)})
 
 
 class ChildRun(Effect):
@@ -107,7 +109,7 @@ class Children:
             RunInterruption: the child waits, or this attempt is over.
         """
         return await self.perform(
-            self.prepared(f"child:{name}", name, ChildTask(agent, task, bounds, exits=exits))
+            self.prepared(f"child:{name}", name, ChildTask(agent, task, bounds, exits=exits, is_worker=True))
         )
 
     def prepared(self, label: str, name: str, task: ChildTask) -> ChildRun:
@@ -149,9 +151,12 @@ class Children:
         if is_known:
             run.spending.absorb(optional_amount(ended) or NOTHING)
             self._counted.add(self._id_for(child.action.id))
-        error = optional_text(ended, words.ERROR)
+        error, reason = optional_text(ended, words.ERROR), optional_text(ended, words.INTERRUPTION)
         if error is not None:
-            raise DelegationError(error, partial_output=ended.get(words.OUTPUT))
+            partial = ended.get(words.OUTPUT)
+            if reason is not None:
+                raise StoppedShortError(error, reason=reason, partial_output=partial)
+            raise DelegationError(error, partial_output=partial)
         return value_field(ended, words.OUTPUT)
 
     async def give_up(self, path: str) -> None:
@@ -189,6 +194,7 @@ class Children:
         run, child = self.run, self._id_for(action_id)
         found = await self._attach(child, task)
         if isinstance(found, ChildEnded):
+            self._reject_with(task, found.result)
             spent = self._counting(child, found.spent)
             run.spending.absorb(spent)
             return with_label(self._outcome(action_id, found.result, spent), found.trust)
@@ -203,6 +209,7 @@ class Children:
         asked = found.run.questions.open
         run.questions.open.update(asked)
         spent = self._spent[child] = found.run.spending.spent
+        self._reject_with(task, result)
         outcome = self._outcome(action_id, result, self._counting(child, spent), tuple(asked))
         return with_label(outcome, found.run.trust)
 
@@ -271,6 +278,12 @@ class Children:
                     reason=reason, facts={"child": state.id, words.WAKE_AT: wake_at.isoformat()}
                 )
             case AgentStatus.INTERRUPTED if (
+                state.reason is AgentStateReason.LIMIT_REACHED
+                and (reached := self._own_limit(result.interruption_reason)) is not None
+            ):
+                # It waits at a limit of its parent's, and so does its parent.
+                raise reached
+            case AgentStatus.INTERRUPTED if (
                 not waits and state.reason is not AgentStateReason.USER_INTERRUPTED
             ):
                 raise ChildInterrupted(action_id, state)
@@ -288,6 +301,18 @@ class Children:
             case _:
                 return _stopped_short(spent, result)
 
+    def _reject_with(self, task: ChildTask, result: RunResult) -> None:
+        """End this run with a rejection inside a worker, as inside a part of its own work.
+
+        Raises:
+            RunEnded: a person rejected what the worker asked for, and this agent's policy is to fail then.
+        """
+        is_rejected = result.state.reason is AgentStateReason.APPROVAL_REJECTED
+        policy = self.run.source.definition.spec.on_rejection
+        if task.is_worker and is_rejected and policy is RejectionPolicy.FAIL:
+            words_of_it = f"its worker {result.state.agent_type!r}: {_why(result)}"
+            raise RunEnded(AgentSituation.APPROVAL_REJECTED, words_of_it)
+
     def _own_limit(self, reason: str | None) -> LimitReached | None:
         """Return the limit of this run, or of one above it, that stopped a child short for this reason."""
         spending = self.run.spending
@@ -297,6 +322,12 @@ class Children:
 
     def _id_for(self, action_id: str) -> str:
         return child_id(self.run.id, action_id)
+
+
+def _why(result: RunResult) -> str:
+    """Return why a run ended without its answer."""
+    state = result.state
+    return str((result.error or {}).get("message") or state.current_activity or state.status.value)
 
 
 def _lacks_key(state: AgentState) -> bool:
@@ -312,14 +343,15 @@ def _lacks_model(state: AgentState) -> bool:
 
 def _stopped_short(spent: BudgetAmount, result: RunResult) -> JsonObject:
     """Return the record of a child that ended without an answer, with its output so far."""
-    state, partial = result.state, to_json_value(result.output)
-    why = (result.error or {}).get("message") or state.current_activity or state.status.value
-    message = f"{state.agent_type!r} did not finish: {why}"
-    if partial is None or partial == "":
-        return _ended(spent, words.ERROR, message)
-    text = partial if isinstance(partial, str) else canonical_json(partial)
-    message += f" Its output so far: {text[:_SHOWN_OF_PARTIAL]}"
-    return {**_ended(spent, words.ERROR, message), words.OUTPUT: partial}
+    partial, reason = to_json_value(result.output), result.interruption_reason
+    message, more = f"{result.state.agent_type!r} did not finish: {_why(result)}", dict[str, JsonValue]()
+    if partial is not None and partial != "":
+        text = partial if isinstance(partial, str) else canonical_json(partial)
+        message += f" Its output so far: {text[:_SHOWN_OF_PARTIAL]}"
+        more[words.OUTPUT] = partial
+    if reason not in _STATE_REASONS:
+        more[words.INTERRUPTION] = reason
+    return {**_ended(spent, words.ERROR, message), **more}
 
 
 def _ended(spent: BudgetAmount, key: str, found: JsonValue) -> JsonObject:

@@ -38,7 +38,8 @@ NO_BOUNDS = ChildBounds()
 class ChildTask:
     """The task of a child run: the agent, its input, its bounds, and the packet it came in, if any.
 
-    `exits` are the control calls that end it, `branch` is the step of its parent.
+    `exits` are the control calls that end it, `branch` is the step of its parent. A worker of a loop (`is_worker`) is a
+    part of its work: what a person rejects in it is rejected for the loop.
     """
 
     agent: AgentRef
@@ -47,6 +48,7 @@ class ChildTask:
     packet: DelegationPacket | None = None
     exits: tuple[ModelToolSpec, ...] = ()
     branch: str | None = None
+    is_worker: bool = False
 
 
 @value

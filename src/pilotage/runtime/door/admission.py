@@ -295,7 +295,8 @@ class ApprovalStage(Stage):
         if not was_asked and effect.ask is None:
             return
         try:
-            effect.arguments = run.questions.obey(await self._answer(run, effect))
+            answer = await self._answer(run, effect)
+            effect.arguments = run.questions.obey(answer, is_optional=effect.is_optional)
         except ToolError as rejection:
             raise RejectedError(rejection) from rejection
 

@@ -64,10 +64,11 @@ _WITHOUT_RUN = (Questions, SignalQueue)
 
 @value
 class Overrides:
-    """The model and prices of one caller, instead of those of the application."""
+    """What one caller of an agent wants: another model or prices, and whether the events are read while it runs."""
 
     model: IAgentModel | None = None
     pricing: IAgentPricing | None = None
+    is_streaming: bool = True
 
 
 NO_OVERRIDES = Overrides()

@@ -27,6 +27,7 @@ from pilotage.agent.events import (
 )
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.signals import ApprovalDecision
+from pilotage.agent.state import AgentStateReason
 from pilotage.agent.yields import AgentYield, Approval, Cancel, Error, Evidence, Final, Progress, Token, Tool
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, to_json_value
@@ -150,6 +151,8 @@ def _single(event: AgentEvent) -> AgentYield[Any] | None:
             return Progress(event.step_name, _text(step), _own(event.metadata))
         case ArtifactEvent(name="evidence"):
             return Evidence(_evidence_of(event), _own(event.metadata))
+        case RunPausedEvent(reason=AgentStateReason.LIMIT_REACHED):
+            return Error(str(event.metadata.get("code", event.reason)), event.prompt, metadata=event.metadata)
         case RunPausedEvent():
             return _approval(event)
         case RunFinishedEvent():

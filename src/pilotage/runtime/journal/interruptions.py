@@ -66,21 +66,30 @@ class RunEnded(RunInterruption):
 
 
 class LimitReached(RunInterruption):
-    """A limit of the run is reached or cannot be enforced: the run ends with the output it has so far.
+    """A limit of the run is reached or cannot be enforced: the run stops with the output it has so far.
 
     `code` is for programs, `limit` is the name of the limit, `reason` is a sentence with its value and the remedy.
+    `account` is the one whose limit it is, of the run or of one above it; None for other limits.
     """
 
-    def __init__(self, code: LimitCode, limit: str, reason: str) -> None:
+    def __init__(self, code: LimitCode, limit: str, reason: str, account: object = None) -> None:
         super().__init__(code, limit, reason)
         self.code = code
         self.limit = limit
         self.reason = reason
+        self.account = account
 
     @property
     def situation(self) -> AgentSituation:
-        """Return the final situation of the run."""
-        return AgentSituation.TIMED_OUT if self.code is LimitCode.TIMEOUT else AgentSituation.FAILED
+        """Return the situation of the run from then on: one at a limit goes on when the limit is raised."""
+        return _AT_LIMITS.get(self.code, AgentSituation.LIMIT_REACHED)
+
+
+_AT_LIMITS = {
+    LimitCode.TIMEOUT: AgentSituation.TIMED_OUT,
+    LimitCode.USAGE_UNAVAILABLE: AgentSituation.FAILED,
+    LimitCode.COST_UNAVAILABLE: AgentSituation.FAILED,
+}
 
 
 class RunOwnershipLost(RunInterruption):

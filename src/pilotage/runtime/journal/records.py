@@ -21,7 +21,7 @@ from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
-from pilotage.agent.state import AgentState
+from pilotage.agent.state import AgentState, AgentStateReason
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
@@ -129,8 +129,11 @@ def encode_result(answer: Answer, spent: BudgetAmount, error: JsonObject | None 
 
 
 def decode_result(state: AgentState, row: JournalRow | None) -> RunResult:
-    """Return the recorded result of a run in a state, its output as JSON; without a row only the state."""
-    if row is None:
+    """Return the recorded result of a run in a state, its output as JSON; without a row only the state.
+
+    A run at a limit has its result so far in its state.
+    """
+    if row is None and state.reason is not AgentStateReason.LIMIT_REACHED:
         return RunResult(state)
 
     def decode(record: JsonObject) -> RunResult:
@@ -145,7 +148,9 @@ def decode_result(state: AgentState, row: JournalRow | None) -> RunResult:
             spent=optional_amount(record) or _NOTHING_SPENT,
         )
 
-    return decode_row(row, decode)
+    return (
+        decode(object_or_empty(state.metadata.get(words.LIMIT))) if row is None else decode_row(row, decode)
+    )
 
 
 def optional_amount(record: JsonObject) -> BudgetAmount | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import TypeGuard
@@ -30,6 +30,7 @@ from pilotage.runtime.journal.record_fields import (
     count_field,
     decode_row,
     list_field,
+    object_field,
     object_or_empty,
     objects_field,
     optional_text,
@@ -348,6 +349,25 @@ def last_deadline(claims: Sequence[JournalRow]) -> datetime | None:
         if words.DEADLINE in object_or_empty(row.record):
             return decode_row(row, decode_deadline)
     return None
+
+
+def last_limits(claims: Sequence[JournalRow]) -> AgentExecutionLimits | None:
+    """Return the limits as they were last recorded, at the start of the run or by a person who raised them."""
+    for row in reversed(claims):
+        if words.LIMITS in object_or_empty(row.record):
+            return decode_row(
+                row, lambda record: contract_value(AgentExecutionLimits, object_field(record, words.LIMITS))
+            )
+    return None
+
+
+def raised(limits: AgentExecutionLimits, given: AgentExecutionLimits) -> AgentExecutionLimits:
+    """Return the limits with those that are given in their place; the time of a run stays as it is."""
+    named = {each.name: getattr(given, each.name) for each in fields(given)}
+    changed = {
+        name: limit for name, limit in named.items() if limit is not None and name != "timeout_seconds"
+    }
+    return replace(limits, **changed)
 
 
 def waits_counted_until(claims: Sequence[JournalRow]) -> datetime | None:

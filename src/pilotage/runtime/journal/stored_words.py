@@ -125,6 +125,7 @@ PROBLEMS, TEXT = "problems", "text"
 # Keys of the record of a result. `RESULT`, `SPENT`, `USAGE`, `ERROR` and `TRUST` are some of them.
 
 TURNS, INTERRUPTION, LEARNED = "turns", "interruption", "learned"
+LIMIT, LIMITS = "limit", "limits"
 
 # Keys of questions and answers. The fields of the requests are those of their classes.
 

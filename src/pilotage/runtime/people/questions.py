@@ -126,8 +126,10 @@ class Questions:
         if self.ledger.state.status is AgentStatus.INTERRUPTED:
             self.ledger.change_state(self.ledger.state.moved_to(AgentSituation.RUNNING, activity=activity))
 
-    def obey(self, answer: JsonObject) -> JsonObject | None:
+    def obey(self, answer: JsonObject, *, is_optional: bool = False) -> JsonObject | None:
         """Return when the answer to an approval lets the effect begin: None as asked for, or other arguments.
+
+        A rejection of an optional effect does not end the run.
 
         Raises:
             RunEnded: the answer ends the run.
@@ -139,7 +141,7 @@ class Questions:
                 return None
             case ApprovalDecision.MODIFY:
                 return optional_object(answer, words.MODIFIED_PAYLOAD)
-            case ApprovalDecision.REJECT if self._on_rejection is RejectionPolicy.TELL_MODEL:
+            case ApprovalDecision.REJECT if is_optional or self._on_rejection is RejectionPolicy.TELL_MODEL:
                 raise ToolError(f"a person rejected this call: {comment}")
             case ApprovalDecision.REJECT | ApprovalDecision.DEFER:
                 raise RunEnded(AgentSituation.APPROVAL_REJECTED, f"a person rejected the call: {comment}")

@@ -56,11 +56,12 @@ def approval_request(effect: Effect, place: RequestPlace, ask: Ask) -> AgentAppr
     request = _tool_request(effect, place, ask.reason)
     if request is None:
         action, boundary = effect.asked_about, effect.boundary
+        why = f" Reason: {ask.reason}." if ask.reason else ""
         request = AgentApprovalRequest(
             id=place.request_id,
             agent_state_id=place.run_id,
             boundary=boundary,
-            prompt=f"Approve {boundary.value.replace('_', ' ')} {action.name!r}?",
+            prompt=f"Approve {boundary.value.replace('_', ' ')} {action.name!r}?{why}",
             risk=ToolRisk(),
             action_ref=action.id,
             allowed_decisions=_WITHOUT_MODIFY,

@@ -19,6 +19,7 @@ from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.declare import IToolCalls
+from pilotage.errors import StoppedShortError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.deadlines import remaining, timed_out
 from pilotage.runtime.door.run import LiveRun, new_live_run
@@ -43,6 +44,7 @@ from pilotage.runtime.journal.interruptions import (
     what_counts,
 )
 from pilotage.runtime.journal.record_fields import DamagedRecordError
+from pilotage.runtime.journal.records import Answer
 from pilotage.runtime.journal.scope import StepScope, enter_run, leave_run
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.ending import Ending, error_of
@@ -284,8 +286,14 @@ class RunAttempt:
                 "message": f"the agent stopped short: {answer.interruption}",
                 "retryable": False,
             }
-            return await self._ending.stop_short(answer, AgentSituation.FAILED, error)
+            return await self._stop_unanswered(answer, error)
         return await self._ending.complete(answer)
+
+    async def _stop_unanswered(self, answer: Answer, error: JsonObject) -> RunResult:
+        """Stop a run whose loop has no answer: a person may resume it; of a child, the parent decides."""
+        if self.run.source.start.parent is not None:
+            return await self._ending.stop_short(answer, AgentSituation.FAILED, error)
+        return await self._ending.stop_at_limit(answer, error)
 
     async def _stop(self, end: BaseException) -> RunResult:
         """End the attempt of a program that raised `end` instead of returning an answer."""
@@ -305,7 +313,7 @@ class RunAttempt:
             case RunEnded() if (unfinished := await self._unfinished_by(end)) is not None:
                 return await self._stop(unfinished)
             case RunEnded() | LimitReached():
-                return await self._ending.stop_short(answer, end.situation, error_of(end))
+                return await self._end(answer, end)
             case DamagedRecordError():
                 return await self._ending.interrupt(RecordDamaged(damage_of(end)))
             case RunInterruption():
@@ -313,11 +321,36 @@ class RunAttempt:
             case _ if (unfinished := await self._unfinished()) is not None:
                 return await self._stop(unfinished)
             case _:
-                run = self.run
-                message, hidden = told_with_words(end, run.redactor, run_id=run.id, place=words.RUN)
-                error = error_of(end, message)
-                result = await self._ending.stop_short(answer, AgentSituation.FAILED, error, hidden)
-                return replace(result, cause=end)
+                return await self._fail(answer, end)
+
+    async def _end(self, answer: Answer, end: RunEnded | LimitReached) -> RunResult:
+        """End the run, or interrupt it at a limit that can be raised."""
+        situation, error = end.situation, error_of(end)
+        if situation is not AgentSituation.LIMIT_REACHED:
+            return await self._ending.stop_short(answer, situation, error)
+        if isinstance(end, LimitReached) and self._can_be_raised(end):
+            return await self._ending.stop_at_limit(answer, error)
+        return await self._ending.stop_short(answer, AgentSituation.FAILED, error)
+
+    async def _fail(self, answer: Answer, end: BaseException) -> RunResult:
+        """End the run with an exception of its program; a loop that stopped short keeps the reason."""
+        run = self.run
+        if isinstance(end, StoppedShortError) and run.source.definition.is_declarative:
+            stopped: JsonObject = {"code": end.reason, "message": str(end), "retryable": False}
+            return await self._stop_unanswered(replace(answer, interruption=end.reason), stopped)
+        message, hidden = told_with_words(end, run.redactor, run_id=run.id, place=words.RUN)
+        error = error_of(end, message)
+        result = await self._ending.stop_short(answer, AgentSituation.FAILED, error, hidden)
+        return replace(result, cause=end)
+
+    def _can_be_raised(self, reached: LimitReached) -> bool:
+        """Return whether the run goes on when a limit is raised.
+
+        The own limit of a child is final: its parent gets the failure. At the limit of a run above it waits with that.
+        """
+        run = self.run
+        is_above = reached.account is not None and reached.account is not run.spending.own
+        return run.source.start.parent is None or is_above
 
     async def _recall_secrets(self) -> None:
         """Register the secrets of replayed calls before the words of a failure are told, as far as there are any."""

@@ -11,9 +11,10 @@ from pilotage.agent.ports.leases import WAITS_FOR_PERSON
 from pilotage.agent.principal import Principal
 from pilotage.agent.sealing_check import input_fields
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import RunConflictError
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.budget.deadlines import extended
 from pilotage.runtime.events.event_log import PendingEvents
 from pilotage.runtime.history import RunHistory
@@ -125,13 +126,17 @@ class RunClaims:
         state: AgentState,
         history: RunHistory,
         principal: Principal,
+        limits: AgentExecutionLimits | None = None,
     ) -> Ledger:
-        """Take a run over: after this, every earlier owner has lost it.
+        """Take a run over: after this, every earlier owner has lost it. `limits` are those that it has from now on.
 
         Raises:
             RunConflictError: another process took the run over at the same time.
         """
-        ledger = self.claiming(definition, state, history, {words.CLAIMED_BY: principal.id})
+        claim: JsonObject = {words.CLAIMED_BY: principal.id}
+        if limits is not None:
+            claim = {**claim, words.LIMITS: to_json_value(limits)}
+        ledger = self.claiming(definition, state, history, claim)
         await committed(ledger)
         return ledger
 

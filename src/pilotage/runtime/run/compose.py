@@ -234,6 +234,8 @@ class Composer:
             instructions=drawn.instructions,
             output=drawn.output or output_of(start.packet),
             max_turns=start.limits.max_steps or DEFAULT_MAX_TURNS,
+            # Readers of a durable run come and go.
+            streaming=run.ledger.is_durable or source.overrides.is_streaming,
         )
         session = AgentSession(
             run.id,

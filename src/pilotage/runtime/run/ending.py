@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 
 from pilotage.agent.events import RunFinishedEvent
+from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns
 from pilotage.agent.ports.handlers import IAgentOutputGuard
 from pilotage.agent.run_values import RunResult
-from pilotage.agent.state import AgentSituation, AgentStateReason, AgentStatus
+from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import AgentOutputGuardError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
@@ -31,7 +32,7 @@ from pilotage.runtime.journal.interruptions import (
     RunInterruption,
     SealMissing,
 )
-from pilotage.runtime.journal.records import Answer
+from pilotage.runtime.journal.records import Answer, encode_result
 from pilotage.runtime.journal.stored_words import ACTION_ID
 from pilotage.runtime.people.requests import is_recovery
 from pilotage.runtime.run.cancel import (
@@ -221,6 +222,21 @@ class Ending:
 
         return await despite_signals(run, finish)
 
+    async def stop_at_limit(self, answer: Answer, error: JsonObject) -> RunResult:
+        """Interrupt a run at a limit, with its output so far: it goes on when a person raises the limit."""
+        run = self._run
+        try:
+            await self._tasks.settle(RunEnded(AgentSituation.LIMIT_REACHED, str(error["message"])))
+        except LimitReached as late:
+            return await self.stop_short(answer, late.situation, error_of(late))
+        self._flush_or_drop()
+        left = await self._publisher.partial(answer)
+        left = replace(left, interruption=left.interruption or str(error["code"]))
+        run.outcomes.suspend(only_entered_again=True)
+        shown = self._publisher.view_of(encode_result(left, run.spending.spent, error))
+        state = await Pausing(run).stop_at_limit(error, shown)
+        return _result_of(state, left, run.spending.spent, error)
+
     async def pause(self, pause: Paused | None = None) -> RunResult:
         """Pause a run, after its other tasks have ended or wait as well.
 
@@ -325,16 +341,20 @@ class Ending:
         run.events.prepare(RunFinishedEvent(run.source.attribution, error, facts))
         await ledger.barrier()
         run.events.release()
-        return _new_result(
-            state=ledger.state,
-            output=answer.output,
-            usage=answer.usage,
-            turns=answer.turns,
-            interruption_reason=answer.interruption,
-            error=error,
-            artifacts=answer.learned or {},
-            spent=spent,
-        )
+        return _result_of(ledger.state, answer, spent, error)
+
+
+def _result_of(state: AgentState, answer: Answer, spent: BudgetAmount, error: JsonObject | None) -> RunResult:
+    return _new_result(
+        state=state,
+        output=answer.output,
+        usage=answer.usage,
+        turns=answer.turns,
+        interruption_reason=answer.interruption,
+        error=error,
+        artifacts=answer.learned or {},
+        spent=spent,
+    )
 
 
 def error_of(end: BaseException, message: str = "") -> JsonObject:

@@ -20,7 +20,15 @@ from pilotage.runtime.journal.interruptions import (
     RunDiverged,
     SealMissing,
 )
-from pilotage.runtime.journal.stored_words import ACTION_ID, DAMAGE, DIVERGENCE, SEAL_MISSING, WAKE_AT
+from pilotage.runtime.journal.stored_words import (
+    ACTION_ID,
+    DAMAGE,
+    DIVERGENCE,
+    LIMIT,
+    RESULT,
+    SEAL_MISSING,
+    WAKE_AT,
+)
 from pilotage.runtime.people.requests import is_recovery
 
 
@@ -55,6 +63,14 @@ class Pausing:
         self._move(divergence.situation, words, facts)
         self._prepare(self._ledger.state, None, {"prompt": words, **facts})
         return await self._commit(divergence)
+
+    async def stop_at_limit(self, error: JsonObject, partial: JsonObject) -> AgentState:
+        """Interrupt the run until a person raises the limit; `partial` is the result so far, for readers."""
+        words = self._run.redactor.text(str(error["message"]))
+        self._move(AgentSituation.LIMIT_REACHED, words, {LIMIT: partial})
+        facts: JsonObject = {"code": error["code"], "output": partial[RESULT]}
+        self._prepare(self._ledger.state, None, {"prompt": words, **facts})
+        return (await self._commit(Paused())).state
 
     async def interrupt_unsealed(self, missing: SealMissing) -> RunResult:
         """Interrupt the run until it is resumed by an application with a key."""

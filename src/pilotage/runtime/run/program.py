@@ -177,9 +177,9 @@ class ArchitectureProgram(Program):
         return Answer(
             session.output,
             (session.interruption_reason or "agent_interrupted") if session.interrupted else None,
-            # The session does not include the usage of branches, workers and folded turns.
+            # The session does not include the usage and the turns of branches, workers and folded turns.
             spent.usage,
-            spent.own.steps,
+            max(session.turns, spent.own.steps),
             dict(session.metadata),
         )
 

@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.principal import LOCAL, Principal
+from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError, RunConflictError, error_words
 from pilotage.runtime.door.run import LiveRun
@@ -32,10 +33,18 @@ class RunResumer:
         self._background: dict[asyncio.Task[None], str] = {}
         """The tasks that drive answered runs, with the ids of these runs."""
 
-    async def resume(self, run_id: str, principal: Principal | None, *, by_person: bool) -> RunHandle:
+    async def resume(
+        self,
+        run_id: str,
+        principal: Principal | None,
+        *,
+        by_person: bool,
+        limits: AgentExecutionLimits | None = None,
+    ) -> RunHandle:
         """Resume a run and return its handle: that of the current attempt, or of the end, where there is one.
 
-        If a person resumes it, the claims that ended without progress are no longer counted.
+        If a person resumes it, the claims that ended without progress are no longer counted, and its limits may be
+        raised.
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
@@ -45,7 +54,7 @@ class RunResumer:
         async with self._lock_of(run_id):
             if by_person:
                 await self.forget_claims(run_id, principal)
-            handle = await self._resumed(run_id, principal, by_person=by_person)
+            handle = await self._resumed(run_id, principal, by_person=by_person, limits=limits)
         self._watch.begin()
         return handle
 
@@ -91,29 +100,43 @@ class RunResumer:
         return self._locks.setdefault(run_id, asyncio.Lock())
 
     async def _resumed(
-        self, run_id: str, principal: Principal | None, tries: int = _TRIES, *, by_person: bool = False
+        self,
+        run_id: str,
+        principal: Principal | None,
+        tries: int = _TRIES,
+        *,
+        by_person: bool = False,
+        limits: AgentExecutionLimits | None = None,
     ) -> RunHandle:
         supervisor = self._supervisor
         record = await supervisor.records.checked(run_id, principal)
         state = record.state
+        live = supervisor.live(run_id)
+        is_under_way = live is not None and not _is_pausing(live, state)
+        if limits is not None and (state.is_terminal or is_under_way):
+            raise CallerError(
+                f"run {run_id!r} is {state.status}: its limits are raised when it is resumed. "
+                "Wait until it is interrupted, and resume it then."
+            )
         if state.is_terminal:
             return supervisor.attached(state)
         if (parent := state.metadata.get("parent")) is not None:
             raise CallerError(f"run {run_id!r} belongs to run {parent!r}. Resume that one: {parent!r}.")
-        live = supervisor.live(run_id)
-        if live is not None and not _is_pausing(live, state):
+        if live is not None and is_under_way:
             return supervisor.handle(live)
         if live is not None:
             await asyncio.wait([live.task])
-            return await self._resumed(run_id, principal, tries, by_person=by_person)
+            return await self._resumed(run_id, principal, tries, by_person=by_person, limits=limits)
         try:
-            return await supervisor.resume(record, acting(principal, state), by_person=by_person)
+            return await supervisor.resume(
+                record, acting(principal, state), by_person=by_person, limits=limits
+            )
         except RunConflictError:
             head = await self._services.journal.head(RunKey(state.tenant_id, run_id))
             if tries == 1 or head is None or not record.rows or head.epoch != record.rows[-1].epoch:
                 raise
             # The owner wrote between the reads, and there is no other claim: read again.
-            return await self._resumed(run_id, principal, tries - 1, by_person=by_person)
+            return await self._resumed(run_id, principal, tries - 1, by_person=by_person, limits=limits)
 
     async def _resume_answered(
         self, run_id: str, asking: LiveRun | None, principal: Principal | None

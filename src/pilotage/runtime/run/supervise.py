@@ -14,6 +14,7 @@ from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.errors import RunConflictError
 from pilotage.filling import unchecked
@@ -26,7 +27,7 @@ from pilotage.runtime.journal.interruptions import RunOwnershipLost, damage_of
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import EphemeralLedger
 from pilotage.runtime.journal.record_fields import DamagedRecordError
-from pilotage.runtime.journal.start_record import RunStart, decode_start
+from pilotage.runtime.journal.start_record import RunStart, decode_start, last_limits, raised
 from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.blueprint import selected_model
 from pilotage.runtime.run.cancel import begin_cancellation
@@ -149,7 +150,9 @@ class RunSupervisor(RunStarter):
         parent: Run | None = None,
         overrides: Overrides = NO_OVERRIDES,
     ) -> LiveRun:
-        """Start an ephemeral run; only its subscriber can reach it."""
+        """Start an ephemeral run; only its subscriber can reach it, and that of its parent."""
+        if parent is not None:
+            overrides = replace(overrides, is_streaming=parent.source.overrides.is_streaming)
         situation = AgentSituation.RUNNING
         state = _new_state(run.run_id, start.agent, situation.status, situation.transition)
         claimed = new_claimed(
@@ -173,12 +176,13 @@ class RunSupervisor(RunStarter):
         overrides: Overrides = NO_OVERRIDES,
         *,
         by_person: bool = True,
+        limits: AgentExecutionLimits | None = None,
     ) -> RunHandle:
         """Resume a run and return its handle; one with a damaged record is interrupted.
 
-        A person who resumes a run takes back the pauses that were sent to it before.
+        A person who resumes a run takes back the pauses that were sent to it before, and may raise its limits.
         """
-        live = await self.revive(record, principal, overrides=overrides, by_person=by_person)
+        live = await self.revive(record, principal, overrides=overrides, by_person=by_person, limits=limits)
         return self.handle(live) if isinstance(live, LiveRun) else self.attached(live)
 
     async def revive(
@@ -189,13 +193,16 @@ class RunSupervisor(RunStarter):
         overrides: Overrides = NO_OVERRIDES,
         *,
         by_person: bool = False,
+        limits: AgentExecutionLimits | None = None,
     ) -> LiveRun | AgentState:
         state, damage = record.state, record.damage
         lease = await self._services.acquire_lease(RunKey(state.tenant_id, state.id))
         try:
             if damage is None:
                 try:
-                    claimed = await self._revived(state, record.rows, principal, by_person=by_person)
+                    claimed = await self._revived(
+                        state, record.rows, principal, by_person=by_person, limits=limits
+                    )
                     return self._set_going(replace(claimed, parent=parent, lease=lease, overrides=overrides))
                 except DamagedRecordError as error:
                     damage = damage_of(error)
@@ -207,15 +214,24 @@ class RunSupervisor(RunStarter):
         return interrupted
 
     async def _revived(
-        self, state: AgentState, rows: Sequence[JournalRow], principal: Principal, *, by_person: bool
+        self,
+        state: AgentState,
+        rows: Sequence[JournalRow],
+        principal: Principal,
+        *,
+        by_person: bool,
+        limits: AgentExecutionLimits | None,
     ) -> Claimed:
         services = self._services
         history = RunHistory.of(rows)
         definition, start = services.definition_of(state.agent_type), decode_start(history.first)
+        known = last_limits(history.claims) or start.limits
+        limits = None if limits is None else raised(known, limits)
+        start = start if (limits or known) == start.limits else replace(start, limits=limits or known)
         if start.model is not None:
             selected_model(services.app, start.model)
         deadline = self.claims.deadline(definition, state, history)
-        ledger = await self.claims.take_over(definition, state, history, principal)
+        ledger = await self.claims.take_over(definition, state, history, principal, limits)
         last = ledger.newest_signal
         pending, refused = await services.queued_signals(ledger.run)
         ledger.add_signals(pending, last)

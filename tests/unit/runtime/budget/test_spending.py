@@ -369,10 +369,12 @@ def test_what_cannot_be_counted_is_said_in_words() -> None:
     )
 
 
-def test_a_run_at_its_limit_has_failed() -> None:
+def test_a_run_at_its_limit_is_interrupted_and_at_one_that_cannot_be_enforced_failed() -> None:
     run = spending(max_steps=1)
     call(run)
-    assert refused(run.reserve_model_call).situation is AgentSituation.FAILED
+    assert refused(run.reserve_model_call).situation is AgentSituation.LIMIT_REACHED
+    priceless = Spending(limits(max_cost=Decimal(1)))
+    assert refused(priceless.reserve_model_call).situation is AgentSituation.FAILED
 
 
 @pytest.mark.parametrize(
