@@ -34,12 +34,17 @@ class AgentYieldKind(StrEnum):
 
 
 class AgentYield(Generic[T_co]):
-    """One item of the stream; `T` is the type of the output that `Final` carries. Immutable."""
+    """One item of the stream; `T` is the type of the output that `Final` carries. Immutable.
+
+    `AgentYield(AgentYieldKind.FINAL, output)` is the item of `Final(output)`.
+    """
 
     __match_args__ = ("kind", "payload")
 
-    def __init__(self, kind: AgentYieldKind, payload: AgentYieldPayload[T_co]) -> None:
+    def __init__(self, kind: AgentYieldKind, payload: AgentYieldPayload[T_co] | T_co) -> None:
         expected = _PAYLOADS.get(kind)
+        if expected is Final and not isinstance(payload, AgentYield):
+            payload = Final(payload)
         if expected is None or not isinstance(payload, expected):
             wanted = f"a {expected.__name__}" if expected else "a kind of AgentYieldKind"
             raise AgentDefinitionError(

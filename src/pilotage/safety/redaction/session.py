@@ -168,13 +168,13 @@ class StreamingRedactionSession:
         """The character before the text that is held back right now, none at the start, and that text."""
         return self._scanner.undecided
 
-    def push(self, text: str) -> StreamingRedactionResult:
+    def push(self, chunk: str) -> StreamingRedactionResult:
         """Take more of the text; the chunks that it makes certain.
 
         Raises:
             AgentOutputGuardError: the session is finished.
         """
-        return StreamingRedactionResult(self.take(text))
+        return StreamingRedactionResult(self.take(chunk))
 
     def take(self, text: str) -> tuple[str, ...]:
         """Take more text and return only the chunks; raise `AgentOutputGuardError` if the session is finished."""
