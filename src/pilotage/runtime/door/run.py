@@ -17,6 +17,7 @@ from pilotage.agent.ports.handlers import IAgentRecoveryHandler, IAgentToolHandl
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.permissions import ISecrets
+from pilotage.agent.ports.telemetry import IAgentTelemetry
 from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
@@ -63,10 +64,11 @@ _WITHOUT_RUN = (Questions, SignalQueue)
 
 @value
 class Overrides:
-    """The model and prices of one caller, instead of those of the application."""
+    """The model, prices and telemetry of one caller, instead of those of the application."""
 
     model: IAgentModel | None = None
     pricing: IAgentPricing | None = None
+    telemetry: IAgentTelemetry | None = None
 
 
 NO_OVERRIDES = Overrides()
