@@ -43,14 +43,14 @@ class AgentYield(Generic[T_co]):
 
     def __init__(self, kind: AgentYieldKind, payload: AgentYieldPayload[T_co] | T_co) -> None:
         expected = _PAYLOADS.get(kind)
-        if expected is Final and not isinstance(payload, AgentYield):
-            payload = Final(payload)
-        if expected is None or not isinstance(payload, expected):
+        is_bare = expected is Final and not isinstance(payload, AgentYield)
+        item: object = Final(payload) if is_bare else payload
+        if expected is None or not isinstance(item, expected):
             wanted = f"a {expected.__name__}" if expected else "a kind of AgentYieldKind"
             raise AgentDefinitionError(
-                f"AgentYield of kind {str(kind)!r} got {type(payload).__name__} as payload. Give it {wanted}."
+                f"AgentYield of kind {str(kind)!r} got {type(item).__name__} as payload. Give it {wanted}."
             )
-        self.__dict__["_payload"] = payload
+        self.__dict__["_payload"] = item
 
     @property
     def kind(self) -> AgentYieldKind:
