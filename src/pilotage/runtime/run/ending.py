@@ -201,7 +201,7 @@ class Ending:
             await self._tasks.settle(end, at_once=situation is AgentSituation.TIMED_OUT)
         except LimitReached as late:
             return await self.stop_short(answer, late.situation, error_of(late))
-        self._flush_or_drop()
+        self._flush_or_drop(is_over=situation.status is not AgentStatus.INTERRUPTED)
         left = await self._publisher.partial(answer)
         under_way = run.outcomes.still_open(run.replay)
         await end_children(self._cleanup, under_way)
@@ -225,7 +225,7 @@ class Ending:
             await self._tasks.wait()
         except LimitReached as late:
             return await self.stop_short(Answer(), late.situation, error_of(late))
-        self._flush_or_drop()
+        self._flush_or_drop(is_over=False)
         self._run.outcomes.write_cuts()
         return await Pausing(self._run).pause(pause)
 
@@ -294,12 +294,13 @@ class Ending:
     def _cleanup(self) -> Cleanup | None:
         return None if self._policy.cleanup is None else self._policy.cleanup()
 
-    def _flush_or_drop(self) -> None:
-        """Emit the last events of a run that ends without an answer, without refused content."""
+    def _flush_or_drop(self, *, is_over: bool = True) -> None:
+        """Emit the last events of an attempt that ends without an answer, without refused content."""
+        events = self._run.events
         try:
-            self._run.events.flush()
+            events.flush() if is_over else events.flush_decided()
         except AgentOutputGuardError:
-            self._run.events.drop_held()
+            events.drop_held()
 
     async def _finish(
         self, situation: AgentSituation, answer: Answer, record: JsonObject, error: JsonObject | None = None

@@ -163,11 +163,6 @@ class StreamingRedactionSession:
         """How many characters are held back right now, never more than the policy's `buffer_size`."""
         return self._scanner.held
 
-    @property
-    def undecided(self) -> tuple[str, str]:
-        """The character before the text that is held back right now, none at the start, and that text."""
-        return self._scanner.undecided
-
     def push(self, chunk: str) -> StreamingRedactionResult:
         """Take more of the text; the chunks that it makes certain.
 
