@@ -98,10 +98,10 @@ class CodeAssistant:
                     result = await _result_of(event)
                     yield _told(event, result)
                     results.append(ModelMessage.tool(event.call_id or "", result))
-                elif event.is_final and not results:
+                elif event.is_final:  # the end of a reply without tool calls
                     yield Final(CodeResult(event.text))
                     return
-                elif event.is_final:
+                elif event.is_done:  # the end of any reply
                     messages += [event.message, *results]
         yield Error("too_many_turns", f"the work is not done after {MOST_TURNS} turns")
 

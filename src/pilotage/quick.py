@@ -3,16 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_values import RunResult
+from pilotage.agent.typed import (
+    AsJson,
+    AsText,
+    Computes,
+    ComputesAlone,
+    Out,
+    Takes,
+    TakesNothing,
+    TypedResult,
+)
 from pilotage.errors import CallerError
 
+Given = TypeVar("Given")
 
+
+class RunOptions(TypedDict, total=False):
+    """The options of `run` and `run_sync`."""
+
+    model: IAgentModel | None
+    add: Iterable[object]
+    principal: Principal
+
+
+@overload
+async def run(
+    agent: type[Takes[Given, Out]], given: Given | AsJson, **options: Unpack[RunOptions]
+) -> TypedResult[Out]: ...
+@overload
+async def run(
+    agent: type[TakesNothing[Out]], given: AsJson | None = None, **options: Unpack[RunOptions]
+) -> TypedResult[Out]: ...
+@overload
+async def run(
+    agent: type[Computes[Given, Out]], given: Given | AsJson, **options: Unpack[RunOptions]
+) -> TypedResult[Out]: ...
+@overload
+async def run(
+    agent: type[ComputesAlone[Out]], given: AsJson | None = None, **options: Unpack[RunOptions]
+) -> TypedResult[Out]: ...
+@overload
+async def run(agent: type[object], given: AsText = None, **options: Unpack[RunOptions]) -> RunResult: ...
 async def run(
     agent: type[object],
-    given: object = None,
+    given: Any = None,
     *,
     model: IAgentModel | None = None,
     add: Iterable[object] = (),
@@ -34,9 +73,27 @@ async def run(
     )
 
 
+@overload
+def run_sync(
+    agent: type[Takes[Given, Out]], given: Given | AsJson, **options: Unpack[RunOptions]
+) -> TypedResult[Out]: ...
+@overload
+def run_sync(
+    agent: type[TakesNothing[Out]], given: AsJson | None = None, **options: Unpack[RunOptions]
+) -> TypedResult[Out]: ...
+@overload
+def run_sync(
+    agent: type[Computes[Given, Out]], given: Given | AsJson, **options: Unpack[RunOptions]
+) -> TypedResult[Out]: ...
+@overload
+def run_sync(
+    agent: type[ComputesAlone[Out]], given: AsJson | None = None, **options: Unpack[RunOptions]
+) -> TypedResult[Out]: ...
+@overload
+def run_sync(agent: type[object], given: AsText = None, **options: Unpack[RunOptions]) -> RunResult: ...
 def run_sync(
     agent: type[object],
-    given: object = None,
+    given: Any = None,
     *,
     model: IAgentModel | None = None,
     add: Iterable[object] = (),

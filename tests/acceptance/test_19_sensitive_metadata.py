@@ -80,7 +80,8 @@ def test_the_schema_may_say_so() -> None:
     schema = discover_agent_tools(Customers).by_schema_name("balance").schema
     shown = schema.input_schema_for(ContextExposurePolicy(include_sensitive_schema_metadata=True))
     (mark,) = shown["properties"]["iban"]["x-pilotage-sensitive"]  # type: ignore[index, call-overload]
-    assert mark["category"] == "account_id"  # type: ignore[index, call-overload]
+    assert mark["path"] == ["iban"]  # type: ignore[index, call-overload]
+    assert mark["field"]["category"] == "account_id"  # type: ignore[index, call-overload]
     assert "x-pilotage-sensitive" not in str(schema.input_schema)
 
 

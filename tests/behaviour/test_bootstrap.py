@@ -31,7 +31,6 @@ from pilotage.agent import (
     AgentEvidence,
     AgentSignal,
     CommitOutcome,
-    EvidencePage,
     IAgentEvidenceRepository,
     IAgentJournal,
     IAgentRunner,
@@ -42,7 +41,6 @@ from pilotage.agent import (
     JournalHead,
     JournalRow,
     RunKey,
-    RunPage,
 )
 from pilotage.errors import (
     AgentBootstrapError,
@@ -62,9 +60,6 @@ class States(IAgentStateRepository):
     async def get_or_none(self, state_id: str) -> AgentState | None:
         return None
 
-    async def get_with_head(self, state_id: str) -> tuple[AgentState, int] | None:
-        return None
-
     async def save(self, state: AgentState) -> AgentState:
         return state
 
@@ -73,9 +68,6 @@ class States(IAgentStateRepository):
 
     async def list_resume_candidates(self) -> Sequence[AgentState]:
         return []
-
-    async def list_runs(self, tenant_id: str, **asked: object) -> RunPage:
-        return RunPage(())
 
 
 class Signals(IAgentSignalRepository):
@@ -90,9 +82,6 @@ class Signals(IAgentSignalRepository):
 
 
 class Evidences(IAgentEvidenceRepository):
-    async def page_by_state(self, state_id: str, **asked: object) -> EvidencePage:
-        return EvidencePage(())
-
     async def append(self, evidence: AgentEvidence) -> AgentEvidence:
         return evidence
 

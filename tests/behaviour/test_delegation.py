@@ -15,6 +15,7 @@ from pilotage import (
     Agent,
     AgentExecutionSpec,
     AgentStatus,
+    Application,
     IAgentModel,
     RecoveryStrategy,
 )
@@ -37,7 +38,7 @@ from pilotage.agent.ports.runner import IAgentDelegate
 from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.yields import Final
-from pilotage.errors import AgentToolDispatchError, ToolError
+from pilotage.errors import AgentToolDispatchError, ApplicationStartError, ToolError
 from pilotage.runtime.children.delegation import LocalDelegate
 from pilotage.safety.fields import PII, SensitiveField
 from pilotage.testing import ProcessStopped, ScriptedModel, StopAfter, calls, says, when
@@ -402,7 +403,6 @@ class Reader:
         teammates=[
             AgentTeammate("the archivist", pod=Archivist),
             AgentTeammate("reader", pod=Reader),
-            AgentTeammate("stranger", card_url="https://example.org/card"),
         ],
     )
 )
@@ -416,6 +416,21 @@ def editing(*turns: object) -> ScriptedModel:
     return ScriptedModel(script)
 
 
+async def test_a_teammate_that_nothing_reaches_fails_the_start_with_the_remedy() -> None:
+    stranger = AgentTeammate("stranger", card_url="https://example.org/card")
+
+    @Agent(spec=AgentExecutionSpec(delegation_allowed=True, teammates=[stranger]))
+    class Lonely:
+        """Ask a stranger."""
+
+    with pytest.raises(ApplicationStartError) as caught:
+        await Application("lonely").add(Lonely, ScriptedModel([])).load_plugins().start()
+    assert (
+        "Lonely has the teammate 'stranger' with the card 'https://example.org/card', and nothing here reaches agents "
+        "by their cards.\n     Name an agent of this application: AgentTeammate('stranger', pod=...)"
+    ) in str(caught.value)
+
+
 async def test_teammates_are_offered_to_the_model_as_tools() -> None:
     family, model = Family(), editing(says("nothing to do"))
     async with family.process(Editor, Archivist, Reader, model=model) as runs:
@@ -424,7 +439,6 @@ async def test_teammates_are_offered_to_the_model_as_tools() -> None:
     assert calling is not None
     tools = {tool.name: tool for tool in calling.tools}
     assert {"ask_the_archivist", "ask_reader", "write"} <= set(tools)
-    assert "ask_stranger" not in tools
     assert "Finds old papers." in str(tools["ask_the_archivist"].description)
     assert "Reads papers aloud." in str(tools["ask_reader"].description)
     assert tools["ask_reader"].parameters.schema["required"] == ["task"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar
@@ -46,6 +46,7 @@ from pilotage.agent import ModelMessageRole, ModelUsage, RunFinishedEvent, RunSt
 from pilotage.agent.messages import MediaPart, TextPart
 from pilotage.agent.ports.budget import IAgentPricing, ModelCost
 from pilotage.agent.ports.runner import IAgentRunnerFactory
+from pilotage.agent.ports.telemetry import IAgentTelemetry, TelemetryValue
 from pilotage.errors import (
     AgentDefinitionError,
     AgentModelConfigurationError,
@@ -459,6 +460,33 @@ async def test_prices_of_a_runner_count_against_the_limits_of_the_agent() -> Non
     assert isinstance(cheap, Final)
     assert isinstance(dear, Error)
     assert dear.code == "agent_max_cost_exceeded"
+
+
+class Traces(IAgentTelemetry):
+    """The names of the spans that were begun."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def trace(
+        self, name: str, attributes: Mapping[str, TelemetryValue] | None = None
+    ) -> AbstractContextManager[object]:
+        self.names.append(name)
+        return nullcontext()
+
+    def emit_metric(
+        self, name: str, value: float, attributes: Mapping[str, TelemetryValue] | None = None
+    ) -> None: ...
+
+
+async def test_telemetry_of_a_runner_hears_of_its_runs_alone() -> None:
+    traces = Traces()
+    async with Place().process(ScriptedModel([says("One."), says("Two.")])) as app:
+        runner = AgentRunner.for_agent_instance(app.get(Greeter))
+        [item async for item in runner.run(asks())]
+        assert traces.names == []
+        [item async for item in runner.with_telemetry(traces).run(asks())]
+    assert "agent.run" in traces.names
 
 
 async def test_an_agent_made_by_hand_has_no_runner() -> None:

@@ -222,6 +222,26 @@ async def test_a_crash_while_cancelling_ends_in_cancelled_all_the_same(
         await runs.verify(run.id)
 
 
+@pytest.mark.parametrize("kind", [AgentSignalKind.USER_MESSAGE, AgentSignalKind.STEERING_INSTRUCTION])
+@pytest.mark.parametrize(
+    "payload", [None, {}, {"text": " "}, {"message": ""}, {"text": 7}, {"words": "stop"}]
+)
+async def test_a_message_without_words_is_refused_when_it_is_sent(
+    gate: Gate, kind: AgentSignalKind, payload: dict[str, object] | None
+) -> None:
+    store = MemoryStore()
+    async with application(store, gate, script()) as app:
+        runs = app.get(AgentRuns)
+        run = await runs.start(Wiper)
+        await run.result()
+        with pytest.raises(
+            CallerError, match=f"a '{kind.value}' signal says nothing. Give its payload a 'text'"
+        ):
+            await runs.signal(run.id, kind, payload)  # type: ignore[arg-type]
+        assert await store.signals.list_pending(run.id) == []
+        await runs.signal(run.id, kind, {"message": "only the tests"})
+
+
 async def test_what_a_run_does_not_take_is_refused_and_the_run_is_unharmed(gate: Gate) -> None:
     store = MemoryStore()
     async with application(store, gate, script()) as app:

@@ -94,8 +94,8 @@ class CodeAssistant:
                     result = await event.invoke_tool()            # approval, journal, guard happen here
                     yield Tool(event.name, call_id=event.call_id, result=result)
                     reply.append(ModelMessage.tool(event.call_id, result))
-                elif event.is_final and not reply:
+                elif event.is_final:                              # the end of a reply without tool calls
                     yield Final(CodeResult(summary=event.text))
                     return
-                elif event.is_final:
+                elif event.is_done:                               # the end of any reply
                     messages += [event.message, *reply]

@@ -102,6 +102,7 @@ def _problems(graph: Graph) -> Iterator[Problem]:
         yield from _missing_runner(definition, graph)
         yield from _missing_prices(definition, graph)
         yield from _missing_workers(definition, [other for _, other in agents])
+        yield from _unreachable_teammates(definition)
         yield from _unfit_memory(definition, graph)
     yield from _wrong_tools(agents, graph)
     yield from rule_of_two(agent_reaches(graph))
@@ -128,10 +129,11 @@ def _missing_persistence(definition: AgentDefinition, graph: Graph) -> Iterator[
     missing = [port for port in definition.required_persistence_types() if not graph.contains(port)]
     if missing:
         names = ", ".join(port.__name__ for port in missing)
+        group = " It contributes them through pilotage.contributions.agent." if len(missing) > 1 else ""
         yield Problem(
             code="agent_persistence_missing",
             summary=f"{_durable(definition)} and nothing provides {names}.",
-            remedy='Install the provider: pip install "pilotage[sqlalchemy]".',
+            remedy=f'Install the provider: pip install "pilotage[sqlalchemy]".{group}',
             family=AgentPersistenceConfigurationError,
             detail=tuple(missing),
         )
@@ -296,6 +298,20 @@ def _missing_runner(definition: AgentDefinition, graph: Graph) -> Iterator[Probl
             remedy="Write an execute() method, or bind a runner: app.bind(IAgentRunnerFactory, ...).",
             family=AgentModelConfigurationError,
         )
+
+
+def _unreachable_teammates(definition: AgentDefinition) -> Iterator[Problem]:
+    """Report teammates with an agent card: no adapter reaches them, and a model would be offered less than declared."""
+    for mate in definition.spec.teammates:
+        if mate.card_url is not None:
+            yield Problem(
+                code="agent_teammate_unreachable",
+                summary=f"{definition.target.__name__} has the teammate {mate.name!r} with the card "
+                f"{mate.card_url!r}, and nothing here reaches agents by their cards.",
+                remedy=f"Name an agent of this application: AgentTeammate({mate.name!r}, pod=...), or leave the "
+                "teammate out and reach it from a tool or an IAgentDelegate of your own.",
+                family=AgentBootstrapError,
+            )
 
 
 def _shared_ids(definitions: list[AgentDefinition]) -> Iterator[Problem]:

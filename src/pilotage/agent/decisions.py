@@ -8,7 +8,7 @@ journal, not here. Recovery reads its answers with the same functions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias, TypeVar
@@ -299,9 +299,8 @@ def materialize_agent_approval_decision_state(
         "modified_payload": outcome.modified_payload,
         "comment": outcome.comment,
     }
-    return current.moved_to(
-        outcome.situation, activity=_ACTIVITIES[outcome.decision], metadata={"approval_decision": decided}
-    )
+    moved = current.moved_to(outcome.situation, metadata={"approval_decision": decided})
+    return replace(moved, current_activity=_ACTIVITIES[outcome.decision])
 
 
 def _addressed_to(request: AgentApprovalRequest | None, signal: AgentSignal) -> str:

@@ -20,6 +20,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
 from pilotage.values import value
 
 Limit = TypeVar("Limit", int, float, datetime)
+_IN_THE_EVIDENCE = "(in the evidence)"
 
 
 class DelegationReturnPolicy(StrEnum):
@@ -171,6 +172,20 @@ class DelegationResult:
                 return {"summary": self.summary, "evidence_refs": self.evidence_refs}
             case DelegationReturnPolicy.FINAL_OUTPUT:
                 return {"output": self.output}
+            case _:
+                assert_never(policy)
+
+    def limited_to(self, policy: DelegationReturnPolicy) -> DelegationResult:
+        """This result with the parts that a policy allows."""
+        match policy:
+            case DelegationReturnPolicy.SUMMARY:
+                return replace(self, output=None, evidence_refs=())
+            case DelegationReturnPolicy.EVIDENCE_REFS:
+                return replace(self, output=None, summary=_IN_THE_EVIDENCE)
+            case DelegationReturnPolicy.SUMMARY_AND_EVIDENCE:
+                return replace(self, output=None)
+            case DelegationReturnPolicy.FINAL_OUTPUT:
+                return replace(self, evidence_refs=())
             case _:
                 assert_never(policy)
 

@@ -65,10 +65,12 @@ class ModelToolCall:
     metadata: JsonObject = field(default_factory=empty_object)
 
     def guarded(
-        self, descriptors: Sequence[SensitiveFieldDescriptor], policy: ContextExposurePolicy | None = None
+        self,
+        sensitive_fields: Sequence[SensitiveFieldDescriptor],
+        policy: ContextExposurePolicy | None = None,
     ) -> ModelToolCall:
         """This call with its sensitive arguments masked."""
-        arguments = guard_json_value(self.arguments, descriptors, policy or ContextExposurePolicy())
+        arguments = guard_json_value(self.arguments, sensitive_fields, policy or ContextExposurePolicy())
         return replace(self, arguments=arguments if isinstance(arguments, dict) else {})
 
 

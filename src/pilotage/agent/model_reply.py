@@ -96,13 +96,28 @@ class ModelResponse:
         return ModelMessage.assistant(self.content, self.tool_calls)
 
     @property
+    def answer(self) -> Any:
+        """The structured output, as a value of the type asked for where it was decoded; without one, the text.
+
+        None where tools are called, or where the text was cut off or refuses.
+        """
+        if self.output is not None:
+            return self.output
+        if self.structured_output is not None:
+            return self.structured_output
+        is_answer = not self.tool_calls and self.finish_reason in (None, ModelFinishReason.STOP)
+        return self.content if is_answer else None
+
+    @property
     def answered_by(self) -> str | None:
         """The name of the model that answered, where the one that was asked stands for several."""
         name = self.metadata.get("answered_by")
         return name if isinstance(name, str) else None
 
     def guarded(
-        self, descriptors: Sequence[SensitiveFieldDescriptor], policy: ContextExposurePolicy | None = None
+        self,
+        sensitive_fields: Sequence[SensitiveFieldDescriptor],
+        policy: ContextExposurePolicy | None = None,
     ) -> ModelResponse:
         """This reply with its sensitive parts masked; the decoded `output` is dropped where any may be in it.
 
@@ -110,18 +125,18 @@ class ModelResponse:
         tool calls stay: their arguments are guarded by the descriptors of their tools.
         """
         policy = policy or ContextExposurePolicy()
-        of_text, of_output = _split(descriptors, "content")
+        of_text, of_output = _split(sensitive_fields, "content")
         return replace(
             self,
             content=_guarded_text(self.content, of_text, policy),
             structured_output=_guarded_output(self.structured_output, of_output, policy),
-            output=None if descriptors else self.output,
+            output=None if sensitive_fields else self.output,
         )
 
 
 @value
 class ModelStreamEvent:
-    """One event of a stream. The last one, DONE, carries the whole `response`."""
+    """One event of a stream. The last one is DONE; inside a run it carries the whole `response`."""
 
     kind: ModelStreamEventKind
     token_delta: str | None = None
@@ -158,14 +173,19 @@ class ModelStreamEvent:
         return self.kind is ModelStreamEventKind.APPROVAL_REQUIRED
 
     @property
-    def is_final(self) -> bool:
-        """The end of the stream; `text`, `output` and `message` are those of the whole reply."""
+    def is_done(self) -> bool:
+        """The end of any reply; `text`, `output` and `message` are those of the whole reply."""
         return self.kind is ModelStreamEventKind.DONE
 
     @property
+    def is_final(self) -> bool:
+        """The end of a reply without tool calls: the model's answer."""
+        return self.is_done and not (self.response and self.response.tool_calls)
+
+    @property
     def text(self) -> str:
-        """The delta of a text event, the whole text of the final one, else empty."""
-        if self.is_final:
+        """The delta of a text event, the whole text at the end of a reply, else empty."""
+        if self.is_done:
             return self.response.content if self.response else ""
         return self.token_delta or self.message_delta or ""
 
@@ -181,16 +201,17 @@ class ModelStreamEvent:
 
     @property
     def output(self) -> Any:
-        """The structured output: as a value of the type asked for where it was decoded, else as JSON."""
+        """The answer: a value of the type asked for where it was decoded, else JSON, else the text of a whole reply.
+
+        A reply that calls tools, was cut off or refused has no answer in its text.
+        """
         if self.response is None:
             return self.structured_output
-        if self.response.output is not None:
-            return self.response.output
-        return self.response.structured_output
+        return self.response.answer
 
     @property
     def message(self) -> ModelMessage:
-        """The whole reply as an entry of the transcript; for the final event."""
+        """The whole reply as an entry of the transcript; for the end of a reply."""
         return (self.response or ModelResponse("")).message
 
     def with_tools(self, tools: ToolCallingSpec) -> ModelStreamEvent:
@@ -212,18 +233,20 @@ class ModelStreamEvent:
         return await self.tools.invoke(self.tool_call)
 
     def guarded(
-        self, descriptors: Sequence[SensitiveFieldDescriptor], policy: ContextExposurePolicy | None = None
+        self,
+        sensitive_fields: Sequence[SensitiveFieldDescriptor],
+        policy: ContextExposurePolicy | None = None,
     ) -> ModelStreamEvent:
         """This event with its sensitive parts masked; absent parts stay absent."""
         policy = policy or ContextExposurePolicy()
-        of_text, of_output = _split(descriptors, "token_delta", "content")
+        of_text, of_output = _split(sensitive_fields, "token_delta", "content")
         return replace(
             self,
             token_delta=_guarded_delta(self.token_delta, of_text, policy),
             message_delta=_guarded_delta(self.message_delta, of_text, policy),
-            tool_call=self.tool_call.guarded(descriptors, policy) if self.tool_call else None,
+            tool_call=self.tool_call.guarded(sensitive_fields, policy) if self.tool_call else None,
             structured_output=_guarded_output(self.structured_output, of_output, policy),
-            response=self.response.guarded(descriptors, policy) if self.response else None,
+            response=self.response.guarded(sensitive_fields, policy) if self.response else None,
         )
 
 

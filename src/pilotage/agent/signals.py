@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from pilotage.checks import reject_blank, reject_naive
+from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject, empty_object
 from pilotage.values import value
 
@@ -120,9 +121,31 @@ class AgentSignalConsumptionBatch:
         return len(self.signals)
 
 
+_SAYS = frozenset({AgentSignalKind.USER_MESSAGE, AgentSignalKind.STEERING_INSTRUCTION})
+
+
 def accepts_signal(kind: AgentSignalKind, accepted: Sequence[AgentSignalKind]) -> bool:
     """Whether an agent that declares `accepted` takes a signal of this kind; control is always taken."""
     return kind.lane is AgentSignalLane.CONTROL or kind in accepted
+
+
+def words_of(payload: JsonObject) -> str | None:
+    """Return the words of a message or a steering instruction: its `text`, or else its `message`; None for none."""
+    words = payload.get("text", payload.get("message"))
+    return words if isinstance(words, str) and words.strip() else None
+
+
+def refuse_wordless(kind: AgentSignalKind, payload: JsonObject) -> None:
+    """Refuse a message or a steering instruction that says nothing: the model would be shown an empty one.
+
+    Raises:
+        CallerError: it has no words.
+    """
+    if kind in _SAYS and words_of(payload) is None:
+        raise CallerError(
+            f"a {kind.value!r} signal says nothing. Give its payload a 'text' that is not blank; for data without "
+            f"words send an {AgentSignalKind.EXTERNAL_EVENT.value!r}."
+        )
 
 
 def end_of_unread(kind: AgentSignalKind, *, is_cancelled: bool) -> AgentSignalEnd:

@@ -34,18 +34,22 @@ class AgentYieldKind(StrEnum):
 
 
 class AgentYield(Generic[T_co]):
-    """One item of the stream; `T` is the type of the output that `Final` carries. Immutable."""
+    """One item of the stream; `T` is the type of the output that `Final` carries. Immutable.
+
+    `AgentYield(AgentYieldKind.FINAL, output)` is the item of `Final(output)`.
+    """
 
     __match_args__ = ("kind", "payload")
 
-    def __init__(self, kind: AgentYieldKind, payload: AgentYieldPayload[T_co]) -> None:
+    def __init__(self, kind: AgentYieldKind, payload: AgentYieldPayload[T_co] | T_co) -> None:
         expected = _PAYLOADS.get(kind)
-        if expected is None or not isinstance(payload, expected):
+        item: object = Final(payload) if expected is Final and not _is_item(payload) else payload
+        if expected is None or not isinstance(item, expected):
             wanted = f"a {expected.__name__}" if expected else "a kind of AgentYieldKind"
             raise AgentDefinitionError(
-                f"AgentYield of kind {str(kind)!r} got {type(payload).__name__} as payload. Give it {wanted}."
+                f"AgentYield of kind {str(kind)!r} got {type(item).__name__} as payload. Give it {wanted}."
             )
-        self.__dict__["_payload"] = payload
+        self.__dict__["_payload"] = item
 
     @property
     def kind(self) -> AgentYieldKind:
@@ -172,6 +176,10 @@ class Final(AgentYield[T_co]):
 
     output: T_co
     metadata: JsonObject = field(default_factory=empty_object)
+
+
+def _is_item(payload: object) -> bool:
+    return isinstance(payload, AgentYield)
 
 
 TextDelta = Token

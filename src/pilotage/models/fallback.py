@@ -17,6 +17,7 @@ from pilotage.agent.model_reply import (
 )
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability
+from pilotage.agent.reply_assembly import whole_replies
 from pilotage.checks import reject_empty
 from pilotage.errors import AgentDefinitionError, ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
@@ -125,7 +126,7 @@ class FallbackModel(IAgentModel):
         for model in self._models:
             if self._skips(model, request, passed):
                 continue
-            events, progress = model.stream(request), list[ModelStreamEvent]()
+            events, progress = whole_replies(model.stream(request), request), list[ModelStreamEvent]()
             try:
                 first = await self._first(events, progress, model, passed)
                 while progress:

@@ -12,6 +12,7 @@ from pilotage.agent.compaction import request_tokens
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
+from pilotage.agent.reply_assembly import whole_replies
 from pilotage.checks import reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.ids import IClock, SystemClock
@@ -142,7 +143,7 @@ class RateLimitedModel(IAgentModel):
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
         async with self._admitted(request) as visit:
-            events = self._model.stream(request)
+            events = whole_replies(self._model.stream(request), request)
             try:
                 async for event in events:
                     visit.hear(event)

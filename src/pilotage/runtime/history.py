@@ -196,6 +196,10 @@ class RunReader:
             raise RunNotFoundError(f"there is no run {run_id!r}.")
         state, last = found
         run = RunKey(state.tenant_id, run_id)
+        if last is None:
+            # The store does not know: while the head stays the same, so does the state.
+            last = (await self._services.journal.head(run) or NO_HEAD).seq
+            state = await self.state(run_id, principal)
         stored = await self.stored_rows(run)
         head = await self._services.journal.head(run) or NO_HEAD
         if head.seq != last:

@@ -8,6 +8,7 @@ from typing import cast
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.ports.runner import IAgentDelegate
 from pilotage.agent.tools.outside import guard_tools
 from pilotage.container.application import Application
 from pilotage.container.lifecycle import ILifecycle
@@ -94,8 +95,10 @@ async def agent_runs(lifecycle: RunLifecycle) -> AsyncIterator[AgentRuns]:
 
 
 def initialize(app: Application) -> None:
-    """Register the run service and the post-processors of models and agents."""
+    """Register the run service and the post-processors of models and agents; the delegate, unless there is one."""
     if app.contains(AgentRuns):
         return
     app.add(RunAwareModels, RunningAgents(AgentRuns(app)), RunLifecycle, agent_runs, RunnerFactory)
-    app.add(LocalDelegate, EventSubscriptions, AgentEventRelay, WorkerPorts, AgentWorker)
+    app.add(EventSubscriptions, AgentEventRelay, WorkerPorts, AgentWorker)
+    if not app.contains(IAgentDelegate):
+        app.add(LocalDelegate)

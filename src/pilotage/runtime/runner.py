@@ -17,6 +17,7 @@ from pilotage.agent.execution import ExecuteShape
 from pilotage.agent.ports.budget import IAgentPricing
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.runner import IAgentRunner, IAgentRunnerFactory
+from pilotage.agent.ports.telemetry import IAgentTelemetry
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_values import RunAgentInput, RunResult
 from pilotage.agent.state import AgentStateReason, AgentStatus
@@ -83,6 +84,10 @@ class AgentRunner(IAgentRunner):
     def for_result(self) -> AgentRunner:
         """Return a copy of this runner whose caller reads no events while a run is under way."""
         return replace(self, overrides=replace(self.overrides, is_streaming=False))
+
+    def with_telemetry(self, telemetry: IAgentTelemetry) -> AgentRunner:
+        """Return a copy of this runner whose runs report to other telemetry."""
+        return replace(self, overrides=replace(self.overrides, telemetry=telemetry))
 
     def for_principal(self, principal: Principal) -> AgentRunner:
         """Return a copy of this runner that acts for a principal."""

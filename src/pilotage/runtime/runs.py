@@ -40,12 +40,13 @@ from pilotage.runtime.run.resolving import RunResolver
 from pilotage.runtime.run.resume import RunResumer, acting
 from pilotage.runtime.run.start import RunStarts
 from pilotage.runtime.run.supervise import RunSupervisor
+from pilotage.runtime.run.typed_start import StartsRuns
 from pilotage.runtime.run.watch import SignalWatch
 from pilotage.runtime.sending import SignalSender, reject_own_id
 from pilotage.runtime.services import Services
 
 
-class AgentRuns(OldNames):
+class AgentRuns(StartsRuns, OldNames):
     """Starts and resumes runs, takes signals and answers, returns states, events and results.
 
     A caller that acts for a user passes that `principal`: a run of another tenant is not found. Without a principal the
@@ -64,30 +65,6 @@ class AgentRuns(OldNames):
         self._resumer = RunResumer(self.services, self.launcher, self._watch)
         self._resolver = RunResolver(self.services, self.launcher, self._starts)
         self.opened = CallerRuns(self.services, self.launcher, self._starts, self._watch.begin)
-
-    async def start(
-        self,
-        agent: AgentRef,
-        given: object = None,
-        *,
-        principal: Principal | None = None,
-        id: str | None = None,  # noqa: A002 - the word of the contract
-        conversation_id: str | None = None,
-        metadata: JsonObject | None = None,
-    ) -> RunHandle:
-        """Start a run; when this returns, the run is durable.
-
-        `id` is the caller's own id for the run: a second start with the same id attaches to the same run.
-
-        Raises:
-            AgentDefinitionError: the class is no agent of this application, or the input does not fit.
-            RunConflictError: the id belongs to a run with another input, or another run has the conversation.
-        """
-        handle = await self._starts.start(
-            agent, given, principal or LOCAL, alias=id, conversation=conversation_id, metadata=metadata or {}
-        )
-        self._watch.begin()
-        return handle
 
     async def resume(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.signals import AgentSignal, AgentSignalKind, accepts_signal
+from pilotage.agent.signals import AgentSignal, AgentSignalKind, accepts_signal, refuse_wordless
 from pilotage.agent.state import AgentState
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject
@@ -47,6 +47,7 @@ class SignalSender:
             raise CallerError(
                 f"agent {state.agent_type!r} does not accept {kind.value!r} signals. It accepts: {names}."
             )
+        refuse_wordless(kind, payload)
         if SEALED in payload:
             raise CallerError(
                 f"a payload has the key {SEALED!r}, which is the run's own. Choose another one."

@@ -94,17 +94,19 @@ _EVERYTHING: Steps = (PathStep.ANY_DEPTH,)
 
 
 def guard_json_value(
-    value: JsonValue, descriptors: Sequence[SensitiveFieldDescriptor], policy: ExposurePolicy | None = None
+    value: JsonValue,
+    sensitive_fields: Sequence[SensitiveFieldDescriptor],
+    policy: ExposurePolicy | None = None,
 ) -> JsonValue:
     """The value with every field masked or dropped that the policy does not expose.
 
     The descriptors are applied in order, each on the result of the one before. Without a policy nothing
     sensitive is exposed.
     """
-    if not descriptors:
+    if not sensitive_fields:
         return value
     policy = policy or ContextExposurePolicy()
-    for descriptor in descriptors:
+    for descriptor in sensitive_fields:
         if not policy.can_expose_value(descriptor.field):
             mask = _Mask(descriptor.field, policy.masking_key)
             guarded = _guard(value, steps_of(descriptor), mask)
@@ -191,20 +193,20 @@ def _kept_values(items: Mapping[str, _Guarded]) -> JsonObject:
 
 def schema_with_sensitive_metadata(
     schema: JsonObject,
-    descriptors: Sequence[SensitiveFieldDescriptor],
+    sensitive_fields: Sequence[SensitiveFieldDescriptor],
     policy: ContextExposurePolicy | None = None,
 ) -> JsonObject:
-    """The schema with the markers of its sensitive fields listed under `x-pilotage-sensitive`.
+    """The schema with the paths and markers of its sensitive fields listed under `x-pilotage-sensitive`.
 
     The very same schema is returned when the policy does not include schema metadata, which is the
     default. A path is followed through properties, items, mappings, alternatives and references; one that
     leads nowhere is ignored. A marker is listed once, however often the schema passes through here.
     """
-    if policy is None or not policy.include_sensitive_schema_metadata or not descriptors:
+    if policy is None or not policy.include_sensitive_schema_metadata or not sensitive_fields:
         return schema
     marked = cast(_Node, to_json_value(schema))
-    for descriptor in descriptors:
-        metadata = descriptor.field.to_metadata()
+    for descriptor in sensitive_fields:
+        metadata = descriptor.to_metadata()
         for node in list(_nodes_at(marked, marked, steps_of(descriptor))):
             listed = cast("list[object]", node.setdefault(SENSITIVE_KEYWORD, []))
             if metadata not in listed:

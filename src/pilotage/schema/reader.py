@@ -101,9 +101,15 @@ class ShapeReader:
         if origin is Literal:
             return self._accept(shapes.literal_shape(arguments))
         if origin in _MAPPINGS:
-            key, value = arguments
-            return shapes.mapping(self._shape(value)) if key is str else self._accept(reject_keys(key))
+            return self._mapping(*arguments)
         return self._array(annotation, origin, arguments)
+
+    def _mapping(self, key: object, value: object) -> TypeShape:
+        if key is str:
+            return shapes.mapping(self._shape(value))
+        if get_origin(key) is Literal and all(isinstance(each, str) for each in get_args(key)):
+            return shapes.mapping(self._shape(value), self._shape(key))
+        return self._accept(reject_keys(key))
 
     def _array(self, annotation: object, origin: object, arguments: tuple[object, ...]) -> TypeShape:
         if origin in _LISTS:

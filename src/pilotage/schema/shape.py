@@ -92,9 +92,12 @@ def fixed_tuple(items: Sequence[TypeShape]) -> TypeShape:
     return TypeShape(json, {"type": "tuple", "items_schema": [item.core for item in items]})
 
 
-def mapping(value: TypeShape) -> TypeShape:
-    core: CoreSchema = {"type": "dict", "keys_schema": {"type": "str"}, "values_schema": value.core}
-    return TypeShape({"type": "object", "additionalProperties": value.json}, core)
+def mapping(value: TypeShape, keys: TypeShape | None = None) -> TypeShape:
+    """A mapping from texts, or from those of `keys`."""
+    of_keys: CoreSchema = {"type": "str"} if keys is None else keys.core
+    named: JsonSchema = {} if keys is None else {"propertyNames": keys.json}
+    core: CoreSchema = {"type": "dict", "keys_schema": of_keys, "values_schema": value.core}
+    return TypeShape({"type": "object", **named, "additionalProperties": value.json}, core)
 
 
 # Marks the name of a union's member in the place of an error, where field names stand as well.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.ports.journal import IAgentJournal, JournalRow, JournalStage, RunKey
@@ -178,7 +178,7 @@ class _Story:
     """One run, carried on by as many processes as it takes."""
 
     agent: type[object]
-    given: object
+    given: Any
     model: ScriptedModel | None
     world: Sequence[object]
     people: _People

@@ -663,7 +663,7 @@ def an_unknown_schema_name_in_an_empty_catalog() -> None:
     AgentToolCatalog().by_schema_name("read")
 
 
-@wrong("AgentToolCatalog.by_schema_name.name is blank. Give it at least one visible character.")
+@wrong("AgentToolCatalog.by_schema_name.schema_name is blank. Give it at least one visible character.")
 def a_blank_schema_name_to_look_up() -> None:
     AgentToolCatalog().by_schema_name(" ")
 

@@ -61,7 +61,7 @@ DECISIONS = [
     ("modify", {"modified_payload": {"amount": 1}}, AgentSituation.RUNNING, "approval modified"),
     ("defer", {}, AgentSituation.APPROVAL_DEFERRED, "approval deferred"),
     ("cancel", {}, AgentSituation.CANCELLING, "approval cancellation requested"),
-    ("reject", {"comment": "too much"}, AgentSituation.APPROVAL_REJECTED, None),
+    ("reject", {"comment": "too much"}, AgentSituation.APPROVAL_REJECTED, "approval rejected"),
 ]
 
 

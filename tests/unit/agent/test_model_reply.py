@@ -38,12 +38,13 @@ async def double(number: int) -> int:
             {"is_tool_call", "text=", "name=double"},
         ),
         (ModelStreamEvent(Kind.APPROVAL_REQUIRED), {"is_approval_required", "text="}),
-        (ModelStreamEvent(Kind.DONE, response=RESPONSE), {"is_final", "text=Done."}),
-        (ModelStreamEvent(Kind.DONE), {"is_final", "text="}),
+        (ModelStreamEvent(Kind.DONE, response=RESPONSE), {"is_done", "text=Done."}),
+        (ModelStreamEvent(Kind.DONE, response=ModelResponse("Yes.")), {"is_done", "is_final", "text=Yes."}),
+        (ModelStreamEvent(Kind.DONE), {"is_done", "is_final", "text="}),
     ],
 )
 def test_an_event_says_what_it_is(event: ModelStreamEvent, facts: set[str]) -> None:
-    questions = ("is_text_delta", "is_tool_call", "is_approval_required", "is_final")
+    questions = ("is_text_delta", "is_tool_call", "is_approval_required", "is_done", "is_final")
     said = {question for question in questions if getattr(event, question)} | {f"text={event.text}"}
     assert said | ({f"name={event.name}"} if event.name else set()) == facts
 

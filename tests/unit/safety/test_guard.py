@@ -241,7 +241,9 @@ def marked_places(schema: object, place: str = "") -> set[str]:
     if isinstance(schema, dict):
         items = cast("dict[str, object]", schema)
         if SENSITIVE_KEYWORD in items:
-            assert items[SENSITIVE_KEYWORD] == [EMAIL.to_metadata()]
+            (entry,) = cast("list[dict[str, object]]", items[SENSITIVE_KEYWORD])
+            assert entry["field"] == EMAIL.to_metadata()
+            assert {"path", "field"} <= set(entry)
             found.add(place)
         for key, item in items.items():
             found |= marked_places(item, f"{place}/{key}")

@@ -294,10 +294,9 @@ class Dependencies(ABC):
 
 @runtime_checkable
 class Architecture(Protocol):
-    """A loop strategy. `version` is part of a run's fingerprint."""
+    """A loop strategy. Its `name` is how specs and records call it."""
 
     name: str
-    version: int
 
     def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> AsyncIterator[AgentEvent]:
         """Drive the agent; what happens in between run start and run end is yielded."""

@@ -68,11 +68,11 @@ class IAgentContextHandler(ABC):
     ) -> Sequence[ContextOptimizationAction]:
         """What to do about the signals; nothing is a good answer."""
 
-    @abstractmethod
     async def slice_for_child(
         self, packet: DelegationPacket, packs: Sequence[ContextPack]
     ) -> DelegationContextSlice:
-        """The part of the parent's context that goes along with a delegated task."""
+        """The part of the parent's context that goes along with a delegated task; by default what the packet says."""
+        return packet.context
 
 
 class IAgentOutputGuard(ABC):

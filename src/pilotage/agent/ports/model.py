@@ -53,9 +53,10 @@ class ModelCapability:
 class IAgentModel(ABC):
     """A model: whole replies or streams of events.
 
-    Every adapter guarantees: a stream ends with exactly one DONE event that carries the whole response, or
-    raises; a stream that breaks off never looks like success; closing the stream stops the generation; the
-    request is not changed; no vendor's error leaves the adapter.
+    Every adapter guarantees: a stream ends with exactly one DONE event, or raises; a stream that breaks off never
+    looks like success; closing the stream stops the generation; the request is not changed; no vendor's error leaves
+    the adapter. DONE may carry the whole response. Where it carries none, the reply is what the events said: their
+    text, one TOOL_CALL_CANDIDATE for each call, the structured output, the usage; an ERROR event fails the call.
     """
 
     @abstractmethod

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.journal import RunKey
@@ -25,6 +25,7 @@ from pilotage.agent.signals import (
 )
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.checks import reject_blank, reject_naive, reject_not_positive
+from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.values import value
 
@@ -62,13 +63,6 @@ class IAgentStateRepository(ABC):
         """The state of a run, or None."""
 
     @abstractmethod
-    async def get_with_head(self, state_id: str) -> tuple[AgentState, int] | None:
-        """The state of a run and the number of the last row its journal had in the same moment; None for no such run.
-
-        While that row is still the last one, rows and state belong together. 0 stands for a run without a journal.
-        """
-
-    @abstractmethod
     async def save(self, state: AgentState) -> AgentState:
         """Store a state and give back what was stored, with the store's timestamps."""
 
@@ -80,7 +74,15 @@ class IAgentStateRepository(ABC):
     async def list_resume_candidates(self) -> Sequence[AgentState]:
         """All runs that are active, interrupted or cancelling, oldest first."""
 
-    @abstractmethod
+    async def get_with_head(self, state_id: str) -> tuple[AgentState, int | None] | None:
+        """The state of a run and the number of the last row its journal had in the same moment; None for no such run.
+
+        While that row is still the last one, rows and state belong together. 0 stands for a run without a journal,
+        None for a store without a method of its own, which does not know: the journal is asked before and after.
+        """
+        state = await self.get_or_none(state_id)
+        return None if state is None else (state, None)
+
     async def list_runs(
         self,
         tenant_id: str,
@@ -98,12 +100,34 @@ class IAgentStateRepository(ABC):
         Created from `since` on and before `until`, where these are given.
 
         The order is that in which the store first saw the runs. A page begins after the cursor of the one
-        before, so runs that are started or changed in between neither shift nor repeat anything.
+        before, so runs that are started or changed in between neither shift nor repeat anything. A store without a
+        method of its own reads all runs of the statuses, orders them by their time of creation and their id, and
+        does not know their conversations.
 
         Raises:
-            CallerError: `after` is not the cursor of a page.
+            CallerError: `after` is not the cursor of a page, or the store does not know conversations.
             AgentDefinitionError: `limit` is not positive, or a moment has no time zone.
         """
+        reject_not_positive("IAgentStateRepository.list_runs", limit=limit)
+        reject_naive("IAgentStateRepository.list_runs", since=since, until=until)
+        if conversation_id is not None:
+            raise CallerError(
+                f"{type(self).__name__} does not know the conversations of its runs. "
+                "Give it a list_runs() of its own, or list runs without conversation_id."
+            )
+        before = None if after is None else _place_in(after)
+        wanted = [
+            state
+            for status in statuses or AgentStatus
+            for state in await self.list_by_status(status)
+            if state.tenant_id == tenant_id and agent_type in (None, state.agent_type)
+            if _lies_between(since, state.created_at, until)
+            if before is None or _place_of(state) < before
+        ]
+        # A run that changed its status between two reads is found twice, or by its later one.
+        found = sorted({state.id: state for state in wanted}.values(), key=_place_of, reverse=True)
+        page = tuple(found[:limit])
+        return RunPage(page, _cursor_at(page[-1]) if len(found) > limit else None)
 
 
 @persistence_port
@@ -188,19 +212,60 @@ class IAgentEvidenceRepository(ABC):
         """All evidence of a run, in the run's sequence."""
 
     @abstractmethod
+    async def list_by_manifest_ref(self, manifest_ref: str) -> Sequence[AgentEvidence]:
+        """All evidence that refers to a context manifest, in the order it was appended."""
+
     async def page_by_state(
         self, state_id: str, *, after: str | None = None, limit: int = 50
     ) -> EvidencePage:
         """The evidence of a run, in the run's sequence, a page at a time; costs what the page costs.
 
+        A store without a method of its own reads all evidence of the run for every page.
+
         Raises:
             CallerError: `after` is not the cursor of a page.
             AgentDefinitionError: `limit` is not positive.
         """
+        reject_not_positive("IAgentEvidenceRepository.page_by_state", limit=limit)
+        if after is not None and not (after.isascii() and after.isdigit()):
+            raise _no_page_behind(after)
+        begin = 0 if after is None else int(after)
+        found, end = await self.list_by_state(state_id), begin + limit
+        return EvidencePage(tuple(found[begin:end]), str(end) if len(found) > end else None)
 
-    @abstractmethod
-    async def list_by_manifest_ref(self, manifest_ref: str) -> Sequence[AgentEvidence]:
-        """All evidence that refers to a context manifest, in the order it was appended."""
+
+_BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
+
+
+def _place_of(state: AgentState) -> tuple[datetime, str]:
+    """Return what orders runs in a store of which nothing else is known: the time of creation, then the id."""
+    return state.created_at or _BEFORE_ALL, state.id
+
+
+def _cursor_at(state: AgentState) -> str:
+    created_at, state_id = _place_of(state)
+    return f"{created_at.isoformat()}/{state_id}"
+
+
+def _place_in(cursor: str) -> tuple[datetime, str]:
+    moment, _, state_id = cursor.partition("/")
+    try:
+        created_at = datetime.fromisoformat(moment)
+    except ValueError as error:
+        raise _no_page_behind(cursor) from error
+    if created_at.tzinfo is None or not state_id:
+        raise _no_page_behind(cursor)
+    return created_at, state_id
+
+
+def _no_page_behind(cursor: str) -> CallerError:
+    return CallerError(f"there is no page behind {cursor!r}. Give the cursor of a page as `after`.")
+
+
+def _lies_between(since: datetime | None, moment: datetime | None, until: datetime | None) -> bool:
+    if moment is None:
+        return since is None and until is None
+    return (since is None or moment >= since) and (until is None or moment < until)
 
 
 async def consume_pending_agent_signals(

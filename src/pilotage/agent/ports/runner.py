@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, aclosing
 
 from pilotage.agent.delegation import DelegationPacket, DelegationResult, DelegationToolResult
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.run_values import RunAgentInput
-from pilotage.agent.yields import AgentYield
+from pilotage.agent.yields import AgentYield, Final
+from pilotage.errors import RunError
 
 
 class IAgentRunner(ABC):
@@ -50,10 +51,21 @@ class IAgentDelegate(ABC):
             RunError: the child failed; nothing follows.
         """
 
-    @abstractmethod
     async def delegate_tool_result(self, packet: DelegationPacket) -> DelegationToolResult:
         """Run the child to its end and give back what the packet's return policy allows.
 
         Raises:
-            RunError: the child failed.
+            RunError: the child failed, or its stream ended without a result.
         """
+        async with aclosing(self.delegate(packet)) as stream:
+            async for item in stream:
+                if isinstance(item.payload, Final):
+                    policy = packet.return_policy
+                    result = item.payload.output.limited_to(policy)
+                    return DelegationToolResult(
+                        result.summary, result.output, metadata=result.returned_under(policy)
+                    )
+        raise RunError(
+            f"the delegation of packet {packet.id!r} ended without a result. The last item of "
+            f"{type(self).__name__}.delegate() must be a Final with a DelegationResult."
+        )

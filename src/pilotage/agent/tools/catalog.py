@@ -194,16 +194,16 @@ class AgentToolCatalog:
                 return descriptor
         raise AgentDefinitionError(f"The catalog has no tool {identity.key!r}.{self._offer(identity.key)}")
 
-    def by_schema_name(self, name: str) -> AgentToolDescriptor:
-        """The tool that the model knows by `name`.
+    def by_schema_name(self, schema_name: str) -> AgentToolDescriptor:
+        """The tool that the model knows by `schema_name`.
 
         Raises:
             AgentDefinitionError: there is none; the message names what comes near.
         """
-        reject_blank("AgentToolCatalog.by_schema_name", name=name)
-        found = self._by_schema_name.get(name)
+        reject_blank("AgentToolCatalog.by_schema_name", schema_name=schema_name)
+        found = self._by_schema_name.get(schema_name)
         if found is None:
-            raise AgentDefinitionError(f"The catalog has no tool {name!r}.{self._offer(name)}")
+            raise AgentDefinitionError(f"The catalog has no tool {schema_name!r}.{self._offer(schema_name)}")
         return found
 
     def _offer(self, name: str) -> str:

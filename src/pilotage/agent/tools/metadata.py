@@ -236,14 +236,12 @@ class ToolResumeMetadata:
     def from_metadata(cls, metadata: AgentToolMetadata) -> ToolResumeMetadata:
         return cls(metadata.idempotency)
 
-    @property
-    def completed(self) -> ToolResumeAction:
-        """For a call whose outcome is recorded."""
+    def action_for_completed_boundary(self) -> ToolResumeAction:
+        """What a restart does with a call whose outcome is recorded."""
         return ToolResumeAction.SKIP_COMPLETED
 
-    @property
-    def incomplete(self) -> ToolResumeAction:
-        """For a call that began and whose outcome is not recorded."""
+    def action_for_incomplete_boundary(self) -> ToolResumeAction:
+        """What a restart does with a call that began and whose outcome is not recorded."""
         match self.idempotency:
             case Idempotency.IDEMPOTENT | Idempotency.CONDITIONALLY_IDEMPOTENT:
                 return ToolResumeAction.RETRY

@@ -18,7 +18,7 @@ from pilotage.errors import AgentDefinitionError
 
 ARCHITECTURES = "pilotage.architectures"
 DEFAULT_ARCHITECTURE = "react"
-_MEMBERS = ("name", "version", "run")
+_MEMBERS = ("name", "run")
 
 
 def find_architecture(wanted: Architecture | str | None = None) -> Architecture:
@@ -92,6 +92,6 @@ def _checked(given: object, what: str) -> Architecture:
     # A protocol's own instance check takes longer than the rest of starting a run.
     if not all(hasattr(given, member) for member in _MEMBERS):
         raise AgentDefinitionError(
-            f"{what} is no architecture. It needs name, version and run(session, deps, prompt)."
+            f"{what} is no architecture. It needs name and run(session, deps, prompt)."
         )
     return cast(Architecture, given)

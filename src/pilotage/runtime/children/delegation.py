@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import assert_never
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.delegation import (
     DelegationPacket,
     DelegationResult,
-    DelegationReturnPolicy,
-    DelegationToolResult,
 )
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_request import JsonSchemaConstraint, ModelToolSpec
@@ -36,7 +32,6 @@ from pilotage.runtime.door.tool_call import active_run
 from pilotage.values import value
 
 _SUMMARY_CHARACTERS = 2_000
-_IN_THE_EVIDENCE = "(in the evidence)"
 
 
 @Pod()
@@ -48,13 +43,7 @@ class LocalDelegate(IAgentDelegate):
     """
 
     async def delegate(self, packet: DelegationPacket) -> AsyncGenerator[AgentYield[DelegationResult], None]:
-        yield Final(_limited(await self._result(packet), packet.return_policy))
-
-    async def delegate_tool_result(self, packet: DelegationPacket) -> DelegationToolResult:
-        result = await self._result(packet)
-        limited = _limited(result, packet.return_policy)
-        returned = result.returned_under(packet.return_policy)
-        return DelegationToolResult(limited.summary, limited.output, (), returned)
+        yield Final((await self._result(packet)).limited_to(packet.return_policy))
 
     async def _result(self, packet: DelegationPacket) -> DelegationResult:
         run = _delegating(packet)
@@ -116,21 +105,6 @@ def _check_answer(packet: DelegationPacket, output: JsonValue) -> None:
             partial_output=output,
             problems=error.problems,
         ) from error
-
-
-def _limited(result: DelegationResult, policy: DelegationReturnPolicy) -> DelegationResult:
-    """Return the parts of a result that a policy allows."""
-    match policy:
-        case DelegationReturnPolicy.SUMMARY:
-            return replace(result, output=None, evidence_refs=())
-        case DelegationReturnPolicy.EVIDENCE_REFS:
-            return replace(result, output=None, summary=_IN_THE_EVIDENCE)
-        case DelegationReturnPolicy.SUMMARY_AND_EVIDENCE:
-            return replace(result, output=None)
-        case DelegationReturnPolicy.FINAL_OUTPUT:
-            return replace(result, evidence_refs=())
-        case _:
-            assert_never(policy)
 
 
 def _summary(output: JsonValue) -> str:

@@ -26,6 +26,7 @@ from pilotage.agent.model_reply import (
 )
 from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
+from pilotage.agent.reply_assembly import whole_replies, with_output
 from pilotage.container.names import enumerate_names
 from pilotage.errors import AgentModelConfigurationError, AgentStructuredOutputError, ModelCallError, Problem
 from pilotage.jsonvalue import JsonValue, canonical_json
@@ -146,7 +147,8 @@ class AdaptedModel(IAgentModel):
         )
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
-        events = self._model.stream(adapted_request(request, self._capability))
+        adapted = adapted_request(request, self._capability)
+        events = whole_replies(self._model.stream(adapted), adapted)
         try:
             async for event in events:
                 if event.response is None:
@@ -221,7 +223,7 @@ class RunAwareModel(IAgentModel):
     async def complete(self, request: ModelRequest) -> ModelResponse:
         run = active_run()
         if run is None:
-            return await self._model.complete(request)
+            return with_output(await self._model.complete(request), request.structured_output)
         stream = ModelStream(ModelReading(run, self._source, request, is_whole=True))
         try:
             async for event in stream:
@@ -234,7 +236,7 @@ class RunAwareModel(IAgentModel):
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
         run = active_run()
         if run is None:
-            return self._model.stream(request)
+            return whole_replies(self._model.stream(request), request)
         return ModelStream(ModelReading(run, self._source, request))
 
     @property

@@ -242,10 +242,6 @@ class ModelReading(OpenStream):
         try:
             try:
                 event = await self._inner.__anext__()
-            except StopAsyncIteration:
-                self._check_alive()
-                no_reply = ModelCallError("the model's stream ended without a reply", retryable=True)
-                return await self._after(no_reply)
             except Exception as error:  # noqa: BLE001 - whatever a model raises is the outcome of its call
                 return await self._after(error)
             if self._liveness.must_look:
@@ -253,7 +249,10 @@ class ModelReading(OpenStream):
             if event.kind is _TOKEN and event.usage is None:
                 self._recorder.text.append(event.token_delta or "")
                 return event
-            event = self._recorder.note(event)
+            try:
+                event = self._recorder.note(event)
+            except (ModelCallError, AgentStructuredOutputError) as error:
+                return await self._after(error)
             if event.response is not None:
                 self.is_over = True
                 waiting = self._give_end(event.response, self._recorder.end(event.response))
@@ -331,6 +330,9 @@ class ModelReading(OpenStream):
             RunInterruption: the run waits, or the attempt is over.
         """
         run, call = self._run, self._call
+        if isinstance(error, StopAsyncIteration):
+            self._check_alive()
+            error = ModelCallError("the model's stream ended without a reply", retryable=True)
         if not (run.ledger.is_durable and isinstance(error, ModelCallError) and error.retryable):
             raise await self._failed(error) from error
         self._check_alive()

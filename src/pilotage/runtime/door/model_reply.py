@@ -19,6 +19,7 @@ from pilotage.agent.model_reply import (
 )
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
+from pilotage.agent.reply_assembly import ReplyAssembly
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.usage import PaidReply, believable, encode_paid, paid_replies
@@ -99,18 +100,10 @@ def _believed(event: ModelStreamEvent) -> ModelStreamEvent:
 
 
 # Looking a member up costs as much as the rest of what a delta needs.
-_TOKEN, _MESSAGE, _CALL = (
-    ModelStreamEventKind.TOKEN_DELTA,
+_MESSAGE, _CALL, _DONE = (
     ModelStreamEventKind.MESSAGE_DELTA,
     ModelStreamEventKind.TOOL_CALL_CANDIDATE,
-)
-_OF_CALLS = frozenset(
-    {
-        _CALL,
-        ModelStreamEventKind.TOOL_CALL_START,
-        ModelStreamEventKind.TOOL_CALL_ARGS_DELTA,
-        ModelStreamEventKind.TOOL_CALL_END,
-    }
+    ModelStreamEventKind.DONE,
 )
 
 
@@ -124,35 +117,39 @@ class ReplyRecorder:
     asked_at: float | None = None
     """When the model was asked, where telemetry observes it."""
     _reported: ReportedUsage | None = None
-    _has_calls = False
 
     def __init__(self, run: Run, effect: ModelEffect) -> None:
         self._run = run
         self._effect = effect
         self._model = effect.source.name
         self._tools = effect.program_request.tool_calling
-        self.text: list[str] = []
-        self._reasoning: list[str] = []
+        self._assembly = ReplyAssembly()
+        self.text, self._reasoning = self._assembly.text, self._assembly.reasoning
         self._paid: tuple[PaidReply, ...] = ()
 
     def note(self, event: ModelStreamEvent) -> ModelStreamEvent:
-        """Return the event as the reader gets it; its text counts, whether or not the stream completes."""
+        """Return the event as the reader gets it; its text counts, whether or not the stream completes.
+
+        Raises:
+            ModelCallError: the model reports an error, or announced a call that never came whole.
+            AgentStructuredOutputError: the structured output is not of the type that was asked for.
+        """
+        self._assembly.add(event)
         kind = event.kind
-        if kind is _TOKEN or kind is _MESSAGE:
-            self.text.append(event.token_delta or event.message_delta or "")
-        elif event.reasoning_delta is not None:
-            self._reasoning.append(event.reasoning_delta)
-        elif kind in _OF_CALLS:
-            self._has_calls = True
-            if kind is _CALL and event.tools is None and self._tools is not None:
-                event = event.with_tools(self._tools)
-        if event.response is not None:
-            return _believed(event)
+        if kind is _DONE:
+            return _believed(self._completed(event))
+        if kind is _CALL and event.tools is None and self._tools is not None:
+            event = event.with_tools(self._tools)
         if event.usage is not None:
             self._reported = ReportedUsage(believable(event.usage), len(self._reasoning) + len(self.text))
         elif event.metadata:
             self._paid += paid_replies(event.metadata)
         return event
+
+    def _completed(self, end: ModelStreamEvent) -> ModelStreamEvent:
+        """Return the end of the stream with the whole reply."""
+        response = self._assembly.reply(end, self._effect.program_request.structured_output)
+        return end if response is end.response else replace(end, response=response)
 
     def end(self, response: ModelResponse) -> BudgetAmount:
         """Record the whole reply, and return its usage."""
@@ -207,7 +204,7 @@ class ReplyRecorder:
     @property
     def has_begun(self) -> bool:
         """Whether anything of the reply came."""
-        return bool(self.text or self._reasoning or self._has_calls or self._reported is not None)
+        return bool(self.text or self._reasoning or self._assembly.has_calls or self._reported is not None)
 
     def _paid_record(self) -> JsonObject:
         return {words.PAID: encode_paid(self._paid)} if self._paid else {}

@@ -17,6 +17,7 @@ from pilotage.agent.ports.handlers import IAgentRecoveryHandler, IAgentToolHandl
 from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.permissions import ISecrets
+from pilotage.agent.ports.telemetry import IAgentTelemetry
 from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
@@ -64,10 +65,11 @@ _WITHOUT_RUN = (Questions, SignalQueue)
 
 @value
 class Overrides:
-    """What one caller of an agent wants: another model or prices, and whether the events are read while it runs."""
+    """What one caller of an agent wants instead of the application's: a model, prices, telemetry, and no stream."""
 
     model: IAgentModel | None = None
     pricing: IAgentPricing | None = None
+    telemetry: IAgentTelemetry | None = None
     is_streaming: bool = True
 
 

@@ -13,6 +13,7 @@ from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.architecture import AgentSession, Dependencies
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.ports.telemetry import IAgentTelemetry
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.sealing_check import hidden_output
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
@@ -158,7 +159,7 @@ class Composer:
         if run.spending.is_metered and history is not None:
             run.lost_holds = lost_holds(history.actions)
             count_lost(run.lost_holds, run.spending)
-        self._equip(run, history)
+        self._equip(run, history, claimed.overrides.telemetry or self._services.provided.telemetry)
         return run
 
     def _events(self, claimed: Claimed, by: AgentEventAttribution, exposure: Exposure) -> EventWriter:
@@ -171,7 +172,7 @@ class Composer:
             by, exposure, log=ledger.log, epoch=ledger.epoch, logged=logged, forward=forward
         )
 
-    def _equip(self, run: Run, history: RunHistory | None) -> None:
+    def _equip(self, run: Run, history: RunHistory | None, telemetry: IAgentTelemetry | None) -> None:
         """Give the run the parts that follow from its agent, its start and its history."""
         services, source, spec = self._services, run.source, run.source.definition.spec
         if spec.context_budget is not None or source.start.given:
@@ -187,8 +188,8 @@ class Composer:
             run.trust = run.trust.join(turn.trust)
         run.hooks = services.hooks
         run.outcomes.has_readers = run.ledger.is_durable or run.hooks is not None
-        if services.provided.telemetry is not None:
-            run.telemetry = RunTelemetry(services.provided.telemetry)
+        if telemetry is not None:
+            run.telemetry = RunTelemetry(telemetry)
             run.earlier_trace = last_trace(history.claims) if history else None
         if services.gate.budget is not None or run.spending.own.is_bounded:
             logged = history.events if history else ()

@@ -88,13 +88,13 @@ class StreamingSensitivePattern:
         object.__setattr__(self, "longest_hold", hold)
         object.__setattr__(self, "_rules", rules)
 
-    def redact(self, text: str) -> tuple[str, int]:
+    def redact(self, value: str) -> tuple[str, int]:
         """The text with every match of this pattern replaced, and how many there were."""
-        return _redacted(self._rules, text)
+        return _redacted(self._rules, value)
 
-    def find_matches(self, text: str) -> tuple[StreamingRedactionMatch, ...]:
+    def find_matches(self, value: str) -> tuple[StreamingRedactionMatch, ...]:
         """Where this pattern matches, from left to right."""
-        return _found(self._rules, [self], text)
+        return _found(self._rules, [self], value)
 
     @property
     def _title(self) -> str:
@@ -149,13 +149,13 @@ class StreamingRedactionPolicy:
             )
         object.__setattr__(self, "rules", Rules([pattern.rule for pattern in self.patterns]))
 
-    def redact(self, text: str) -> tuple[str, int]:
+    def redact(self, value: str) -> tuple[str, int]:
         """A whole text with every match replaced, and how many there were."""
-        return _redacted(self.rules, text)
+        return _redacted(self.rules, value)
 
-    def find_matches(self, text: str) -> tuple[StreamingRedactionMatch, ...]:
+    def find_matches(self, value: str) -> tuple[StreamingRedactionMatch, ...]:
         """Where a whole text would be replaced, from left to right."""
-        return _found(self.rules, self.patterns, text)
+        return _found(self.rules, self.patterns, value)
 
 
 def _redacted(rules: Rules, text: str) -> tuple[str, int]:

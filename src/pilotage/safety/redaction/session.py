@@ -178,13 +178,13 @@ class StreamingRedactionSession:
         """How many characters are held back right now, never more than the policy's `buffer_size`."""
         return self._scanner.held
 
-    def push(self, text: str) -> StreamingRedactionResult:
+    def push(self, chunk: str) -> StreamingRedactionResult:
         """Take more of the text; the chunks that it makes certain.
 
         Raises:
             AgentOutputGuardError: the session is finished.
         """
-        return StreamingRedactionResult(self.take(text))
+        return StreamingRedactionResult(self.take(chunk))
 
     def take(self, text: str) -> tuple[str, ...]:
         """Take more text and return only the chunks; raise `AgentOutputGuardError` if the session is finished."""

@@ -70,7 +70,8 @@ class ModelConformance(Kit):
         self, talking_model: IAgentModel
     ) -> None:
         events = await events_of(talking_model, TALK)
-        assert [event.is_final for event in events] == [False] * (len(events) - 1) + [True]
+        assert [event.is_done for event in events] == [False] * (len(events) - 1) + [True]
+        assert events[-1].is_final
         assert events[-1].response is not None
         assert events[-1].response.content == self.text
 
@@ -101,6 +102,13 @@ class ModelConformance(Kit):
         assert events[-1].response is not None
         assert events[-1].response.tool_calls == (about_calls[-1].tool_call,)
         assert await about_calls[-1].invoke_tool() == "found ports"
+
+    async def test_the_end_of_a_reply_with_calls_is_not_the_final_one(
+        self, calling_model: IAgentModel
+    ) -> None:
+        *before, last = await events_of(calling_model, CALL)
+        assert last.is_done
+        assert not any(event.is_final for event in (*before, last))
 
     async def test_the_pieces_of_the_arguments_add_up_to_them(self, calling_model: IAgentModel) -> None:
         events = await events_of(calling_model, CALL)
@@ -138,7 +146,7 @@ class ModelConformance(Kit):
         with pytest.raises(ModelCallError):
             await read()
         assert "".join(event.text for event in seen) == "Good day"
-        assert not any(event.is_final for event in seen)
+        assert not any(event.is_done for event in seen)
 
     async def test_a_stream_that_is_left_early_leaves_nothing_behind(
         self, talking_model: IAgentModel

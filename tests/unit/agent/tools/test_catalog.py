@@ -185,7 +185,7 @@ def test_a_schema_shows_its_sensitive_places_only_when_asked_to() -> None:
     assert schema.input_schema_for() is schema.input_schema
     assert schema.output_schema_for() is schema.output_schema
     marked: Any = schema.input_schema_for(ContextExposurePolicy(include_sensitive_schema_metadata=True))
-    assert marked["properties"]["to"]["x-pilotage-sensitive"][0]["category"] == "account_id"
+    assert marked["properties"]["to"]["x-pilotage-sensitive"][0]["field"]["category"] == "account_id"
 
 
 def test_catalogs_merge_and_share_what_they_have_in_common() -> None:

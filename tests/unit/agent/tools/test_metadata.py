@@ -80,7 +80,8 @@ def test_a_restart_follows_the_declared_idempotency(
     idempotency: Idempotency, incomplete: ToolResumeAction
 ) -> None:
     resume = AgentToolMetadata(idempotency=idempotency).resume
-    assert (resume.incomplete, resume.completed) == (incomplete, ToolResumeAction.SKIP_COMPLETED)
+    assert resume.action_for_incomplete_boundary() is incomplete
+    assert resume.action_for_completed_boundary() is ToolResumeAction.SKIP_COMPLETED
 
 
 @pytest.mark.parametrize(
