@@ -1,0 +1,178 @@
+"""The part of `AgentRuns` that reads runs: states, events, results, evidence, questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate
+from pilotage.agent.ports.architecture import AgentRef
+from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.leases import NO_CLAIMS, ClaimRecord
+from pilotage.agent.ports.repositories import RunPage
+from pilotage.agent.principal import LOCAL, Principal
+from pilotage.agent.run_values import RunResult
+from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.errors import AgentPersistenceConfigurationError
+from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.answers import OpenQuestions, Question, StoredAnswer
+from pilotage.runtime.audit import evaluation_of
+from pilotage.runtime.events.feed import START, EventCursor
+from pilotage.runtime.events.subscription import Subscription
+from pilotage.runtime.history import RunReader
+from pilotage.runtime.run.resume import RunResumer, acting
+from pilotage.runtime.run.supervise import RunSupervisor
+from pilotage.runtime.services import Services
+
+
+class ReadsRuns:
+    """Reads runs within the tenant of a principal, and adds evaluations to their evidence."""
+
+    services: Services
+    launcher: RunSupervisor
+    _records: RunReader
+    _answers: OpenQuestions
+    _resumer: RunResumer
+
+    async def get(self, run_id: str, *, principal: Principal | None = None) -> AgentState:
+        """Return the state of a run.
+
+        Raises:
+            RunNotFoundError: there is no such run in the principal's tenant.
+        """
+        return await self._records.state(run_id, principal)
+
+    async def list(
+        self,
+        *,
+        statuses: Sequence[AgentStatus] = (),
+        agent: AgentRef | None = None,
+        conversation_id: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        after: str | None = None,
+        limit: int = 50,
+        principal: Principal | None = None,
+    ) -> RunPage:
+        """Return a page of the runs of the principal's tenant, newest first, created between two moments.
+
+        An agent is given by its class or by its id; the id may belong to an agent that the application no longer has.
+        """
+        agent_type = (
+            agent if agent is None or isinstance(agent, str) else self.services.definition_of(agent).agent_id
+        )
+        return await self.services.states.list_runs(
+            (principal or LOCAL).tenant,
+            statuses=statuses,
+            agent_type=agent_type,
+            conversation_id=conversation_id,
+            since=since,
+            until=until,
+            after=after,
+            limit=limit,
+        )
+
+    async def claims(self, run_id: str, *, principal: Principal | None = None) -> ClaimRecord:
+        """Return the claims of a run that ended without progress, with the last error and the time of the next one."""
+        state = await self.get(run_id, principal=principal)
+        backlog = self.services.backlog
+        return NO_CLAIMS if backlog is None else await backlog.claims_of(RunKey(state.tenant_id, state.id))
+
+    def events(
+        self,
+        run_id: str,
+        *,
+        after: str | None = None,
+        follow: bool = True,
+        principal: Principal | None = None,
+    ) -> Subscription:
+        """Return the events of a run after a cursor, from its event log and then live, until it pauses or ends.
+
+        After an answer that this process drives, the stream goes on with that attempt. Without `follow` it ends at the
+        last event recorded now.
+
+        Raises:
+            CallerError: `after` is no cursor.
+            RunNotFoundError: there is no such run in the principal's tenant; raised by the first event.
+        """
+        seen = EventCursor.parse(after) if after else START
+        resuming = self._resumer.background_task(run_id) if follow else None
+        return self.launcher.subscriptions.to_run(run_id, seen, principal, follows=follow, resuming=resuming)
+
+    async def result(self, run_id: str, *, principal: Principal | None = None) -> RunResult:
+        """Return the result of a run so far, with its output as JSON once there is one.
+
+        A principal gets it redacted, with its sensitive parts hidden. Only the application itself gets the whole one,
+        and so does the code that started the run, from its handle.
+        """
+        state = await self.get(run_id, principal=principal)
+        if principal is not None:
+            return await self._records.shown_result(state)
+        return await self._records.result(state)
+
+    async def evidence(self, run_id: str, *, principal: Principal | None = None) -> tuple[AgentEvidence, ...]:
+        """Return the redacted evidence of a run: its actions in order, then further evidence."""
+        state = await self.get(run_id, principal=principal)
+        return await self._records.evidence(state)
+
+    async def add_evidence(
+        self,
+        run_id: str,
+        evaluation: AgentEvidenceCandidate,
+        *,
+        id: str | None = None,  # noqa: A002 - the word of the contract
+        principal: Principal | None = None,
+    ) -> AgentEvidence:
+        """Add the application's evaluation of a run, also of one that has ended; return it as it was stored.
+
+        Its payload and summary are redacted. With an `id` of its own it cannot be added twice.
+
+        Raises:
+            AgentDefinitionError: it is no evaluation, cannot be stored, or its id is that of other evidence.
+            AgentPersistenceConfigurationError: the application has no evidence repository.
+            RunNotFoundError: there is no such run in the principal's tenant.
+        """
+        state = await self.get(run_id, principal=principal)
+        repository = self.services.evidence
+        if repository is None:
+            raise AgentPersistenceConfigurationError(
+                "AgentRuns.add_evidence: the application has no IAgentEvidenceRepository. Add one."
+            )
+        found = evaluation_of(self.services, state, evaluation, acting(principal, state), id)
+        return await repository.append(found)
+
+    async def prompts(self, run_id: str, *, principal: Principal | None = None) -> tuple[JsonObject, ...]:
+        """Return the model requests of a run, if its agent records prompt snapshots.
+
+        Only the application itself gets the sealed requests; a principal gets the redacted ones.
+        """
+        state = await self.get(run_id, principal=principal)
+        return await self._records.prompts(state, sealed=principal is None)
+
+    async def verify(self, run_id: str, *, principal: Principal | None = None) -> int:
+        """Check the journal of a run for consistency with itself and the state; return the number of rows.
+
+        Raises:
+            CallerError: an entry is not as it was written (`DamagedEntryError`), or the state does not match the rows.
+        """
+        return await self._records.verify(run_id, principal)
+
+    async def questions(self, run_id: str, *, principal: Principal | None = None) -> tuple[Question, ...]:
+        """Return the questions that a run and its children wait for, in the order they were asked."""
+        return await self._answers.questions(await self.get(run_id, principal=principal))
+
+    async def answered_questions(
+        self, run_id: str, *, principal: Principal | None = None
+    ) -> tuple[Question, ...]:
+        """Return the questions of a run that are closed; the same answer to one is confirmed, another is a conflict."""
+        return await self._answers.closed(await self.get(run_id, principal=principal))
+
+    async def waiting_answers(
+        self, run_id: str, *, principal: Principal | None = None
+    ) -> tuple[StoredAnswer, ...]:
+        """Return the stored answers that a run and its children have not taken yet: they wait for an owner."""
+        return await self._answers.answered(await self.get(run_id, principal=principal))
+
+    def is_driven(self, run_id: str) -> bool:
+        """Return whether this process drives a run, or is about to because it was answered or resolved here."""
+        return self.launcher.live(run_id) is not None or self._resumer.background_task(run_id) is not None
