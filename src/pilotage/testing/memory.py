@@ -13,7 +13,7 @@ from datetime import datetime
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
 from pilotage.agent.ports.budget import ITenantSpending
-from pilotage.agent.ports.commit_rules import refuse_after_end
+from pilotage.agent.ports.commit_rules import refuse_after_end, refuse_empty
 from pilotage.agent.ports.conversations import ConversationTurn, ITaskStore
 from pilotage.agent.ports.journal import (
     CommitOutcome,
@@ -227,6 +227,7 @@ class MemorySignalRepository(IAgentSignalRepository):
         if present is not None:
             return present.read()
         refuse_after_end(run, self._tables.status_of(run))
+        refuse_empty(signal)
         try:
             kept = KeptSignal.of(self._tables.stamped_signal(signal))
         except UnkeepableError as error:
