@@ -16,15 +16,16 @@ from starlette.applications import Starlette
 
 from pilotage import AgentStatus, Application
 from pilotage.adapters.agui import AgUiConfig, add_agui_endpoint
-from pilotage.agent import IAgentJournal
+from pilotage.agent import IAgentJournal, IAgentModel
 from pilotage.errors import CallerError
+from pilotage.models import FallbackCondition, FallbackModel, RateLimitedModel
 from pilotage.runtime import AgentRuns
 from pilotage.testing import MemoryStore, crash_matrix
 from tests.contract.written.agents import Adviser, BookingLoop, HotelDesk, TravelDesk
 from tests.contract.written.agui import drives
 from tests.contract.written.delegate import Colleague
 from tests.contract.written.handlers import Compressing
-from tests.contract.written.models import BrokenModel, LedgerModel, PhraseModel
+from tests.contract.written.models import BrokenModel, ClosedModel, LedgerModel, NamelessCalls, PhraseModel
 from tests.contract.written.repositories import CountedEvidence, CountedSignals, CountedStates
 from tests.contract.written.tools import Bookings, Ledger
 
@@ -54,7 +55,7 @@ class Travel:
     store: CountedStore = field(default_factory=CountedStore)
     ledger: Ledger = field(default_factory=Ledger)
     colleague: Colleague = field(default_factory=Colleague)
-    model: type[PhraseModel] = PhraseModel
+    model: type[PhraseModel] | IAgentModel = PhraseModel
 
     @asynccontextmanager
     async def process(self) -> AsyncIterator[Application]:
@@ -135,6 +136,32 @@ async def test_an_error_in_a_stream_fails_the_run() -> None:
         result = await run.result()
     assert result.status == AgentStatus.FAILED
     assert "the quota is used up" in str(result.error)
+
+
+MODELS = [
+    NamelessCalls,
+    FallbackModel([ClosedModel(), PhraseModel()], on=[FallbackCondition.FAILED]),
+    RateLimitedModel(PhraseModel(), max_concurrent=1),
+    RateLimitedModel(FallbackModel([NamelessCalls()]), tokens_per_minute=100_000),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=["nameless", "fallback", "limited", "both"])
+async def test_a_model_of_the_contract_drives_a_run_behind_every_wrapper(
+    model: type[PhraseModel] | IAgentModel,
+) -> None:
+    travel = Travel(model=model)
+    async with travel.process() as app:
+        runs = app.get(AgentRuns)
+        run = await runs.start(TravelDesk, "a journey to Oslo")
+        await run.result()
+        (question,) = await runs.questions(run.id)
+        await runs.approve(question.id, resume=False)
+    async with travel.process() as app:
+        result = await (await app.get(AgentRuns).resume(run.id)).result()
+        await app.get(AgentRuns).verify(run.id)
+    assert (result.status, result.output.strip()) == (AgentStatus.COMPLETED, "Done: Oslo is booked")
+    assert travel.ledger.booked == ["Oslo"]
 
 
 async def test_conversations_are_no_part_of_the_contracts_repository() -> None:

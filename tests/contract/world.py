@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import date
 from decimal import Decimal
@@ -36,11 +36,13 @@ from pilotage.agent import (
     AgentState,
     AgentStatus,
     AgentToolDescriptor,
+    AgentYield,
     ContextExposurePolicy,
     ContextOptimizationAction,
     ContextOptimizationActionKind,
     ContextPack,
     ContextPackRole,
+    DelegationPacket,
     DelegationResult,
     EvidenceCapture,
     IAgentModel,
@@ -49,6 +51,7 @@ from pilotage.agent import (
     ModelStreamEvent,
     ModelStreamEventKind,
     ModelToolCall,
+    Progress,
     RecoveryStrategy,
     RedactionPolicy,
     SensitiveField,
@@ -65,6 +68,7 @@ from pilotage.agent import (
     consume_pending_agent_signals,
     discover_agent_tools,
     materialize_agent_approval_decision_state,
+    on_signal,
     parse_agent_approval_decision_signal,
     plan_agent_resume,
     plan_agent_tool_approval,
@@ -74,6 +78,8 @@ from pilotage.errors import AgentPersistenceConfigurationError
 from pilotage.runtime import AgentRunner, AgentRuns
 from pilotage.testing import MemoryStore
 from tests.contract.written.architecture import DraftAndRevise
+from tests.contract.written.delegate import Colleague
+from tests.contract.written.handlers import Compressing
 
 T = TypeVar("T")
 
@@ -132,6 +138,18 @@ class SampleAgent:
         return wish
 
 
+@pilotage.agent.Agent(spec=AgentExecutionSpec(accepted_signals=(AgentSignalKind.USER_MESSAGE,)))
+class Listening:
+    """An agent with a handler of signals."""
+
+    @on_signal(AgentSignalKind.USER_MESSAGE)
+    async def listen(self, signal: AgentSignal) -> AsyncGenerator[AgentYield[str], None]:
+        yield Progress(signal.id)
+
+    async def execute(self) -> str:
+        return ""
+
+
 @pilotage.agent.Agent()
 class PlainAgent:
     """An agent without durability."""
@@ -155,6 +173,7 @@ ACTION = ContextOptimizationAction("action-1", ContextOptimizationActionKind.COM
 BY = AgentEventAttribution("agent", "run-1", "chat")
 CALL = ModelToolCall("pay", {}, "c1")
 RESULT = DelegationResult("r", "p", AgentDelegateTarget("a"), "done", {"n": 1})
+PACKET = DelegationPacket("p", "run-1", AgentDelegateTarget("a"), {"city": "Oslo"})
 TOOL_TARGET = AgentCancellationTargetKind.TOOL_EXECUTION
 FAILED_CLEANUP = AgentCancellationCleanupResult.failed(
     target_kind=TOOL_TARGET, target_ref="t", error_code="e", message="m"
@@ -387,5 +406,7 @@ NAMES: Mapping[str, object] = {
     "Decimal": Decimal,
     "date": date,
     "DraftAndRevise": DraftAndRevise,
+    "Colleague": Colleague,
+    "Compressing": Compressing,
     "Callable": Callable,
 }

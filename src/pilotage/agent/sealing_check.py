@@ -72,14 +72,14 @@ def _recorded_of(tool: AgentToolDescriptor, *, is_offered: bool) -> tuple[str, .
     """
     if not tool.metadata.is_read_only or tool.metadata.deferred:
         return withheld_by(tool)
-    arguments = _named("sensitive arguments", tool.schema.input_sensitive_fields)
+    arguments = _named("sensitive arguments", tool.interface.input_sensitive_fields)
     is_recorded = is_offered or tool.metadata.requires_approval_candidate
     return (arguments,) if arguments and is_recorded else ()
 
 
 def withheld_by(tool: AgentToolDescriptor) -> tuple[str, ...]:
     """What a tool's declaration keeps from the readers of the record; nothing for most tools."""
-    arguments = _named("sensitive arguments", tool.schema.input_sensitive_fields)
+    arguments = _named("sensitive arguments", tool.interface.input_sensitive_fields)
     return tuple(filter(None, (arguments, _result_withheld_by(tool))))
 
 

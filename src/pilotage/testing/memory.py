@@ -13,7 +13,7 @@ from datetime import datetime
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
 from pilotage.agent.ports.budget import ITenantSpending
-from pilotage.agent.ports.commit_rules import refuse_after_end
+from pilotage.agent.ports.commit_rules import refuse_after_end, refuse_empty
 from pilotage.agent.ports.conversations import ConversationTurn, ITaskStore
 from pilotage.agent.ports.journal import (
     CommitOutcome,
@@ -232,6 +232,8 @@ class MemorySignalRepository(IAgentSignalRepository):
             return present
         for run in runs.values():
             refuse_after_end(run, self._tables.status_of(run))
+        for each in signals:
+            refuse_empty(each)
         try:
             stamped = [KeptSignal.of(self._tables.stamped_signal(each)) for each in signals]
         except UnkeepableError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from pilotage.agent import (
     IAgentModel,
@@ -66,6 +67,20 @@ class LedgerModel(PhraseModel):
         return ModelResponse(f"Booked: {', '.join(self.ledger.booked)}.")
 
 
+class NamelessCalls(PhraseModel):
+    """Gives its calls no ids, which are optional, and says something behind its end."""
+
+    def reply_to(self, request: ModelRequest) -> ModelResponse:
+        reply = super().reply_to(request)
+        return replace(reply, tool_calls=tuple(replace(call, call_id=None) for call in reply.tool_calls))
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+        async for event in super().stream(request):
+            yield event
+        yield ModelStreamEvent(Kind.TOKEN_DELTA, token_delta="too late")
+        yield ModelStreamEvent(Kind.DONE)
+
+
 class BrokenModel(PhraseModel):
     """Reports an error in the middle of its stream."""
 
@@ -73,3 +88,10 @@ class BrokenModel(PhraseModel):
         yield ModelStreamEvent(Kind.TOKEN_DELTA, token_delta="I would ")
         yield ModelStreamEvent(Kind.ERROR, error=ModelError("quota", "the quota is used up"))
         yield ModelStreamEvent(Kind.DONE)
+
+
+class ClosedModel(PhraseModel):
+    """Reports an error before it says anything."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+        yield ModelStreamEvent(Kind.ERROR, error=ModelError("closed", "closed on Sundays"))

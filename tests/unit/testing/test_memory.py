@@ -30,7 +30,7 @@ from pilotage.testing.ids import VirtualClock
 from pilotage.testing.memory import MemorySignalRepository, MemoryStateRepository, MemoryStore
 
 STATE = AgentState("run-1", "shop:Refunds", AgentStatus.ACTIVE)
-SIGNAL = AgentSignal("signal-1", "run-1", AgentSignalKind.USER_MESSAGE)
+SIGNAL = AgentSignal("signal-1", "run-1", AgentSignalKind.USER_MESSAGE, {"text": "wait"})
 EVIDENCE = AgentEvidence("evidence-1", "run-1", AgentEvidenceKind.TOOL)
 FULL = JournalCommit(RUN, "full", 0, (claim(1, epoch=1),), STATE)
 
@@ -165,7 +165,9 @@ JOURNALED = "run 'run-1' has a journal, and then only the journal writes about i
             "MemoryStateRepository.save: the metadata of state 'run-2' cannot be stored as JSON: object has no JSON form.",
         ),
         (
-            lambda store: store.signals.append(replace(SIGNAL, id="signal-2", payload={"x": UNSTORABLE})),
+            lambda store: store.signals.append(
+                replace(SIGNAL, id="signal-2", payload={"text": "wait", "x": UNSTORABLE})
+            ),
             "MemorySignalRepository.append: the payload of signal 'signal-2' cannot be stored as JSON: object has no JSON form.",
         ),
         (

@@ -17,7 +17,7 @@ from pilotage.adapters.sqlalchemy.mapping import Stored, Values, refusing_unstor
 from pilotage.adapters.sqlalchemy.statements import Prepared, bulk_insert, of_run, place_of
 from pilotage.adapters.sqlalchemy.states import find_one, refuse_if_journaled, run_of
 from pilotage.adapters.sqlalchemy.tables import runs, signals
-from pilotage.agent.ports.commit_rules import refuse_after_end
+from pilotage.agent.ports.commit_rules import refuse_after_end, refuse_empty
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.repositories import IAgentSignalRepository
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
@@ -203,6 +203,7 @@ def _queued(codes: RowCodes, values: Stored) -> AgentSignal:
 def _append(connection: Connection, codes: RowCodes, run: RunKey, said: _Said) -> None:
     number, status = _counted(connection, run)
     refuse_after_end(run, None if status is None else AgentStatus(status))
+    refuse_empty(said.signal)
     row = _row(run, number, said)
     codes.add(signals, row)
     _INSERT.run(connection, [row])

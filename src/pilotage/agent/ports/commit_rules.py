@@ -24,9 +24,12 @@ from pilotage.agent.ports.journal import (
     RunKey,
     SignalsUnread,
 )
-from pilotage.agent.signals import AgentSignalEnd
+from pilotage.agent.signals import AgentSignal, AgentSignalEnd, refuse_wordless
 from pilotage.agent.state import AgentStatus
 from pilotage.errors import CallerError
+
+_OF_THE_RUNTIME = "pilotage."
+"""How the keys begin that the runtime itself puts into payloads."""
 
 ActionKey: TypeAlias = tuple[str, str, int]
 """The id of an action, the stage and the attempt: an action has one row for each."""
@@ -130,6 +133,16 @@ def refuse_after_end(run: RunKey, status: AgentStatus | None) -> None:
     """
     if status is not None and status.is_terminal:
         raise CallerError(f"run {run.run_id!r} is {status.value} and takes no signals any more.")
+
+
+def refuse_empty(signal: AgentSignal) -> None:
+    """Refuse a message or a steering instruction that says nothing; what the runtime sealed was checked before.
+
+    Raises:
+        CallerError: it has no words.
+    """
+    if not any(name.startswith(_OF_THE_RUNTIME) for name in signal.payload):
+        refuse_wordless(signal.kind, signal.payload)
 
 
 def _leaves_unread(commit: JournalCommit, run: RunSnapshot) -> bool:

@@ -142,7 +142,8 @@ class IAgentSignalRepository(ABC):
         signal is known to that commit, or is refused (see `IAgentJournal`).
 
         Raises:
-            CallerError: the run has ended, and has no signal with this id.
+            CallerError: the run has ended, and has no signal with this id; or a message or a steering instruction has
+                no words.
         """
 
     async def append_all(self, signals: Sequence[AgentSignal]) -> Mapping[str, AgentSignal]:

@@ -349,9 +349,16 @@ def _schema_handle(name: str, interface: ToolInterface) -> AgentToolSchemaHandle
         output_schema_name=output_name,
         input_schema={"title": input_name, **interface.input_schema},
         output_schema={"title": output_name, **interface.output_schema},
-        input_sensitive_fields=interface.input_sensitive_fields,
+        input_sensitive_fields=(*interface.input_sensitive_fields, *_secret_parameters(interface)),
         output_sensitive_fields=interface.output_sensitive_fields,
     )
+
+
+def _secret_parameters(interface: ToolInterface) -> Iterator[SensitiveFieldDescriptor]:
+    """Yield the descriptors of parameters that the secrets port fills: no schema has them, and no record."""
+    for each in interface.injected:
+        if each.secret is not None:
+            yield SensitiveFieldDescriptor((each.name,), each.secret)
 
 
 def reject_unfit_reconcile(label: str, name: str, owner: type) -> None:

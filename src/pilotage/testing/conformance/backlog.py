@@ -158,7 +158,7 @@ class BacklogConformance(ClaimCounting):
         kind: AgentSignalKind,
     ) -> None:
         await stand(journal, AgentStatus.INTERRUPTED)
-        await signals.append(AgentSignal("signal-1", RUN.run_id, kind))
+        await signals.append(AgentSignal("signal-1", RUN.run_id, kind, {"text": "well?"}))
         assert await backlog.agents() == {AGENT}
         assert await claimed(backlog) == [RUN]
 
@@ -171,7 +171,7 @@ class BacklogConformance(ClaimCounting):
         kind: AgentSignalKind,
     ) -> None:
         await stand(journal, AgentStatus.INTERRUPTED)
-        await signals.append(AgentSignal("signal-1", RUN.run_id, kind))
+        await signals.append(AgentSignal("signal-1", RUN.run_id, kind, {"text": "well?"}))
         assert await claimed(backlog) == []
 
     async def test_an_answer_that_was_taken_in_counts_no_more(
@@ -210,7 +210,9 @@ class BacklogConformance(ClaimCounting):
         assert (await states.get(RUN.run_id)).awaits == AgentSignalKind.EXTERNAL_EVENT.value
         for run in (RUN, OTHER_RUN):
             await signals.append(
-                AgentSignal(f"message-{run.run_id}", run.run_id, AgentSignalKind.USER_MESSAGE)
+                AgentSignal(
+                    f"message-{run.run_id}", run.run_id, AgentSignalKind.USER_MESSAGE, {"text": "well?"}
+                )
             )
         assert await claimed(backlog) == []
         for run in (RUN, OTHER_RUN):

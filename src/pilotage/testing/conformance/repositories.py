@@ -19,7 +19,7 @@ from pilotage.agent.signals import (
 )
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
 from pilotage.errors import AgentDefinitionError, CallerError, RunNotFoundError, SignalNotFoundError
-from pilotage.jsonvalue import JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.testing.conformance.kit import Kit
 from pilotage.testing.conformance.samples import PAYLOAD
 
@@ -38,7 +38,7 @@ WAITING = AgentState(
     metadata=PAYLOAD,
 )
 
-SIGNAL = AgentSignal("signal-1", "run-1", AgentSignalKind.USER_MESSAGE, PAYLOAD)
+SIGNAL = AgentSignal("signal-1", "run-1", AgentSignalKind.USER_MESSAGE, {**PAYLOAD, "text": "more"})
 
 
 async def pages(states: IAgentStateRepository, limit: int) -> Sequence[Sequence[str]]:
@@ -281,6 +281,17 @@ class SignalRepositoryConformance(Kit):
         selected = [each.kind.lane for each in select_signals(waiting)]
         assert selected == [AgentSignalLane.CONTROL] * 4 + [AgentSignalLane.MESSAGE] * 4
 
+    @pytest.mark.parametrize("kind", [AgentSignalKind.USER_MESSAGE, AgentSignalKind.STEERING_INSTRUCTION])
+    @pytest.mark.parametrize("payload", [{}, {"text": " "}, {"message": 7}, {"words": "stop"}])
+    async def test_a_message_without_words_is_refused(
+        self, signals: IAgentSignalRepository, kind: AgentSignalKind, payload: JsonObject
+    ) -> None:
+        with pytest.raises(CallerError, match="says nothing"):
+            await signals.append(AgentSignal("signal-1", "run-1", kind, payload))
+        assert await pending(signals) == []
+        await signals.append(AgentSignal("signal-1", "run-1", kind, {"message": "stop"}))
+        assert await pending(signals) == ["signal-1"]
+
     async def test_a_signal_keeps_its_place_however_many_come_at_the_same_time(
         self, signals: IAgentSignalRepository
     ) -> None:
@@ -430,9 +441,11 @@ class SignalRepositoryConformance(Kit):
         assert await foreign_signals.list_answers("run-1") == []
 
     async def test_what_is_stored_is_nobodys_object(self, signals: IAgentSignalRepository) -> None:
-        shared: dict[str, JsonValue] = {"amount": 1}
+        shared: dict[str, JsonValue] = {"text": "pay", "amount": 1}
         stored = await signals.append(replace(SIGNAL, payload=shared))
         shared["amount"] = 2
         assert isinstance(stored.payload, dict)
         stored.payload["amount"] = 3
-        assert [each.payload for each in await signals.list_pending("run-1")] == [{"amount": 1}]
+        assert [each.payload for each in await signals.list_pending("run-1")] == [
+            {"text": "pay", "amount": 1}
+        ]

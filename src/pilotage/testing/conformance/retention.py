@@ -183,7 +183,9 @@ class RetentionConformance(Kit):
         evidence: IAgentEvidenceRepository,
         conversations: ITaskStore,
     ) -> None:
-        await signals.append(AgentSignal("signal-1", RUN.run_id, AgentSignalKind.USER_MESSAGE))
+        await signals.append(
+            AgentSignal("signal-1", RUN.run_id, AgentSignalKind.USER_MESSAGE, {"text": "Ada"})
+        )
         await journal.commit([replace(ended(), last_signal=1)])
         assert await retention.prune("default", ended_before=LATER) == 1
         assert await journal.head(RUN) is None

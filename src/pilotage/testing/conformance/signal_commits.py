@@ -35,7 +35,9 @@ WRONG = {
 
 def message(number: int, run: RunKey = RUN) -> AgentSignal:
     """A signal for a run."""
-    return AgentSignal(f"signal-{number}", run.run_id, AgentSignalKind.USER_MESSAGE, {"number": number})
+    return AgentSignal(
+        f"signal-{number}", run.run_id, AgentSignalKind.USER_MESSAGE, {"number": number, "text": "well?"}
+    )
 
 
 def begin(run: RunKey = RUN) -> JournalCommit:
@@ -163,7 +165,7 @@ class SignalCommitConformance(Kit):
         assert await signals.list_pending(RUN.run_id) == []
         again = [await second_signals.append(message(number)) for number in numbers]
         assert [each.end for each in again] == list(AgentSignalEnd)
-        assert [each.payload for each in again] == [{"number": number} for number in numbers]
+        assert [each.payload for each in again] == [{"number": number, "text": "well?"} for number in numbers]
 
     async def test_a_run_that_has_ended_refuses_signals(
         self, journal: IAgentJournal, states: IAgentStateRepository, second_signals: IAgentSignalRepository

@@ -331,7 +331,9 @@ async def test_barriers_at_once_wait_for_each_other() -> None:
 async def test_a_refused_end_leaves_everything_before_it_to_be_committed() -> None:
     books = Books()
     ledger = await claimed(books)
-    await books.store.signals.append(AgentSignal("late", RUN.run_id, AgentSignalKind.USER_MESSAGE))
+    await books.store.signals.append(
+        AgentSignal("late", RUN.run_id, AgentSignalKind.USER_MESSAGE, {"text": "wait"})
+    )
     ledger.change_state(ledger.state.moved_to(AgentSituation.RUNNING))
     ledger.append(PAY, AFTER, 1, PAID, PAID)
     ledger.log.add({"kind": "told"})
@@ -365,7 +367,7 @@ async def test_an_end_closes_what_was_read_and_not_taken() -> None:
         "t": AgentSignalKind.USER_MESSAGE,
     }
     for name, kind in kinds.items():
-        await books.store.signals.append(AgentSignal(name, RUN.run_id, kind))
+        await books.store.signals.append(AgentSignal(name, RUN.run_id, kind, {"text": "wait"}))
     ledger.add_signals(await books.store.signals.list_pending(RUN.run_id), 3)
     ledger.change_state(ledger.state.moved_to(AgentSituation.RUNNING))
     ledger.consume_signal("t")
@@ -374,6 +376,6 @@ async def test_an_end_closes_what_was_read_and_not_taken() -> None:
     assert ledger.close_signals() == {"late_signals": ["m"]}
     ledger.change_state(ledger.state.moved_to(AgentSituation.COMPLETED))
     await ledger.barrier()
-    sent = [AgentSignal(name, RUN.run_id, kind) for name, kind in kinds.items()]
+    sent = [AgentSignal(name, RUN.run_id, kind, {"text": "wait"}) for name, kind in kinds.items()]
     ends = [(await books.store.signals.append(each)).end for each in sent]
     assert ends == [AgentSignalEnd.TOO_LATE, AgentSignalEnd.SUPERSEDED, AgentSignalEnd.TAKEN]
