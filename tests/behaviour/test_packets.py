@@ -35,6 +35,7 @@ from pilotage.agent.run_values import RunResult
 from pilotage.errors import DelegationError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.children.delegation import LocalDelegate
+from pilotage.safety import StreamingRedactionPolicy, StreamingSensitivePattern
 from pilotage.testing import ProcessStopped, ScriptedModel, StopAfter, says
 
 NUMBER: JsonObject = {
@@ -291,3 +292,31 @@ async def test_an_execute_may_take_and_give_any_json() -> None:
     async with family.process(AnyJsonAnswer) as runs:
         result = await start(runs, AnyJsonAnswer, {"question": [1, None, {"a": "b"}]})
     assert result.output == {"asked": [1, None, {"a": "b"}]}
+
+
+CARDS = StreamingRedactionPolicy([StreamingSensitivePattern("card", r"\b\d{16}\b", "[CARD]")])
+
+
+@Agent(spec=AgentExecutionSpec(name="careful", recovery=DURABLE, redaction=CARDS))
+class Careful:
+    """Lets no card number be seen."""
+
+    async def execute(self, question: str) -> str:
+        packet = get_run_context().delegation
+        assert packet is not None
+        assert "4111111111111111" in str(packet.context.summary)
+        return "done"
+
+
+async def test_readers_see_a_packet_redacted() -> None:
+    family, card = Family(), "4111111111111111"
+
+    def made() -> DelegationPacket:
+        return packet("careful", context=DelegationContextSlice(f"card {card}"), constraints=(f"not {card}",))
+
+    parent = parent_of(made)
+    async with family.process(parent, Careful) as runs:
+        await start(runs, parent)
+    first, *_ = await family.rows((await family.state_of("careful")).id)
+    assert card not in str(first.view)
+    assert "card [CARD]" in str(first.view)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from pilotage.agent.context import ContextPack, ContextPackRole
@@ -46,9 +47,16 @@ def output_of(packet: DelegationPacket | None) -> StructuredOutputSpec | None:
 
 def recorded_packet(packet: DelegationPacket, sent: DelegationPacket) -> JsonObject:
     """Return the record of a packet as it was sent to the child, without the task, with a digest of the original."""
-    record = as_object(to_json_value(replace(sent, task={})))
-    metadata = {**as_object(record["metadata"]), DIGEST: digest_of(packet)}
-    return {**record, "metadata": metadata}
+    metadata = {**sent.metadata, DIGEST: digest_of(packet)}
+    return _without_empty(as_object(to_json_value(replace(sent, task={}, metadata=metadata))))
+
+
+def _without_empty(record: JsonObject) -> JsonObject:
+    """Return a record without the fields that have nothing in them."""
+    kept = {
+        name: _without_empty(found) if isinstance(found, Mapping) else found for name, found in record.items()
+    }
+    return {name: found for name, found in kept.items() if found is not None and found not in ({}, [])}
 
 
 DIGEST = "packet_digest"

@@ -49,6 +49,7 @@ WORDS = {
     "ERROR_ID": "error_id",
     "WORDS": "words",
     "GIVEN": "given",
+    "DELEGATION": "delegation",
     "HOLD": "hold",
     "HELD": "held",
     "SETTLED_BY": "settled_by",
