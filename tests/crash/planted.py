@@ -33,11 +33,12 @@ from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.writer import DurableEventWriter
 from pilotage.runtime.journal.decisions import END
 from pilotage.runtime.journal.draft import CommitDraft
+from pilotage.runtime.journal.durable_replay import DurableReplay
 from pilotage.runtime.journal.kernel import Kernel
 from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.journal.liveness import Liveness
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.recovery import AskHuman, Repeat
-from pilotage.runtime.journal.replay import DurableReplay, Liveness
 from pilotage.runtime.journal.scope import inside
 from pilotage.runtime.journal.seals import SignalSeals
 from pilotage.runtime.people import questions

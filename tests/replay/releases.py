@@ -102,16 +102,12 @@ class GoesOn:
 
 @dataclass(frozen=True)
 class Diverges:
-    """The run diverges at this action, before any effect.
-
-    `behind` are effects that are new in the release and were done behind the end of the record.
-    """
+    """The run diverges at this action, before any effect."""
 
     at: str
-    behind: str = ""
 
     def __str__(self) -> str:
-        return f"diverges at {self.at}" + (f" behind [{self.behind}]" if self.behind else "")
+        return f"diverges at {self.at}"
 
 
 @dataclass(frozen=True)
@@ -263,8 +259,6 @@ def verdict_at(change: Change, place: str) -> Verdict:
     verdict = _carried_on(life, change.after)
     twice = {what: count for what, count in life.world.done.items() if count > 1}
     assert not twice, f"done twice: {twice}"
-    if isinstance(verdict, Diverges) and (more := life.world.done - done):
-        return replace(verdict, behind=", ".join(more))
     if isinstance(verdict, Diverges | Refused):
         assert life.world.done == done, f"an effect of a run that is {verdict}"
         _require_the_way_back(change, life)

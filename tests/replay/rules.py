@@ -15,8 +15,8 @@ from pilotage.runtime import history
 from pilotage.runtime.door.outcome import Outcomes
 from pilotage.runtime.effect import new_outcome
 from pilotage.runtime.journal.decisions import END
+from pilotage.runtime.journal.durable_replay import DurableReplay
 from pilotage.runtime.journal.kernel import Kernel
-from pilotage.runtime.journal.replay import DurableReplay
 from tests.crash.planted import Planting, fingerprints_are_ignored
 from tests.replay.kit import PROGRAMS
 from tests.replay.story import Verdict, try_everywhere, try_losing

@@ -181,8 +181,5 @@ change(
     UNHEARD,
     UNHEARD,
     UNHEARD,
-    # No recorded outcome is left, and the signal was taken in at the shipping: it may begin.
-    Diverges(BEFORE_SHIP, behind="ship apple"),
-    Diverges(BEFORE_SHIP),
-    Diverges(BEFORE_SHIP),
+    *[Diverges(BEFORE_SHIP)] * 3,
 )

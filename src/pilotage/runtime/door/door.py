@@ -19,16 +19,9 @@ from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.outcome import UnfitResultError, executed_arguments
 from pilotage.runtime.door.parking import parked
 from pilotage.runtime.door.run import RefusedError, RejectedError, Run, Stage
-from pilotage.runtime.door.unknown_outcome import UNKNOWN, question_about, reconcile
+from pilotage.runtime.door.unknown_outcome import UNKNOWN, question_about, reconcile, tried_again
 from pilotage.runtime.effect import MODEL_CALL, NO_OUTCOME, NOTHING, QUESTION, Effect, Outcome
-from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.interruptions import (
-    Paused,
-    RecordDamaged,
-    RunInterruption,
-    TriedAgain,
-    damage_of,
-)
+from pilotage.runtime.journal.interruptions import Paused, RecordDamaged, RunInterruption, damage_of
 from pilotage.runtime.journal.positions import Call
 from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row
 from pilotage.runtime.journal.recording import RecordedAction
@@ -371,16 +364,9 @@ async def _ask_people(run: Run, effect: Effect) -> object:
         return _found_out(run, effect, effect.codec.decode(answer.result))
     run.replay.answers_inside().update({each.action_id: each for each in answer.inside})
     if effect.call is not None and effect.call.has_made:
-        raise _tried_again(run, effect)
+        raise tried_again(run, effect)
     effect.attempt = answer.attempt
     return await _carry_out(run, effect)
-
-
-def _tried_again(run: Run, effect: Effect) -> TriedAgain:
-    """Leave a call to the next attempt, which enters it again over the calls that it made in this one."""
-    run.outcomes.leave_unknown(effect)
-    at = run.ports.clock.now().isoformat()
-    return TriedAgain(reason=f"{effect.action.name!r} is tried again", facts={words.WAKE_AT: at})
 
 
 async def _until_it_may_act(run: Run, effect: Effect) -> None:

@@ -17,7 +17,8 @@ from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import Effect
-from pilotage.runtime.journal.interruptions import RunEnded
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.interruptions import RunEnded, TriedAgain
 from pilotage.runtime.journal.recovery import open_actions
 from pilotage.runtime.people.questions import RecoveryQuestion, recovery_label
 from pilotage.runtime.people.requests import fits
@@ -83,8 +84,15 @@ async def _handler_answer(run: Run, effect: Effect, number: int) -> RecoveryRetr
             known = replace(answer, action_id=action.id)
             return known if fits(effect, known) else None
         case RecoveryFailed(comment=comment):
-            words = f"the recovery handler decided that the run failed: {comment or 'no reason given'}"
-            raise RunEnded(AgentSituation.FAILED, words)
+            reason = f"the recovery handler decided that the run failed: {comment or 'no reason given'}"
+            raise RunEnded(AgentSituation.FAILED, reason)
         case RecoveryCancelled(comment=comment):
-            words = f"the recovery handler cancelled the run: {comment or 'no reason given'}"
-            raise RunEnded(AgentSituation.CANCELLING, words)
+            reason = f"the recovery handler cancelled the run: {comment or 'no reason given'}"
+            raise RunEnded(AgentSituation.CANCELLING, reason)
+
+
+def tried_again(run: Run, effect: Effect) -> TriedAgain:
+    """Leave a call to the next attempt, which enters it again over the calls that it made in this one."""
+    run.outcomes.leave_unknown(effect)
+    at = run.ports.clock.now().isoformat()
+    return TriedAgain(reason=f"{effect.action.name!r} is tried again", facts={words.WAKE_AT: at})

@@ -95,8 +95,10 @@ class Chain:
             return digest == text_digest(f"{previous}\n{_place_text(*place)}\n{payloads}")
         if not is_keyed(digest):
             return digest == self._bound(previous, place, at, payloads, None)
-        key = next((key for key in self.keys if digest.startswith(key.tag)), None)
-        return key is not None and digest == self._bound(previous, place, at, payloads, key)
+        for key in self.keys:
+            if digest.startswith(key.tag):
+                return digest == self._bound(previous, place, at, payloads, key)
+        return False
 
     def lacks_key_of(self, rows: Iterable[JournalRow]) -> bool:
         """Return whether rows were written with a key that is not among these; one row alone may be damaged."""

@@ -74,8 +74,8 @@ class HeldCalls(Domains):
         return self._release(ready)
 
     def _begin_recorded(self) -> Release | None:
-        """Release the held calls that are recorded themselves."""
-        ready = [call for call in self._held() if call.identity is not None and not call.is_struck]
+        """Release the held calls that an earlier attempt began."""
+        ready = [call for call in self._held() if call.has_begun and not call.is_struck]
         return self._release(tuple(ready)) if ready else None
 
     def _ask_about(self) -> Release | None:

@@ -123,7 +123,7 @@ class Kernel(HeldCalls):
             if not self.is_replaying:
                 self._enter(call, _HELD)
                 return CutShort(call, self._cut(call, domain))
-        if self._may_begin(call):
+        if not self._progress.is_replaying or self._may_begin(call):
             call.epoch = NOT_ALONE if domain.others else domain.epoch
             self._enter(call, _UNDER_WAY)
             self._busy += 1
@@ -144,7 +144,8 @@ class Kernel(HeldCalls):
             self._progress.drop_inside(call)
         domain = call.domain
         self._stop(call)
-        if self._is_free(call, domain, is_at_once=is_at_once):
+        # Of a program with one task the epoch stays: the question is asked only beside others.
+        if call.epoch == domain.epoch or self._is_free(call, domain, is_at_once=is_at_once):
             domain.moves += 1
             self._leave(call)
             return False
@@ -273,9 +274,8 @@ class Kernel(HeldCalls):
         return call.is_cut or (end.takes_turn and call.number > 0)
 
     def _is_free(self, call: Call, domain: Domain, *, is_at_once: bool) -> bool:
-        """Return whether an outcome may reach the program without its turn."""
-        is_free = call.epoch == domain.epoch or not call.is_ordered
-        return is_free or (is_at_once and call.epoch != WAS_HELD)
+        """Return whether an outcome beside other tasks may reach the program without its turn."""
+        return not call.is_ordered or (is_at_once and call.epoch != WAS_HELD)
 
     def _recorded(self, scope: CallScope, asked: Requested, call_id: str) -> Call | None:
         """Return the recorded call with the present number of a scope, or one with recorded calls inside; else None.

@@ -17,6 +17,7 @@ from pilotage.runtime.journal.positions import TASK, CallIdentity, RecordRow, Ro
 _AFTER_ALL_CALLS = (f"{words.END}#", f"{words.MORE}#")
 """The boundaries at which signals are taken in when the program has ended: they belong to no call."""
 _new_row, _new_identity = unchecked(RecordRow), unchecked(CallIdentity)
+_IN_TASK, _BELOW_RESULT = f"/{TASK}", f"{RESULT}/"
 _CLAIM = CallIdentity("", "", "")
 _RETURNED = (RowStage.RETURNED, CallIdentity("the question about", RESULT, ""))
 _TRIES = (f"{words.TRY}#", f"{words.HOLD}#")
@@ -61,7 +62,7 @@ def record_rows(rows: Sequence[JournalRow], claims: Sequence[JournalRow] = ()) -
 
 
 def _has_time(action_id: str) -> bool:
-    return f"/{TASK}" in action_id or action_id.startswith(f"{RESULT}/")
+    return _IN_TASK in action_id or action_id.startswith(_BELOW_RESULT)
 
 
 def _read(row: JournalRow) -> tuple[RowStage, CallIdentity] | None:
@@ -69,7 +70,7 @@ def _read(row: JournalRow) -> tuple[RowStage, CallIdentity] | None:
     action_id, kind = row.action_id, row.kind
     if kind is None or action_id == RESULT:
         return None
-    if action_id.startswith(f"{RESULT}/"):
+    if action_id.startswith(_BELOW_RESULT):
         return _RETURNED if kind is AgentActionKind.APPROVAL_WAIT else None
     call_id = call_around(action_id, kind)
     if call_id is not None:

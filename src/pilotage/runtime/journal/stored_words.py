@@ -162,8 +162,9 @@ RESOLUTION, SKIP, GIVE, FORK = "resolution", "skip", "done", "fork"
 AGENT, INPUT, PRINCIPAL, DEFINITION = "agent", "input", "principal", "definition"
 INSTRUCTION, MESSAGES = "instruction", "messages"
 GIVEN = "given"
-DELEGATION = "delegation"
 """The context that the caller of a run gives to it."""
+DELEGATION = "delegation"
+"""The packet that a run was delegated in."""
 
 # Keys of views, which are for readers and not for replay.
 

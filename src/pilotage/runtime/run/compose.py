@@ -47,9 +47,10 @@ from pilotage.runtime.exposure.modes import Exposure
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.history import RunHistory
 from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.durable_replay import DurableReplay
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.replay import DurableReplay, Replay
+from pilotage.runtime.journal.replay import Replay
 from pilotage.runtime.journal.start_record import (
     Instruction,
     RunStart,

@@ -12,9 +12,9 @@ from tests.unit.runtime.journal.test_ledger import Books
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.durable_replay import DurableReplay
 from pilotage.runtime.journal.interruptions import Paused
 from pilotage.runtime.journal.positions import Call
-from pilotage.runtime.journal.replay import DurableReplay
 from pilotage.runtime.journal.scope import StepScope
 
 
