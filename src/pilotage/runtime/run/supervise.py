@@ -359,7 +359,7 @@ class RunSupervisor(RunStarter):
         """
         find = partial(self._named, run_id, principal)
         next_attempt = partial(self._resumed_by, resuming, run_id, principal) if resuming else None
-        log = LogReader(self._services.journal, find, self._attribution)
+        log = LogReader(self._services.journal, find, self._attribution, self._is_at_rest)
         writer = self._writer_for(run_id, principal)
         return Subscription(
             log, writer, self._services.clock, after, follows=follows, next_attempt=next_attempt
@@ -382,9 +382,14 @@ class RunSupervisor(RunStarter):
         return RunKey(principal.tenant if principal else await self.records.tenant_of(run_id), run_id)
 
     def _subscription(self, run: RunKey, after: EventCursor, live: LiveRun | None) -> Subscription:
-        log = LogReader(self._services.journal, partial(_known, run), self._attribution)
+        log = LogReader(self._services.journal, partial(_known, run), self._attribution, self._is_at_rest)
         writer = _durable_writer(live) if live is not None else None
         return Subscription(log, writer, self._services.clock, after)
+
+    async def _is_at_rest(self, run: RunKey) -> bool:
+        """Return whether a run has paused or ended."""
+        state = await self.records.find(run.run_id, run.tenant_id)
+        return state is not None and (state.is_terminal or state.status is AgentStatus.INTERRUPTED)
 
     async def _attribution(self, run: RunKey) -> AgentEventAttribution:
         state = await self.records.find(run.run_id, run.tenant_id)
