@@ -11,11 +11,22 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, create_engine, text
 
-from pilotage import Principal
+from pilotage import (
+    Agent,
+    AgentExecutionSpec,
+    AgentStatus,
+    Application,
+    Pod,
+    Principal,
+    RecoveryStrategy,
+    ToolEffects,
+    agent_tool,
+)
 from pilotage.adapters.sealing import AesGcmSealer, SealingKey
 from pilotage.adapters.sqlalchemy import DatabaseSettings
 from pilotage.adapters.sqlalchemy.database import database_url
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
+from pilotage.agent import ToolApprovalRequirement
 from pilotage.agent.ports.audit import AuditEntry
 from pilotage.agent.ports.budget import (
     BudgetAmount,
@@ -30,6 +41,7 @@ from pilotage.agent.ports.memory import MemoryItem, MemoryKind, MemoryScope
 from pilotage.agent.ports.repositories import LateOutcome
 from pilotage.agent.ports.switches import Switch
 from pilotage.errors import DamagedEntryError
+from pilotage.runtime import AgentRuns
 from pilotage.runtime.heads import lost_counts
 from pilotage.safety.trust import TrustLabel
 from tests.adapters.sqlalchemy.databases import (
@@ -44,6 +56,7 @@ pytestmark = pytest.mark.attack("records")
 ADA, RUN = Principal("ada", "acme"), RunKey("acme", "run-1")
 PAY, WIRE = Switch.tool("pay"), Switch.tool("wire")
 SCOPE = MemoryScope("acme", "ada")
+SEALER = AesGcmSealer(SealingKey(b"k" * 32))
 WINDOWS = [BudgetWindow(BudgetPeriod.MONTH, max_cost=Decimal(10))]
 
 
@@ -59,7 +72,7 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
 
 @pytest.fixture
 def store(settings: DatabaseSettings) -> Iterator[SqlAlchemyStore]:
-    with SqlAlchemyStore.open(settings, sealer=AesGcmSealer(SealingKey(b"k" * 32))) as opened:
+    with SqlAlchemyStore.open(settings, sealer=SEALER) as opened:
         yield opened
 
 
@@ -238,3 +251,49 @@ async def test_other_tenants_do_not_learn_of_each_others_damage(
     with attacker(settings) as connection:
         delete_entries(connection, "memories")
     assert await store.memory.export(MemoryScope("acme", "bob"))
+
+
+@Pod
+class Payments:
+    """What was paid."""
+
+    def __init__(self) -> None:
+        self.paid: list[int] = []
+
+    @agent_tool(effects=ToolEffects.external_side_effect(), approval=ToolApprovalRequirement.NOT_REQUIRED)
+    async def pay(self, amount: int) -> str:
+        """Pay an amount."""
+        self.paid.append(amount)
+        return "paid"
+
+
+@Agent(spec=AgentExecutionSpec(name="payer", recovery=RecoveryStrategy.ACTION_BOUNDARY))
+class Payer:
+    """Pays."""
+
+    def __init__(self, payments: Payments) -> None:
+        self.payments = payments
+
+    async def execute(self, amount: int) -> str:
+        return await self.payments.pay(amount)
+
+
+async def test_a_deleted_kill_switch_lets_no_tool_run(
+    store: SqlAlchemyStore, settings: DatabaseSettings
+) -> None:
+    payments = Payments()
+    app = Application("bank").add(Payer, payments, *store.ports, store.switches, SEALER).load_plugins()
+    async with app:
+        runs = app.get(AgentRuns)
+        await (await runs.start(Payer, 1)).result()
+        await store.switches.turn_off(Switch.agent("payer"), reason="it pays too much")
+        await (await runs.start(Payer, 2)).result()
+        with attacker(settings) as connection:
+            connection.execute(text("DELETE FROM pilotage_switches"))
+        result = await (await runs.start(Payer, 3)).result()
+        assert result.status is not AgentStatus.COMPLETED
+        assert payments.paid == [1]
+        with attacker(settings) as connection:
+            connection.execute(text("DELETE FROM pilotage_counts WHERE entries = 'switches'"))
+        assert (await (await runs.start(Payer, 4)).result()).status is not AgentStatus.COMPLETED
+    assert payments.paid == [1]
