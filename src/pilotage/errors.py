@@ -276,6 +276,21 @@ class ToolError(RunError):
     words: str | None = None
 
 
+class DelegationError(ToolError):
+    """A child run ended without an answer, or with one that does not fit the schema of its packet.
+
+    `partial_output` is what it had by then, `problems` names each reason why an answer does not fit.
+    """
+
+    message: ClassVar[str] = "The child run gave no answer that can be used."
+    code: ClassVar[str] = "delegation_failed"
+
+    def __init__(self, *args: object, partial_output: object = None, problems: Sequence[str] = ()) -> None:
+        super().__init__(*args)
+        self.partial_output = partial_output
+        self.problems: tuple[str, ...] = tuple(problems)
+
+
 class AgentStructuredOutputError(RunError):
     """A model's answer is not of the type that was asked for; `problems` names each reason."""
 

@@ -20,8 +20,8 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.spec import LimitCode
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
-from pilotage.errors import AgentToolDispatchError, ToolError
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.errors import AgentToolDispatchError, DelegationError
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
 from pilotage.runtime.children.launch import ChildLauncher, cancellation_of
 from pilotage.runtime.children.tasks import NO_BOUNDS, ChildBounds, ChildEnded, ChildTask, child_id
 from pilotage.runtime.door.door import perform
@@ -46,6 +46,8 @@ from pilotage.runtime.journal.records import encode_amount, optional_amount
 from pilotage.runtime.journal.scope import StepScope, scope_for
 from pilotage.runtime.journal.start_record import MOST_GENERATIONS
 
+_SHOWN_OF_PARTIAL = 2_000
+"""How many characters of a partial output the error message shows."""
 _COUNTED = (LimitCode.MAX_STEPS, LimitCode.MAX_TOKENS, LimitCode.MAX_COST)
 
 
@@ -101,7 +103,7 @@ class Children:
 
         Raises:
             AgentToolDispatchError: too many runs stand above this one.
-            ToolError: the child failed or was cancelled.
+            DelegationError: the child failed or was cancelled.
             RunInterruption: the child waits, or this attempt is over.
         """
         return await self.perform(
@@ -149,7 +151,7 @@ class Children:
             self._counted.add(self._id_for(child.action.id))
         error = optional_text(ended, words.ERROR)
         if error is not None:
-            raise ToolError(error)
+            raise DelegationError(error, partial_output=ended.get(words.OUTPUT))
         return value_field(ended, words.OUTPUT)
 
     async def give_up(self, path: str) -> None:
@@ -284,8 +286,7 @@ class Children:
                 # It was no limit of the child's: there is nothing that its parent could still do about it.
                 raise reached
             case _:
-                why = (result.error or {}).get("message") or state.current_activity or state.status.value
-                return _ended(spent, words.ERROR, f"{state.agent_type!r} did not finish: {why}")
+                return _stopped_short(spent, result)
 
     def _own_limit(self, reason: str | None) -> LimitReached | None:
         """Return the limit of this run, or of one above it, that stopped a child short for this reason."""
@@ -307,6 +308,18 @@ def _lacks_key(state: AgentState) -> bool:
 def _lacks_model(state: AgentState) -> bool:
     """Return whether a run waits until its model can be asked again."""
     return state.reason is AgentStateReason.MODEL_UNAVAILABLE
+
+
+def _stopped_short(spent: BudgetAmount, result: RunResult) -> JsonObject:
+    """Return the record of a child that ended without an answer, with its output so far."""
+    state, partial = result.state, to_json_value(result.output)
+    why = (result.error or {}).get("message") or state.current_activity or state.status.value
+    message = f"{state.agent_type!r} did not finish: {why}"
+    if partial is None or partial == "":
+        return _ended(spent, words.ERROR, message)
+    text = partial if isinstance(partial, str) else canonical_json(partial)
+    message += f" Its output so far: {text[:_SHOWN_OF_PARTIAL]}"
+    return {**_ended(spent, words.ERROR, message), words.OUTPUT: partial}
 
 
 def _ended(spent: BudgetAmount, key: str, found: JsonValue) -> JsonObject:
