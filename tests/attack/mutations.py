@@ -15,9 +15,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from pilotage import Application
 from pilotage.adapters.asgi.problems import problem_of
+from pilotage.adapters.sqlalchemy import StoreOnDemand
 from pilotage.adapters.sqlalchemy.database import database_url
+from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.agent import RunKey
-from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryScope
+from pilotage.agent.ports.budget import BudgetPeriod
+from pilotage.agent.ports.memory import MemoryScope
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry
 from pilotage.agent.principal import Principal
 from pilotage.errors import PilotageError
@@ -34,17 +37,6 @@ UNSEEN = {
     "pilotage_keys": "the ids of the keys: an application without any of them does not start",
 }
 """Tables that no answer is made of, and why."""
-
-MAY_GO = frozenset(
-    {
-        "pilotage_memories",
-        "pilotage_switches",
-        "pilotage_spending",
-        "pilotage_audit",
-        "pilotage_late_outcomes",
-    }
-)
-"""Tables whose entries are deleted by right, or stand beside the record: a deletion is not found."""
 
 Row = dict[str, Any]
 NUMBER_BITS = 40
@@ -170,7 +162,7 @@ class Attacker:
         # Journals have most rows; the other tables are attacked as often.
         table, rows = random.choice(self._rows)
         row = random.choice(rows)
-        if random.random() < 0.1 and table.name not in MAY_GO:
+        if random.random() < 0.1:
             return Mutation(table, row, None)
         if random.random() < 0.03 and (copy := self._copy(table, row)) is not None:
             return Mutation(table, None, copy)
@@ -254,11 +246,14 @@ class Watch:
     """The runs that there are; others are asked for by programs only, not over HTTP."""
     raw: list[str] = field(default_factory=list[str])
     """Answers that were no answers and no named errors."""
-    _memories: list[MemoryItem] | None = None
 
     @property
     def runs(self) -> AgentRuns:
         return self.app.get(AgentRuns)
+
+    @property
+    def _store(self) -> SqlAlchemyStore:
+        return self.app.get(StoreOnDemand).open()
 
     async def answers(self, run_ids: Sequence[str]) -> Answers:
         found: Answers = {}
@@ -283,22 +278,15 @@ class Watch:
 
     def _general(self) -> dict[str, Callable[[], Awaitable[object]]]:
         runs, by = self.runs, Principal("ada", self.tenant)
-        memory, outbox = self.app.get_or_none(IAgentMemory), self.app.get(IAgentOutbox)
-        asked: dict[str, Callable[[], Awaitable[object]]] = {
+        outbox, store = self.app.get(IAgentOutbox), self._store
+        return {
             "list": lambda: runs.list(limit=200, principal=by),
             "parked": lambda: outbox.list_parked(self.tenant),
             "conversation": lambda: runs.services.conversations.load_history(self.tenant, "talk"),  # type: ignore[union-attr]
+            "memory": lambda: store.memory.export(MemoryScope(self.tenant, "ada")),
+            "switches": store.switches.list_off,
+            "spending": lambda: store.spending.spent(self.tenant, BudgetPeriod.MONTH),
         }
-        if memory is not None:
-            asked["memory"] = lambda: self._unknown_memories(memory)
-        return asked
-
-    async def _unknown_memories(self, memory: IAgentMemory) -> list[MemoryItem]:
-        """The memories that were not there the first time; those that are gone count as forgotten (see `MAY_GO`)."""
-        found = await memory.export(MemoryScope(self.tenant, "ada"))
-        if self._memories is None:
-            self._memories = [*found]
-        return [item for item in found if item not in self._memories]
 
     def _of_run(self, run_id: str) -> dict[str, Callable[[], Awaitable[object]]]:
         runs, run = self.runs, RunKey(self.tenant, run_id)
@@ -320,6 +308,7 @@ class Watch:
             "answers": lambda: runs.waiting_answers(run_id),
             "events": events,
             "record": rows,
+            "audit": lambda: self._store.audit_log.list_by_run(Principal("ada", self.tenant), run_id),
             "signals": lambda: services.signals.list_pending(run_id),
             "facts": lambda: _all_of(services.outbox.read(run)),  # type: ignore[union-attr]
         }

@@ -195,7 +195,7 @@ async def read_runs(story: Story, runs: AgentRuns) -> None:
 def check_joined(texts: Iterable[str]) -> None:
     """Refuse what must not be seen in streamed texts that a reader has put together."""
     for text in texts:
-        assert not [each for each in Canary if each.value[:8] in text]
+        assert not [each for each in Canary if each.value[:10] in text]
 
 
 def joined_texts(events: Sequence[AgentEvent]) -> list[str]:

@@ -58,6 +58,7 @@ USER = "ada"
 NOW = SystemClock().now
 
 FOR_ALL_TENANTS = {
+    ("IAgentJournal", "entry_counts"): "the counts of all tenants, for the one who compares the database",
     ("IAgentBacklog", "agents"): "the ids of agents with work, for the worker of the application",
     ("IAgentBacklog", "claim"): "the worker of the application drives the runs of all tenants",
     ("IAgentOutbox", "claim"): "the relay of the application delivers the facts of all tenants",

@@ -73,3 +73,14 @@ def test_a_file_without_heads_is_refused(till: Till, tmp_path: Path, text: str) 
     till.waiting_run()
     (tmp_path / "heads.jsonl").write_text(text)
     assert till.call("audit", "check", str(tmp_path / "heads.jsonl")).code == 2
+
+
+def test_a_count_of_entries_that_was_deleted_is_noticed(till: Till, tmp_path: Path) -> None:
+    till.waiting_run()
+    file = exported(till, tmp_path)
+    assert '"entries": "switches"' in file.read_text()
+    with closing(sqlite3.connect(database_in(tmp_path))) as connection, connection:
+        connection.execute("DELETE FROM pilotage_counts WHERE entries = 'switches'")
+    checked = till.call("audit", "check", str(file))
+    assert checked.code == 1
+    assert "switches of all were put back to an earlier state" in checked.err

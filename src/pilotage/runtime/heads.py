@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.journal import EntryCount, RunKey
 from pilotage.agent.state import AgentStatus
 from pilotage.errors import AgentDefinitionError, CallerError
 from pilotage.jsonvalue import JsonObject
@@ -18,6 +18,7 @@ from pilotage.runtime.services import Services
 from pilotage.values import value
 
 _FIELDS = ("run", "tenant", "seq", "digest")
+_COUNT = ("entries", "scope", "changes")
 
 
 @value
@@ -35,8 +36,13 @@ class RunHead:
         return dict(zip(_FIELDS, values, strict=True))
 
 
-def heads_in(lines: Iterable[str]) -> Iterator[RunHead]:
-    """Yield the heads in the lines of a file.
+def count_fields(count: EntryCount) -> JsonObject:
+    """Return a count as a line of a file says it."""
+    return dict(zip(_COUNT, (count.entries, count.scope, count.changes), strict=True))
+
+
+def heads_in(lines: Iterable[str]) -> Iterator[RunHead | EntryCount]:
+    """Yield the heads and counts in the lines of a file.
 
     Raises:
         CallerError: a line holds none.
@@ -45,7 +51,12 @@ def heads_in(lines: Iterable[str]) -> Iterator[RunHead]:
         if not line.strip():
             continue
         try:
-            run_id, tenant, seq, digest = (json.loads(line)[name] for name in _FIELDS)
+            found = json.loads(line)
+            if "entries" in found:
+                entries, scope, changes = (found[name] for name in _COUNT)
+                yield EntryCount(str(entries), str(scope), int(changes))
+                continue
+            run_id, tenant, seq, digest = (found[name] for name in _FIELDS)
             yield RunHead(RunKey(tenant, run_id), int(seq), str(digest))
         except (ValueError, LookupError, TypeError, AgentDefinitionError) as error:
             raise CallerError(f"line {number} is no head of a run: {error}.") from error
@@ -63,10 +74,33 @@ async def heads_of(services: Services, tenant: str | None = None) -> list[RunHea
     return sorted(found, key=lambda head: (head.run.tenant_id, head.run.run_id))
 
 
-async def differences(services: Services, heads: Iterable[RunHead]) -> list[str]:
-    """Return, in words, the runs whose journals are not continuations of these heads."""
-    found = [(head, await _difference(services, head)) for head in heads]
-    return [f"run {head.run.run_id!r} of tenant {head.run.tenant_id!r} {how}" for head, how in found if how]
+async def counts_of(services: Services, tenant: str | None = None) -> list[EntryCount]:
+    """Return the counts of entries that stand in no journal, of all tenants or of one."""
+    found = await services.journal.entry_counts()
+    return [each for each in found if tenant is None or _tenant_of(each) == tenant]
+
+
+def _tenant_of(count: EntryCount) -> str | None:
+    return str(json.loads(count.scope)[0]) if count.scope else None
+
+
+async def differences(services: Services, heads: Iterable[RunHead | EntryCount]) -> list[str]:
+    """Return, in words, the runs whose journals, and the entries whose counts, are not continuations of these."""
+    heads = list(heads)
+    found = [(head, await _difference(services, head)) for head in heads if isinstance(head, RunHead)]
+    lost = [f"run {head.run.run_id!r} of tenant {head.run.tenant_id!r} {how}" for head, how in found if how]
+    then = [head for head in heads if isinstance(head, EntryCount)]
+    return lost + (lost_counts(await services.journal.entry_counts(), then) if then else [])
+
+
+def lost_counts(now: Iterable[EntryCount], then: Iterable[EntryCount]) -> list[str]:
+    """Return, in words, the counts that are gone or smaller than they were."""
+    changes = {(each.entries, each.scope): each.changes for each in now}
+    return [
+        f"{each.entries} of {each.scope or 'all'} were put back to an earlier state, or deleted with their count"
+        for each in then
+        if changes.get((each.entries, each.scope), -1) < each.changes
+    ]
 
 
 async def _difference(services: Services, then: RunHead) -> str | None:

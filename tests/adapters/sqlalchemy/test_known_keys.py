@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import Table, func, insert, select, update
 
-from pilotage import Agent, AgentExecutionSpec, Application, RecoveryStrategy
+from pilotage import Agent, AgentExecutionSpec, Application, Principal, RecoveryStrategy
 from pilotage.adapters.sealing import SealingSettings, create_key_file
 from pilotage.adapters.sqlalchemy import DatabaseSettings, StoreOnDemand
+from pilotage.adapters.sqlalchemy.codes import RowCodes
+from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import DatabaseKeyError
+from pilotage.adapters.sqlalchemy.known_keys import use_keys
+from pilotage.adapters.sqlalchemy.mapping import Stored
+from pilotage.adapters.sqlalchemy.schema import open_database
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
+from pilotage.adapters.sqlalchemy.tables import audit
 from pilotage.adapters.sqlalchemy.tables import runs as runs_table
 from pilotage.errors import CallerError, DamagedEntryError
 from pilotage.runtime import AgentRuns
-from tests.golden.stored import KINDS, Golden
+from tests.adapters.sqlalchemy.databases import BACKENDS, SCHEMA, need_server
+from tests.golden.stored import KINDS, Golden, empty
 
 DURABLE = AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)
 
@@ -92,6 +101,97 @@ async def test_what_was_there_before_the_key_is_covered_by_its_first_use(folder:
         connection.execute("UPDATE pilotage_runs SET created_at = created_at + 1")
     with pytest.raises(DamagedEntryError):
         await folder.verify(run.id)
+
+
+KEY, OTHER = {"first": b"k" * 32}, {"other": b"o" * 32}
+DOCUMENT = '{"principal": "ada", "permissions": [], "act": "a", "outcome": "b", "metadata": {}}'
+ROWS = 2_500
+
+
+class DyingCodes(RowCodes):
+    """Codes of a process that is killed in the middle of its second transaction."""
+
+    left = 1_500
+
+    def packed(self, table: Table, values: Stored) -> bytes | None:
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+        return super().packed(table, values)
+
+
+@pytest.fixture(params=BACKENDS)
+def uncovered(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DatabaseSettings]:
+    """A database with many rows of an application without a key."""
+    if request.param == "postgresql":
+        need_server()
+    with empty(request.param, tmp_path, f"{SCHEMA}_covering") as place:
+        with (
+            closing(open_database(place.settings)) as database,
+            database.engines.writing.begin() as connection,
+        ):
+            rows = [
+                {
+                    "tenant_id": "acme",
+                    "run_id": "run-1",
+                    "document": DOCUMENT,
+                    "occurred_at": datetime.now(UTC),
+                }
+                for _ in range(ROWS)
+            ]
+            connection.execute(insert(audit), rows)
+        yield place.settings
+
+
+def coded(database: Database) -> int:
+    with database.engines.reading.connect() as connection:
+        return int(connection.execute(select(func.count()).where(audit.c.code.is_not(None))).scalar_one())
+
+
+def kill_in_between(settings: DatabaseSettings) -> None:
+    with closing(open_database(settings)) as database:
+        with pytest.raises(KeyboardInterrupt):
+            use_keys(database, KEY, DyingCodes(KEY.values()))
+        assert coded(database) == 1_000
+        assert not database.engines.codes.is_on
+
+
+async def entries(settings: DatabaseSettings) -> int:
+    with SqlAlchemyStore(open_database(settings, keys=KEY)) as store:
+        return len(await store.audit_log.list_by_run(Principal("ada", "acme"), "run-1"))
+
+
+async def test_covering_that_was_killed_goes_on_at_the_next_start(uncovered: DatabaseSettings) -> None:
+    kill_in_between(uncovered)
+    with closing(open_database(uncovered, keys=KEY)) as database:
+        assert coded(database) == ROWS
+    assert await entries(uncovered) == ROWS
+
+
+async def test_no_other_key_covers_the_rest(uncovered: DatabaseSettings) -> None:
+    kill_in_between(uncovered)
+    with pytest.raises(DatabaseKeyError, match="'first'"):
+        open_database(uncovered, keys=OTHER)
+
+
+async def test_a_row_that_was_covered_and_changed_in_between_is_found(uncovered: DatabaseSettings) -> None:
+    kill_in_between(uncovered)
+    with closing(open_database(uncovered)) as database, database.engines.writing.begin() as connection:
+        first = select(func.min(audit.c.position)).scalar_subquery()
+        connection.execute(update(audit).where(audit.c.position == first).values(document='{"act": "x"}'))
+    with pytest.raises(DamagedEntryError, match="an audit entry"):
+        await entries(uncovered)
+
+
+async def test_an_entry_that_comes_without_a_code_after_covering_is_found(
+    uncovered: DatabaseSettings,
+) -> None:
+    open_database(uncovered, keys=KEY).close()
+    with closing(open_database(uncovered)) as database, database.engines.writing.begin() as connection:
+        row = {"tenant_id": "acme", "run_id": "run-1", "document": DOCUMENT, "occurred_at": datetime.now(UTC)}
+        connection.execute(insert(audit), [row])
+    with pytest.raises(DamagedEntryError):
+        await entries(uncovered)
 
 
 @pytest.mark.parametrize("kind", KINDS)

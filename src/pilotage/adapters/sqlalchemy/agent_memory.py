@@ -12,6 +12,7 @@ from sqlalchemy.sql.expression import ColumnElement
 from pilotage.adapters.sqlalchemy.codes import recode
 from pilotage.adapters.sqlalchemy.columns import now
 from pilotage.adapters.sqlalchemy.database import Database
+from pilotage.adapters.sqlalchemy.entry_counts import add_entries, check_scope
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
 from pilotage.adapters.sqlalchemy.mapping import (
     Stored,
@@ -104,14 +105,28 @@ class SqlAlchemyAgentMemory(IAgentMemory):
             else:
                 for position in connection.execute(select(memories.c.position).where(*meant)).scalars().all():
                     connection.execute(_FORGET_WORDS, {"of": position})
-            return connection.execute(delete(memories).where(*meant)).rowcount
+            number = connection.execute(delete(memories).where(*meant)).rowcount
+            self._count(connection, scope, -number)
+            return number
 
         with _raising_memory_errors():
             return await self._database.write(work)
 
     async def export(self, scope: MemoryScope) -> Sequence[MemoryItem]:
+        user = MemoryScope(scope.tenant_id, scope.user_id)
+        place, codes = (scope.tenant_id, scope.user_id), self._database.engines.codes
+
+        def look(connection: Connection) -> list[MemoryItem]:
+            found = connection.execute(_all(scope).order_by(memories.c.position)).mappings().all()
+            check_scope(codes, connection, memories, _inside(memories, user), place)
+            return [self._make(values) for values in found]
+
         with _raising_memory_errors():
-            return await self._database.rows(_all(scope).order_by(memories.c.position), {}, self._make)
+            return await self._database.read(look)
+
+    def _count(self, connection: Connection, scope: MemoryScope, number: int) -> None:
+        user = (scope.tenant_id, scope.user_id)
+        add_entries(self._database.engines.codes, connection, memories, number, user)
 
     def _add(self, connection: Connection, scope: MemoryScope, item: MemoryItem, written: Values) -> int:
         user = MemoryScope(scope.tenant_id, scope.user_id)
@@ -120,6 +135,7 @@ class SqlAlchemyAgentMemory(IAgentMemory):
             raise memory_full(scope, self._max_items)
         place = {**_place(scope), "item_id": item.id, "created_at": item.created_at or now()}
         connection.execute(insert(memories).values({**place, **written}))
+        self._count(connection, scope, 1)
         return int(connection.execute(_at(scope, item.id)).scalar_one())
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from pilotage.adapters.sqlalchemy.database import Database
+from pilotage.adapters.sqlalchemy.entry_counts import add_entries, missing, number_of_run
 from pilotage.adapters.sqlalchemy.mapping import (
     Stored,
     Values,
@@ -15,9 +16,10 @@ from pilotage.adapters.sqlalchemy.mapping import (
     refusing_unstorable,
     text_of,
 )
-from pilotage.adapters.sqlalchemy.statements import bulk_insert, of_run
+from pilotage.adapters.sqlalchemy.statements import bulk_insert, of_run, place_of
 from pilotage.adapters.sqlalchemy.tables import audit
 from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
+from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.principal import Principal
 from pilotage.jsonvalue import JsonObject
 
@@ -45,13 +47,24 @@ class SqlAlchemyAuditLog(IAgentAuditLog):
             "occurred_at": entry.occurred_at,
         }
         row["code"] = self._database.engines.codes.packed(audit, row)
+        codes, scope = self._database.engines.codes, (entry.principal.tenant, entry.run_id)
         await self._database.write(
-            lambda connection: _RECORD.run(connection, [row]), may_be_repeated=entry.evidence_ref is not None
+            lambda connection: add_entries(codes, connection, audit, _RECORD.run(connection, [row]), scope),
+            may_be_repeated=entry.evidence_ref is not None,
         )
 
     async def list_by_run(self, principal: Principal, run_id: str) -> Sequence[AuditEntry]:
-        make = self._database.engines.codes.checked(audit, _name, _entry)
-        return await self._database.rows(_OF_RUN, {"tenant": principal.tenant, "run": run_id}, make)
+        codes, run = self._database.engines.codes, RunKey(principal.tenant, run_id)
+        make = codes.checked(audit, _name, _entry)
+
+        def look(connection: Connection) -> list[AuditEntry]:
+            found = connection.execute(_OF_RUN, place_of(run)).mappings().all()
+            number = number_of_run(codes, connection, audit, run)
+            if codes.is_on and number != len(found):
+                raise missing(audit, number or 0, len(found))
+            return [make(values) for values in found]
+
+        return await self._database.read(look)
 
 
 def _name(values: Stored) -> str:

@@ -19,6 +19,7 @@ from pilotage.adapters.sqlalchemy.columns import to_packed
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values
 from pilotage.adapters.sqlalchemy.tables import (
     audit,
+    counts,
     evidence,
     late_outcomes,
     memories,
@@ -56,14 +57,11 @@ COVERED: Mapping[str, tuple[str, ...]] = {
         "created_at",
     ),
     spending.name: ("tenant_id", "hour", "steps", "tool_calls", "tokens", "cost"),
+    counts.name: ("entries", "scope", "count", "changes"),
 }
 """The columns of each table that its codes cover. What is left out is how a row is stored or who works on it."""
 
 _END = ("tenant_id", "run_id", "signal_id", "consumed_at", "end")
-_TABLES = {
-    each.name: each
-    for each in (runs, signals, evidence, turns, outbox, late_outcomes, switches, audit, memories, spending)
-}
 
 
 class RowCodes:
@@ -167,7 +165,7 @@ def _plain(said: Any) -> Any:
 
 
 def recode(codes: RowCodes, connection: Connection, table: Table, *conditions: Any, **given: Any) -> None:
-    """Write the codes of rows that are stored: what was there before there was a key, or was changed by right."""
+    """Write the codes of rows that are stored and were changed by right."""
     if not codes.is_on:
         return
     key = list(table.primary_key)
@@ -177,9 +175,3 @@ def recode(codes: RowCodes, connection: Connection, table: Table, *conditions: A
             values["end_code"] = codes.end_text(row)
         found = and_(*(column == row[column.name] for column in key))
         connection.execute(update(table).where(found).values(values))
-
-
-def recode_all(codes: RowCodes, connection: Connection) -> None:
-    """Write the codes of all rows of a database that had no key."""
-    for table in _TABLES.values():
-        recode(codes, connection, table, *((runs.c.head > 0,) if table is runs else ()))

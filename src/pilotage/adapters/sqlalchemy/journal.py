@@ -20,6 +20,7 @@ from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import from_packed
 from pilotage.adapters.sqlalchemy.connections import Engines
 from pilotage.adapters.sqlalchemy.database import Begin, Database
+from pilotage.adapters.sqlalchemy.entry_counts import all_counts
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.rows import COLUMNS, Page, StoredRow, echoed_rows, row_of
 from pilotage.adapters.sqlalchemy.run_check import damage_beside_rows
@@ -31,6 +32,7 @@ from pilotage.agent.ports.journal import (
     CommitOutcome,
     CommitRefused,
     Committed,
+    EntryCount,
     IAgentJournal,
     JournalCommit,
     JournalHead,
@@ -150,6 +152,10 @@ class SqlAlchemyJournal(IAgentJournal):
     async def damage(self, run: RunKey) -> str | None:
         codes = self._database.engines.codes
         return await self._database.read(lambda connection: damage_beside_rows(connection, codes, run))
+
+    async def entry_counts(self) -> Sequence[EntryCount]:
+        codes = self._database.engines.codes
+        return await self._database.read(lambda connection: all_counts(codes, connection))
 
     async def _commit_alone(self, commit: JournalCommit) -> CommitOutcome:
         reason = ""

@@ -2,6 +2,11 @@
 
 An application without any of these keys must not open the database: it could not tell its rows from those of others,
 and a new key would make codes that the owners of the old one do not know.
+
+The first key covers what is stored: it is known from the beginning, in small transactions every row without a code gets
+one, and in the last transaction entries are counted. No application opens the database before that is done. One that is
+killed in between leaves a key whose progress says so, and the next start goes on; a row that has a code by then keeps
+it, right or wrong.
 """
 
 from __future__ import annotations
@@ -11,14 +16,17 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, insert, select, update
 
-from pilotage.adapters.sqlalchemy.codes import RowCodes, recode_all
+from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import now
+from pilotage.adapters.sqlalchemy.covering import code_batches
 from pilotage.adapters.sqlalchemy.database import Database
+from pilotage.adapters.sqlalchemy.entry_counts import count_all
 from pilotage.adapters.sqlalchemy.errors import DatabaseKeyError
 from pilotage.adapters.sqlalchemy.tables import keys
 
+COVERING, COUNTING, DONE = "covering", "counting", "done"
 _WAY_OUT = (
     "Put the key file back from where you keep a copy of it, or name it in PILOTAGE_SEALING_OLD_KEY_FILES beside "
     "the new one. A new key opens and verifies nothing that is stored here."
@@ -32,22 +40,43 @@ def use_keys(database: Database, given: Mapping[str, bytes], codes: RowCodes) ->
         DatabaseKeyError: the database has codes, and the application has none of their keys.
     """
     with database.engines.reading.connect() as connection:
-        known = set(connection.execute(select(keys.c.key_id)).scalars())
-    if known and known.isdisjoint(given):
-        raise missing_key(database.name, known)
+        known = _progress(connection)
+    if known and known.keys().isdisjoint(given):
+        raise missing_key(database.name, set(known))
     if not given:
         return
-    database.engines.codes = codes
     current = next(iter(given))
-    if current in known:
-        return
+    if current not in known:
+        known = _with_key(database, current, given)
+    if COVERING in known.values():
+        for batch in code_batches(codes):
+            with database.engines.writing.begin() as connection:
+                batch(connection)
+    if {COVERING, COUNTING} & set(known.values()):
+        with database.engines.writing.begin() as connection:
+            database.engines.take_turns(connection, "keys")
+            if {COVERING, COUNTING} & set(_progress(connection).values()):
+                count_all(codes, connection)
+                connection.execute(update(keys).values(progress=DONE))
+    database.engines.codes = codes
+
+
+def _with_key(database: Database, current: str, given: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the keys of a database to which a new one is added; the first one has to cover what is stored."""
     with database.engines.writing.begin() as connection:
         database.engines.take_turns(connection, "keys")
-        known = set(connection.execute(select(keys.c.key_id)).scalars())
+        known = _progress(connection)
+        if known and known.keys().isdisjoint(given):
+            raise missing_key(database.name, set(known))
         if current not in known:
-            if not known:
-                recode_all(codes, connection)
-            connection.execute(insert(keys).values(key_id=current, created_at=now()))
+            known[current] = DONE if known else COVERING
+            connection.execute(insert(keys).values(key_id=current, created_at=now(), progress=known[current]))
+    return known
+
+
+def _progress(connection: Connection) -> dict[str, str]:
+    """Return how far the first use of each key has come."""
+    return {row.key_id: row.progress for row in connection.execute(select(keys))}
 
 
 def missing_key(name: str, known: set[str]) -> DatabaseKeyError:

@@ -8,6 +8,7 @@ from sqlalchemy import bindparam, func, select
 
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
+from pilotage.adapters.sqlalchemy.entry_counts import add_entries
 from pilotage.adapters.sqlalchemy.mapping import (
     Stored,
     Values,
@@ -53,8 +54,14 @@ class SqlAlchemyLateOutcomes(IAgentLateOutcomes):
             "epoch": outcome.epoch,
             "view": view,
         }
-        self._database.engines.codes.add(late_outcomes, values)
-        await self._database.write(lambda connection: _APPEND.run(connection, [values]), may_be_repeated=True)
+        codes, scope = self._database.engines.codes, (outcome.run.tenant_id, outcome.run.run_id)
+        codes.add(late_outcomes, values)
+        await self._database.write(
+            lambda connection: add_entries(
+                codes, connection, late_outcomes, _APPEND.run(connection, [values]), scope
+            ),
+            may_be_repeated=True,
+        )
 
     async def list_by_action(self, run: RunKey, action_id: str) -> Sequence[LateOutcome]:
         make = self._database.engines.codes.checked(late_outcomes, _name, _outcome)

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, bindparam, delete, exists, select, update
 from pilotage.adapters.sqlalchemy.codes import RowCodes, recode
 from pilotage.adapters.sqlalchemy.columns import to_packed
 from pilotage.adapters.sqlalchemy.database import Database
+from pilotage.adapters.sqlalchemy.entry_counts import forget_runs
 from pilotage.adapters.sqlalchemy.journal import NUMBER, read_page
 from pilotage.adapters.sqlalchemy.mapping import Values, state_of, state_values
 from pilotage.adapters.sqlalchemy.statements import bulk_update, in_keys, of_run, place_of
@@ -152,6 +153,7 @@ def _remove(codes: RowCodes, tenant_id: str, before: datetime, most: int, connec
     connection.execute(_REMOVE_ROWS, rows)
     for removal in _REMOVALS:
         connection.execute(removal, named)
+    forget_runs(connection, late_outcomes, named["keys"])
     if codes.is_on:
         for turn in connection.execute(_TURNS_OF_RUNS, named).all():
             place = (turns.c.tenant_id == turn.tenant_id, turns.c.conversation_id == turn.conversation_id)
@@ -178,6 +180,7 @@ def _erase(codes: RowCodes, run: RunKey, connection: Connection) -> None:
     _ERASE_ROWS.run(connection, list(_bare_rows(connection, run)))
     for erasure in _ERASURES:
         connection.execute(erasure, place)
+    forget_runs(connection, late_outcomes, [(run.tenant_id, run.run_id)])
     for table in (runs, signals, turns):
         recode(codes, connection, table, *of_run(table), **place)
     _remove_blobs(connection, digests)

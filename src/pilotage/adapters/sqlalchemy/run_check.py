@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlalchemy import Connection, Table, select
 
 from pilotage.adapters.sqlalchemy.codes import RowCodes
+from pilotage.adapters.sqlalchemy.entry_counts import number_of_run
 from pilotage.adapters.sqlalchemy.mapping import Stored
 from pilotage.adapters.sqlalchemy.statements import of_run, place_of
 from pilotage.adapters.sqlalchemy.tables import (
@@ -54,7 +55,7 @@ def damage_beside_rows(connection: Connection, codes: RowCodes, run: RunKey) -> 
     for each in entries[signals]:
         if not codes.fit_end(each):
             return f"the end of signal {each['signal_id']!r} is not stored as it was written"
-    return _missing(found, entries)
+    return _missing(found, entries) or _missing_beside(connection, codes, run, entries)
 
 
 def _missing(run: Stored, entries: Mapping[Table, Sequence[Stored]]) -> str | None:
@@ -70,6 +71,17 @@ def _missing(run: Stored, entries: Mapping[Table, Sequence[Stored]]) -> str | No
         return f"it has {run['records']} pieces of evidence, and {places} are stored, in this order"
     if len(entries[turns]) != run["turns"]:
         return f"it has {run['turns']} turns, and {len(entries[turns])} are stored"
+    return None
+
+
+def _missing_beside(
+    connection: Connection, codes: RowCodes, run: RunKey, entries: Mapping[Table, Sequence[Stored]]
+) -> str | None:
+    """Return which entries that others than the run write are missing, by their counts."""
+    for table, what in ((late_outcomes, "late outcomes"), (audit, "audit entries")) if codes.is_on else ():
+        number = number_of_run(codes, connection, table, run)
+        if number != len(entries[table]):
+            return f"it has {number} {what}, and {len(entries[table])} are stored"
     return None
 
 

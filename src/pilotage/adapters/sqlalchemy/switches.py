@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, select
+from sqlalchemy import Connection, Executable, bindparam, delete, func, select
 
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
+from pilotage.adapters.sqlalchemy.entry_counts import WHOLE, add_entries, check_counted, counted
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values, decoding
 from pilotage.adapters.sqlalchemy.statements import bulk_insert, in_keys
@@ -26,7 +28,9 @@ _TURN_OFF = bulk_insert(
 _TURN_ON = delete(switches).where(*_IS_SWITCH)
 _ONE = select(switches).where(*_IS_SWITCH)
 _SOME = select(switches).where(in_keys(switches, "kind", "name"))
+_SOME_COUNTED = counted(switches, (), in_keys(switches, "kind", "name"))
 _ALL = select(switches).order_by(switches.c.position)
+_ALL_COUNTED = counted(switches, ()).order_by(switches.c.position)
 
 
 class SqlAlchemySwitches(IAgentSwitches):
@@ -46,7 +50,8 @@ class SqlAlchemySwitches(IAgentSwitches):
         self._database.engines.codes.add(switches, row, time="since")
 
         def work(connection: Connection) -> SwitchedOff:
-            _TURN_OFF.run(connection, [row])
+            number = _TURN_OFF.run(connection, [row])
+            add_entries(self._database.engines.codes, connection, switches, number)
             found = connection.execute(_ONE, place).mappings().first()
             if found is None:
                 raise ConflictingWriteError(f"{switch} was switched on at the same time")
@@ -56,17 +61,38 @@ class SqlAlchemySwitches(IAgentSwitches):
 
     async def turn_on(self, switch: Switch) -> bool:
         place = {"what": switch.kind.value, "called": switch.name}
-        return await self._database.write(lambda connection: connection.execute(_TURN_ON, place).rowcount > 0)
+
+        def work(connection: Connection) -> bool:
+            number = connection.execute(_TURN_ON, place).rowcount
+            add_entries(self._database.engines.codes, connection, switches, -number)
+            return number > 0
+
+        return await self._database.write(work)
 
     async def first_off(self, switches: Sequence[Switch]) -> SwitchedOff | None:
         if not switches:
             return None
         keys = [(switch.kind.value, switch.name) for switch in switches]
-        off = {each.switch: each for each in await self._database.rows(_SOME, {"keys": keys}, self._make)}
+        off = {each.switch: each for each in await self._read(_SOME, _SOME_COUNTED, {"keys": keys})}
         return next((off[switch] for switch in switches if switch in off), None)
 
     async def list_off(self) -> Sequence[SwitchedOff]:
-        return await self._database.rows(_ALL, {}, self._make)
+        return await self._read(_ALL, _ALL_COUNTED, {})
+
+    async def _read(
+        self, query: Executable, query_counted: Executable, given: dict[str, Any]
+    ) -> list[SwitchedOff]:
+        """Read switches that are off, with one query; with codes it is the one that finds a deleted switch."""
+        codes = self._database.engines.codes
+        if not codes.is_on:
+            return await self._database.rows(query, given, _off)
+
+        def look(connection: Connection) -> list[SwitchedOff]:
+            found = connection.execute(query_counted, {**given, "of_scope": WHOLE}).mappings().all()
+            check_counted(codes, connection, switches, found[0])
+            return [self._make(values) for values in found if values["name"] is not None]
+
+        return await self._database.read(look)
 
 
 def _name(values: Stored) -> str:

@@ -347,10 +347,25 @@ budget_holds = sa.Table(
     sa.PrimaryKeyConstraint("tenant_id", "hold_id"),
 )
 
+counts = sa.Table(
+    "pilotage_counts",
+    metadata,
+    # How many entries a table has in a scope, see `entry_counts`.
+    sa.Column("entries", sa.String(32), nullable=False),
+    sa.Column("scope", ExactText, nullable=False),
+    sa.Column("count", sa.BigInteger, nullable=False),
+    # How often entries were added or removed: it only rises.
+    sa.Column("changes", sa.BigInteger, nullable=False),
+    _code(),
+    sa.PrimaryKeyConstraint("entries", "scope"),
+)
+
 keys = sa.Table(
     "pilotage_keys",
     metadata,
     # The ids of the keys that codes were made with; a key itself is never stored.
     sa.Column("key_id", sa.String(64), primary_key=True),
     sa.Column("created_at", MomentColumn, nullable=False),
+    # How far the first use of a key has come: see `known_keys`.
+    sa.Column("progress", sa.String(16), nullable=False, server_default="done"),
 )

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Float, bindparam, delete, select, update
 from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
+from pilotage.adapters.sqlalchemy.entry_counts import add_entries, check_counted, counted, scope_text
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values
 from pilotage.adapters.sqlalchemy.statements import bulk_insert, in_keys
 from pilotage.adapters.sqlalchemy.tables import budget_holds, spending
@@ -39,9 +40,9 @@ _NEW_HOURS = bulk_insert(spending, ("tenant_id", "hour", *_AMOUNT, "code"), skip
 _AN_HOUR = (spending.c.tenant_id == bindparam("tenant"), spending.c.hour == bindparam("since"))
 _HOUR = select(spending).where(*_AN_HOUR).with_for_update()
 _ADD = update(spending).where(*_AN_HOUR)
-_SINCE = select(spending).where(
-    spending.c.tenant_id == bindparam("tenant"), spending.c.hour >= bindparam("since")
-)
+_OF_TENANT, _IS_SINCE = spending.c.tenant_id == bindparam("tenant"), spending.c.hour >= bindparam("since")
+_SINCE = select(spending).where(_OF_TENANT, _IS_SINCE)
+_SINCE_COUNTED = counted(spending, (_OF_TENANT,), _IS_SINCE)
 _HELD = select(budget_holds).where(
     budget_holds.c.tenant_id == bindparam("tenant"), budget_holds.c.lapses_at > now()
 )
@@ -121,20 +122,24 @@ def settle_together(
     keys = [(tenant, settlement.reservation.id) for tenant, settlement in settled]
     connection.execute(_RELEASE, {"keys": keys})
     hour = BudgetPeriod.HOUR.start(_time(connection))
-    tenants = sorted({tenant for tenant, _ in settled})
-    empty = _columns(_NOTHING)
-    hours: list[Values] = [{"tenant_id": tenant, "hour": hour, **empty} for tenant in tenants]
-    for each in hours:
-        each["code"] = codes.packed(spending, each)
-    _NEW_HOURS.run(connection, hours)
-    for tenant in tenants:
+    for tenant in sorted({tenant for tenant, _ in settled}):
         used = [settlement.used for whose, settlement in settled if whose == tenant]
         place = {"tenant": tenant, "since": hour}
-        stored = connection.execute(_HOUR, place).mappings().one()
+        stored = connection.execute(_HOUR, place).mappings().first()
+        if stored is None:
+            _begin_hour(codes, connection, tenant, hour)
+            stored = connection.execute(_HOUR, place).mappings().one()
         codes.check(spending, stored, _name(stored))
         total = _columns(reduce(BudgetAmount.__add__, used, _amount(stored)))
         code = codes.text(spending, {"tenant_id": tenant, "hour": hour, **total})
         connection.execute(_ADD.values({**total, "code": code}), place)
+
+
+def _begin_hour(codes: RowCodes, connection: Connection, tenant: str, hour: datetime) -> None:
+    """Add the row of an hour, unless another process has just done so."""
+    row: Values = {"tenant_id": tenant, "hour": hour, **_columns(_NOTHING)}
+    row["code"] = codes.packed(spending, row)
+    add_entries(codes, connection, spending, _NEW_HOURS.run(connection, [row]), (tenant,))
 
 
 def _time(connection: Connection) -> datetime:
@@ -144,7 +149,13 @@ def _time(connection: Connection) -> datetime:
 
 
 def _spent(codes: RowCodes, connection: Connection, tenant_id: str, since: datetime) -> BudgetAmount:
-    found = connection.execute(_SINCE, {"tenant": tenant_id, "since": since}).mappings().all()
+    given = {"tenant": tenant_id, "since": since}
+    if not codes.is_on:
+        return _sum(connection.execute(_SINCE, given).mappings().all())
+    scope = (tenant_id,)
+    rows = connection.execute(_SINCE_COUNTED, {**given, "of_scope": scope_text(scope)}).mappings().all()
+    check_counted(codes, connection, spending, rows[0], scope)
+    found = [values for values in rows if values["hour"] is not None]
     for values in found:
         codes.check(spending, values, _name(values))
     return _sum(found)

@@ -398,6 +398,15 @@ class JournalHead:
     digest: str
 
 
+@value
+class EntryCount:
+    """How often entries of one kind were added or removed in a scope; the scope is a JSON list, or empty for all."""
+
+    entries: str
+    scope: str
+    changes: int
+
+
 @persistence_port
 class IAgentJournal(ABC):
     """Commits and reads the journals of runs.
@@ -444,6 +453,14 @@ class IAgentJournal(ABC):
     @abstractmethod
     async def head(self, run: RunKey) -> JournalHead | None:
         """Where the run's journal ends, or None where there is no such run."""
+
+    async def entry_counts(self) -> Sequence[EntryCount]:
+        """The counts of entries that stand in no journal, of all tenants; none in a store that does not count them.
+
+        Raises:
+            DamagedEntryError: a count was changed.
+        """
+        return ()
 
     async def damage(self, run: RunKey) -> str | None:
         """Which entry of a run besides its rows is not as it was written, in words; None where none is known.

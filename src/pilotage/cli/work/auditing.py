@@ -11,7 +11,7 @@ from pilotage.cli.exit_codes import ExitCode
 from pilotage.cli.screen import Screen
 from pilotage.cli.words import line
 from pilotage.errors import CallerError
-from pilotage.runtime.heads import differences, heads_in, heads_of
+from pilotage.runtime.heads import RunHead, count_fields, counts_of, differences, heads_in, heads_of
 from pilotage.runtime.runs import AgentRuns
 
 
@@ -26,8 +26,11 @@ async def write_heads(asked: Asked) -> int:
     screen = Screen.of_process()
     async with _runs(asked) as runs:
         found = await heads_of(runs.services, asked.tenant)
+        counts = await counts_of(runs.services, asked.tenant)
     for head in found:
         screen.say_json(head.fields)
+    for count in counts:
+        screen.say_json(count_fields(count))
     return ExitCode.DONE
 
 
@@ -46,6 +49,7 @@ async def check_heads(asked: Asked, file: Path) -> int:
         found = await differences(runs.services, heads)
     for each in found:
         screen.tell(line(each))
-    value = {"heads": len(heads), "problems": list(found)}
-    screen.answer(value, line(f"{len(heads)} heads, {len(found)} problems"), as_json=asked.as_json)
+    number = sum(isinstance(head, RunHead) for head in heads)
+    value = {"heads": number, "problems": list(found)}
+    screen.answer(value, line(f"{number} heads, {len(found)} problems"), as_json=asked.as_json)
     return ExitCode.WRONG if found else ExitCode.DONE

@@ -32,10 +32,12 @@ class LogReader:
         journal: IAgentJournal,
         find: Callable[[], Awaitable[RunKey]],
         describe: Callable[[RunKey], Awaitable[AgentEventAttribution]],
+        is_at_rest: Callable[[RunKey], Awaitable[bool]],
     ) -> None:
         self._journal = journal
         self._find = find
         self._describe = describe
+        self._is_at_rest = is_at_rest
         self._run: RunKey | None = None
         self._by: AgentEventAttribution | None = None
         self._seq = self._epoch = 0
@@ -55,6 +57,10 @@ class LogReader:
     def is_over(self) -> bool:
         """Whether the run has paused or ended, as far as was read, and no attempt has begun since."""
         return bool(self._items) and self._items[-1].is_end and self._items[-1].epoch == self._epoch
+
+    async def is_at_rest(self) -> bool:
+        """Return whether the run has paused or ended by its state."""
+        return await self._is_at_rest(await self._found())
 
     async def read(self) -> Sequence[LoggedEvent]:
         """Return all durable events, except for the forgotten ones.
@@ -108,6 +114,8 @@ class Subscription(AsyncIterator[AgentEvent]):
         self._is_over = False
         self._follows = follows
         self._next_attempt = next_attempt
+        # Asked once: an end that is written later is in the log with its event.
+        self._may_have_lost_its_end = next_attempt is None
         self._writer: DurableEventWriter | None = None
         self._queue = SubscriberQueue()
         self._attach(writer)
@@ -222,7 +230,12 @@ class Subscription(AsyncIterator[AgentEvent]):
             return
         if self._log.is_over or not self._follows:
             await self._end_attempt()
+        elif self._may_have_lost_its_end and await self._log.is_at_rest():
+            # The end may have been committed after the log was read. Where it was not, its row is damaged.
+            self._may_have_lost_its_end = False
+            self._is_over = not await self._take(await self._log.read())
         else:
+            self._may_have_lost_its_end = False
             await self._clock.sleep(POLL_SECONDS)
 
     async def _take(self, items: Sequence[LoggedEvent]) -> bool:

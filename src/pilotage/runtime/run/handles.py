@@ -10,6 +10,7 @@ from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
+from pilotage.agent.state import AgentStatus
 from pilotage.errors import RunNotFoundError
 from pilotage.runtime.door.run import LiveRun
 from pilotage.runtime.events.feed import START, EventCursor
@@ -69,7 +70,7 @@ class RunSubscriptions:
         """
         find = partial(self._named, run_id, principal)
         next_attempt = partial(self._resumed_by, resuming, run_id, principal) if resuming else None
-        log = LogReader(self._services.journal, find, self._attribution)
+        log = LogReader(self._services.journal, find, self._attribution, self._is_at_rest)
         writer = self._writer_for(run_id, principal)
         return Subscription(
             log, writer, self._services.clock, after, follows=follows, next_attempt=next_attempt
@@ -104,8 +105,13 @@ class RunSubscriptions:
     def _subscription(
         self, run: RunKey, after: EventCursor, writer: DurableEventWriter | None
     ) -> Subscription:
-        log = LogReader(self._services.journal, partial(_known, run), self._attribution)
+        log = LogReader(self._services.journal, partial(_known, run), self._attribution, self._is_at_rest)
         return Subscription(log, writer, self._services.clock, after)
+
+    async def _is_at_rest(self, run: RunKey) -> bool:
+        """Return whether a run has paused or ended."""
+        state = await self._records.find(run.run_id, run.tenant_id)
+        return state is not None and (state.is_terminal or state.status is AgentStatus.INTERRUPTED)
 
     async def _attribution(self, run: RunKey) -> AgentEventAttribution:
         state = await self._records.find(run.run_id, run.tenant_id)

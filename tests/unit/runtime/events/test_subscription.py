@@ -92,8 +92,12 @@ async def describe(run: RunKey) -> AgentEventAttribution:
     return BY
 
 
+async def is_active(run: RunKey) -> bool:
+    return False
+
+
 def reader(rows: Rows, clock: VirtualClock | None = None, after: EventCursor = START) -> Subscription:
-    return Subscription(LogReader(rows, find, describe), None, clock or VirtualClock(), after)
+    return Subscription(LogReader(rows, find, describe, is_active), None, clock or VirtualClock(), after)
 
 
 async def fallen_asleep(clock: VirtualClock) -> None:
@@ -122,6 +126,29 @@ async def test_a_follower_reads_each_row_once_and_polls() -> None:
     assert await waiting == MessageDeltaEvent(BY, "m", "c")
     assert rows.reads == [0, 2, 2]
     assert following.cursor == "1.3.0"
+
+
+async def test_a_follower_of_a_run_at_rest_whose_end_was_lost_ends_and_does_not_wait() -> None:
+    rows = Rows()
+    rows.tell(words("a"))
+
+    async def is_at_rest(run: RunKey) -> bool:
+        return True
+
+    following = Subscription(LogReader(rows, find, describe, is_at_rest), None, VirtualClock())
+    assert [piece(event) async for event in following] == ["a"]
+
+
+async def test_an_end_that_is_committed_while_the_state_is_read_is_not_lost() -> None:
+    rows = Rows()
+    rows.tell(words("a"))
+
+    async def has_just_ended(run: RunKey) -> bool:
+        rows.tell(words("b"), encode_event(RunFinishedEvent(BY), BY))
+        return True
+
+    following = Subscription(LogReader(rows, find, describe, has_just_ended), None, VirtualClock())
+    assert [type(event) for event in [event async for event in following]][-1] is RunFinishedEvent
 
 
 @pytest.mark.parametrize("end", [PAUSED, RunFinishedEvent(BY)])
@@ -201,7 +228,7 @@ def piece(event: AgentEvent) -> str:
 
 async def test_a_reader_holds_unread_events_only() -> None:
     rows, clock = Rows(), VirtualClock()
-    log = LogReader(rows, find, describe)
+    log = LogReader(rows, find, describe, is_active)
     following = Subscription(log, None, clock)
     for _ in range(50):
         rows.tell(words("a"), words("b"))

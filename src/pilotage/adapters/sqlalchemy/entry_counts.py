@@ -1,0 +1,207 @@
+"""Counts of entries beside the journals: a switch, an hour of spending, a memory that was deleted by hand is missed.
+
+Codes find an entry that was changed; that one is gone, its table does not say. So entries are counted by scope, in the
+transaction that adds or removes them, in rows with codes of their own. The row of no scope counts the scopes of a table
+whose scopes are no runs: a count that was deleted together with its entries is missed, too. Without a key there are no
+counts. Somebody who puts back older entries together with their older counts is not found here: see `heads`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Select, Table, bindparam, delete, func, select, update
+
+from pilotage.adapters.sqlalchemy.codes import RowCodes
+from pilotage.adapters.sqlalchemy.mapping import Stored, Values
+from pilotage.adapters.sqlalchemy.statements import Condition, bulk_insert
+from pilotage.adapters.sqlalchemy.tables import audit, counts, late_outcomes, memories, spending, switches
+from pilotage.agent.ports.journal import EntryCount, RunKey
+from pilotage.errors import DamagedEntryError
+from pilotage.jsonvalue import canonical_json
+
+WHOLE = ""
+"""The scope of everything: all entries of a table without scopes, else all its scopes."""
+_SCOPES: Mapping[Table, tuple[str, ...]] = {
+    switches: (),
+    spending: ("tenant_id",),
+    memories: ("tenant_id", "user_id"),
+    audit: ("tenant_id", "run_id"),
+    late_outcomes: ("tenant_id", "run_id"),
+}
+_OF_RUNS = (audit, late_outcomes)
+_INSERT = bulk_insert(counts, ("entries", "scope", "count", "changes", "code"), skips_known=True)
+_ONE = select(counts).where(
+    counts.c.entries == bindparam("of_table"), counts.c.scope == bindparam("of_scope")
+)
+_SET = update(counts).where(
+    counts.c.entries == bindparam("of_table"), counts.c.scope == bindparam("of_scope")
+)
+_NUMBER_OF_SCOPES = select(func.count()).where(
+    counts.c.entries == bindparam("of_table"), counts.c.scope != WHOLE
+)
+
+
+def add_entries(
+    codes: RowCodes, connection: Connection, table: Table, number: int, scope: Sequence[str] = ()
+) -> None:
+    """Count entries that a transaction adds to a scope of a table, or removes from it where the number is negative."""
+    if not number or not codes.is_on:
+        return
+    place = _place(table, scope_text(scope))
+    found = connection.execute(_ONE.with_for_update(), place).mappings().first()
+    if found is None:
+        _begin(codes, connection, table, scope)
+        found = connection.execute(_ONE.with_for_update(), place).mappings().one()
+    codes.check(counts, found, _name(table))
+    changed: Values = {"count": found["count"] + number, "changes": found["changes"] + 1}
+    code = codes.text(counts, {**found, **changed})
+    connection.execute(_SET.values(**changed, code=code), place)
+
+
+def _begin(codes: RowCodes, connection: Connection, table: Table, scope: Sequence[str]) -> None:
+    """Begin to count a scope; the table counts it."""
+    row = _row(codes, table, scope_text(scope), 0)
+    if _INSERT.run(connection, [row]) and scope and table not in _OF_RUNS:
+        add_entries(codes, connection, table, 1)
+
+
+def count_all(codes: RowCodes, connection: Connection) -> None:
+    """Count the entries that are stored when counting begins."""
+    connection.execute(delete(counts))
+    for table, names in _SCOPES.items():
+        columns = [table.c[name] for name in names]
+        found = connection.execute(select(func.count(), *columns).select_from(table).group_by(*columns)).all()
+        rows = [_row(codes, table, scope_text(each[1:]), each[0]) for each in found if names]
+        if table not in _OF_RUNS:
+            rows.append(_row(codes, table, WHOLE, len(found) if names else found[0][0]))
+        _INSERT.run(connection, rows)
+
+
+def counted(table: Table, of_scope: Sequence[Condition], *wanted: Condition) -> Select[tuple[object, ...]]:
+    """Return the query for wanted entries, which has the count of their scope, the stored number, and at least one row.
+
+    The parameter `of_scope` is the text of the scope. An entry that is not there has no values.
+    """
+    stored = select(func.count()).select_from(table).where(*of_scope).scalar_subquery()
+    one = select(sa.literal(1).label("one")).subquery()
+    is_counted = sa.and_(counts.c.entries == _short(table), counts.c.scope == bindparam("of_scope"))
+    source = one.outerjoin(counts, is_counted).outerjoin(table, sa.and_(sa.true(), *of_scope, *wanted))
+    number = (
+        counts.c.count.label("counted"),
+        counts.c.changes.label("counted_changes"),
+        counts.c.code.label("counted_code"),
+        stored.label("stored"),
+    )
+    return select(*number, *table.c).select_from(source)
+
+
+def check_counted(
+    codes: RowCodes, connection: Connection, table: Table, found: Stored, scope: Sequence[str] = ()
+) -> None:
+    """Check that the entries of a scope are as many as were counted, by a row of a `counted` query.
+
+    Raises:
+        DamagedEntryError: an entry is missing, or the count is.
+    """
+    number = found["counted"]
+    if number is None and not (table in _OF_RUNS or _has_no_count(codes, connection, table, scope)):
+        raise DamagedEntryError.changed(_name(table))
+    if number is not None:
+        row = {**_named(table, scope_text(scope)), "count": number, "changes": found["counted_changes"]}
+        codes.check(counts, {**row, "code": found["counted_code"]}, _name(table))
+    if (number or 0) != found["stored"]:
+        raise missing(table, number or 0, found["stored"])
+
+
+def check_scope(
+    codes: RowCodes,
+    connection: Connection,
+    table: Table,
+    conditions: Sequence[Condition],
+    scope: Sequence[str],
+) -> None:
+    """Check that the entries of a scope are as many as were counted; for readers that are not in a hurry.
+
+    Raises:
+        DamagedEntryError: an entry is missing, or the count is.
+    """
+    if codes.is_on:
+        query = counted(table, conditions).limit(1)
+        found = connection.execute(query, {"of_scope": scope_text(scope)}).mappings().one()
+        check_counted(codes, connection, table, found, scope)
+
+
+def number_of_run(codes: RowCodes, connection: Connection, table: Table, run: RunKey) -> int | None:
+    """Return how many entries of a run were counted; None where its count was changed."""
+    place = _place(table, scope_text((run.tenant_id, run.run_id)))
+    found = connection.execute(_ONE, place).mappings().first()
+    if found is None:
+        return 0
+    return int(found["count"]) if codes.fit(counts, found) else None
+
+
+def all_counts(codes: RowCodes, connection: Connection) -> list[EntryCount]:
+    """Return all counts, in the order of tables and scopes.
+
+    Raises:
+        DamagedEntryError: one of them was changed.
+    """
+    found = connection.execute(select(counts).order_by(counts.c.entries, counts.c.scope)).mappings().all()
+    for each in found:
+        codes.check(counts, each, f"the count of {each['entries']!r}")
+    return [EntryCount(each["entries"], each["scope"], each["changes"]) for each in found]
+
+
+def forget_runs(connection: Connection, table: Table, runs: Sequence[tuple[str, str]]) -> None:
+    """Remove the counts of runs whose entries are removed."""
+    for run in runs:
+        place = _place(table, scope_text(run))
+        connection.execute(
+            delete(counts).where(
+                counts.c.entries == bindparam("of_table"), counts.c.scope == bindparam("of_scope")
+            ),
+            place,
+        )
+
+
+def missing(table: Table, number: int, stored: int) -> DamagedEntryError:
+    """Return the error that entries of a table are missing."""
+    return DamagedEntryError(
+        f"{_name(table)} is {number}, and {stored} are stored: entries were deleted. Restore them from a backup."
+    )
+
+
+def _has_no_count(codes: RowCodes, connection: Connection, table: Table, scope: Sequence[str]) -> bool:
+    """Return whether a scope has never had an entry: then the table counts all the scopes that there are."""
+    whole = connection.execute(_ONE, _place(table, WHOLE)).mappings().first()
+    if not scope or whole is None or not codes.fit(counts, whole):
+        return False
+    return bool(connection.execute(_NUMBER_OF_SCOPES, {"of_table": _short(table)}).scalar() == whole["count"])
+
+
+def scope_text(scope: Sequence[str]) -> str:
+    """Return the text of a scope."""
+    return canonical_json(list(scope)) if scope else WHOLE
+
+
+def _row(codes: RowCodes, table: Table, scope: str, number: int) -> Values:
+    row: Values = {**_named(table, scope), "count": number, "changes": 0}
+    return {**row, "code": codes.packed(counts, row)}
+
+
+def _named(table: Table, scope: str) -> dict[str, str]:
+    return {"entries": _short(table), "scope": scope}
+
+
+def _place(table: Table, scope: str) -> dict[str, str]:
+    return {"of_table": _short(table), "of_scope": scope}
+
+
+def _short(table: Table) -> str:
+    return str(table.name).removeprefix("pilotage_")
+
+
+def _name(table: Table) -> str:
+    return f"the count of {_short(table).replace('_', ' ')}"
