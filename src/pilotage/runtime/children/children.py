@@ -295,8 +295,8 @@ class Children:
                 raise reached
             case _:
                 ended = _ended(spent, words.ERROR, f"{state.agent_type!r} did not finish: {_why(result)}")
-                reason = result.interruption_reason
-                return ended if reason in _STATE_REASONS else {**ended, words.INTERRUPTION: reason}
+                stopped = result.interruption_reason
+                return ended if stopped in _STATE_REASONS else {**ended, words.INTERRUPTION: stopped}
 
     def _reject_with(self, task: ChildTask, result: RunResult) -> None:
         """End this run with a rejection inside a worker, as inside a part of its own work.
