@@ -43,7 +43,8 @@ template: a place like `{draft}` is filled in, other braces are written twice. A
 prompt is not given is an error when the loop is made. The reply to a prompt must have the form that is said here,
 whatever the words: decisions are forced into their type, decoded strictly and repaired once.
 
-The instructions of the agent, the conversation and the question stand before every prompt that speaks for the agent.
+The instructions of the agent, the conversation and the question stand before every prompt that speaks for the agent. A
+run that is under way goes on when a prompt is changed: what is recorded stays, and new calls have the new words.
 """
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from tools.prompt_table import LOOPS as DOCUMENTED
-from tools.prompt_table import PAGE, page
+from tools.prompt_table import PAGE as WRITTEN
+from tools.prompt_table import page
 
 from pilotage import (
     Agent,
@@ -594,5 +595,5 @@ def test_every_prompt_is_a_field_with_a_guide_and_a_wrong_place_is_an_error(loop
 
 
 def test_the_page_of_prompts_shows_all_of_them_with_their_defaults() -> None:
-    assert PAGE.read_text() == page(), "run: make reference"
+    assert WRITTEN.read_text() == page(), "run: make reference"
     assert set(DOCUMENTED) == set(LOOPS)
