@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any, ClassVar, TypeVar, cast
 
 from pilotage import jsonvalue
@@ -53,6 +53,11 @@ def resolve_annotation(annotation: object, names: Mapping[str, object]) -> objec
         return AnyJson
     holder = SimpleNamespace(__annotations__={"it": annotation})
     return _resolve(holder, names, dict(names))["it"]
+
+
+def resolve_signature(function: FunctionType) -> dict[str, object]:
+    """The annotations of a function, with the names of its module."""
+    return _resolve(function, function.__globals__, None)
 
 
 def resolve_fields(owner: type) -> dict[str, object]:

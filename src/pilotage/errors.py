@@ -278,7 +278,22 @@ class ToolError(RunError):
     words: str | None = None
 
 
-class StoppedShortError(ToolError):
+class DelegationError(ToolError):
+    """A child run ended without an answer, or with one that does not fit the schema of its packet.
+
+    `partial_output` is what it had by then, `problems` names each reason why an answer does not fit.
+    """
+
+    message: ClassVar[str] = "The child run gave no answer that can be used."
+    code: ClassVar[str] = "delegation_failed"
+
+    def __init__(self, *args: object, partial_output: object = None, problems: Sequence[str] = ()) -> None:
+        super().__init__(*args)
+        self.partial_output = partial_output
+        self.problems: tuple[str, ...] = tuple(problems)
+
+
+class StoppedShortError(DelegationError):
     """A worker, or the model in a decision, stopped before its answer.
 
     `reason` says why; it is the code of a run that ends with the error.
@@ -287,8 +302,10 @@ class StoppedShortError(ToolError):
     message: ClassVar[str] = "The work stopped short."
     code: ClassVar[str] = "stopped_short"
 
-    def __init__(self, *args: object, reason: str = "agent_interrupted") -> None:
-        super().__init__(*args)
+    def __init__(
+        self, *args: object, reason: str = "agent_interrupted", partial_output: object = None
+    ) -> None:
+        super().__init__(*args, partial_output=partial_output)
         self.reason = reason
 
 

@@ -19,9 +19,10 @@ from dataclasses import field
 from enum import StrEnum
 from inspect import Parameter
 from types import FunctionType, MappingProxyType, NoneType
-from typing import get_args, get_origin, get_type_hints
+from typing import get_args, get_origin
 
 from pilotage.agent.yields import AgentYield
+from pilotage.annotations import UnresolvedAnnotationError, resolve_signature
 from pilotage.container.names import type_name
 from pilotage.errors import AgentDefinitionError
 from pilotage.values import value
@@ -111,10 +112,10 @@ def resolve_hints(name: str, function: FunctionType) -> dict[str, object]:
         AgentDefinitionError: one of them cannot be resolved.
     """
     try:
-        return get_type_hints(function, include_extras=True)
-    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        return resolve_signature(function)
+    except UnresolvedAnnotationError as error:
         raise AgentDefinitionError(
-            f"{name}: a type cannot be resolved: {error}. Define or import it above the class, at the top level "
+            f"{name}: a type cannot be resolved: {error.reason}. Define or import it above the class, at the top level "
             "of the module and not under TYPE_CHECKING."
         ) from error
 

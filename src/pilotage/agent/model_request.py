@@ -6,6 +6,7 @@ a user's words. `ToolCallingSpec` also leads from a call of the model to the fun
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import InitVar, field, replace
 from enum import StrEnum
@@ -26,14 +27,14 @@ from pilotage.agent.tools.declare import active_tool_calls, get_agent_tool_defin
 from pilotage.agent.tools.schema import tool_interface
 from pilotage.checks import reject_blank, reject_empty, reject_negative, reject_not_positive
 from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError, AgentToolDispatchError
-from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.guard import ContextExposurePolicy
 from pilotage.schema.reader import ShapeReader
 from pilotage.schema.records import NoDefault
 from pilotage.schema.rejections import spelling
-from pilotage.schema.shape import Property, closed_object
-from pilotage.schema.validation import MisfitsError, Validate, compile_validator
+from pilotage.schema.shape import Property, TypeShape, closed_object
+from pilotage.schema.validation import MisfitsError, Validate, compile_validator, core_of_json
 from pilotage.values import shared, value
 
 # pydantic-core validates objects; other types travel as the only member of one.
@@ -69,24 +70,33 @@ class StructuredOutputSpec:
         return replace(spec, constraint=replace(spec.constraint, strict=strict))
 
     def decode(self, value: JsonValue) -> object:
-        """The answer as a value of the type; without a type the JSON as it is.
+        """The answer as a value of the type; without a type the JSON as it is, if it fits the schema.
 
         Raises:
             AgentStructuredOutputError: the answer does not fit; `problems` has a sentence for each reason.
         """
         if self.output_type is None:
-            return value
-        _, validate = _derived(self.output_type)
+            validate = _checked(canonical_json(self.constraint.schema))
+        else:
+            _, validate = _derived(self.output_type)
         try:
-            return validate({_MEMBER: value})[_MEMBER]
+            decoded = validate({_MEMBER: value})[_MEMBER]
         except MisfitsError as error:
             problems = [
                 f"{m.path.removeprefix(_MEMBER).lstrip('.') or 'the answer'}: {m.words}."
                 for m in error.misfits
             ]
-        raise AgentStructuredOutputError(
-            f"the answer is no {self.output_type_name}: {' '.join(problems)}", problems=problems
-        )
+        else:
+            return value if self.output_type is None else decoded
+        wanted = f"is no {self.output_type_name}" if self.output_type_name else "does not fit the schema"
+        raise AgentStructuredOutputError(f"the answer {wanted}: {' '.join(problems)}", problems=problems)
+
+
+@lru_cache(maxsize=256)
+def _checked(schema: str) -> Validate:
+    """The check of answers by a JSON schema alone."""
+    member = TypeShape({}, core_of_json(json.loads(schema)))
+    return compile_validator(closed_object([Property(_MEMBER, member, is_required=True)]).core, strict=True)
 
 
 @lru_cache(maxsize=256)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field
 
+from pilotage.agent.delegation import DelegationPacket
 from pilotage.checks import reject_blank
 from pilotage.jsonvalue import JsonObject, empty_object
 from pilotage.values import shared, value
@@ -36,13 +37,17 @@ LOCAL = Principal("local")
 
 @value
 class RunContext:
-    """Tenant, user, conversation and run of the code that asks; `session_id` is the conversation."""
+    """Tenant, user, conversation and run of the code that asks; `session_id` is the conversation.
+
+    `delegation` is the packet that a run was delegated in; its task is the input of the run.
+    """
 
     tenant_id: str = DEFAULT_TENANT
     user_id: str | None = None
     session_id: str | None = None
     run_id: str | None = None
     metadata: JsonObject = field(default_factory=empty_object)
+    delegation: DelegationPacket | None = None
 
 
 _no_run = shared(RunContext)

@@ -57,13 +57,18 @@ class MisfitsError(Exception):
         self.misfits = tuple(misfits)
 
 
-def compile_validator(core: CoreSchema) -> Validate:
-    """A function that returns validated arguments in the order of the schema, or raises `MisfitsError`."""
+def compile_validator(core: CoreSchema, *, strict: bool = False) -> Validate:
+    """A function that returns validated arguments in the order of the schema, or raises `MisfitsError`.
+
+    Where it is strict, a value of another type is a misfit, and never converted.
+    """
     import pydantic_core  # noqa: PLC0415 - costs 30 ms, and a program may never bind anything
 
     schema = cast(pydantic_core.CoreSchema, cast(object, core))
     # Values must not show up in a log because an error was logged.
-    validator = pydantic_core.SchemaValidator(schema, pydantic_core.CoreConfig(hide_input_in_errors=True))
+    validator = pydantic_core.SchemaValidator(
+        schema, pydantic_core.CoreConfig(hide_input_in_errors=True, strict=strict)
+    )
 
     def validate(given: Mapping[str, object]) -> dict[str, object]:
         try:
@@ -104,7 +109,7 @@ def core_of_json(schema: JsonValue) -> CoreSchema:
         return _typed(wanted, schema)
     if isinstance(wanted, Sequence):
         return _union([_typed(str(each), schema) for each in wanted])
-    return _ANY
+    return _object(schema) if "properties" in schema else _ANY
 
 
 def _typed(name: str, schema: JsonObject) -> CoreSchema:

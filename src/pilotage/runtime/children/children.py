@@ -20,8 +20,8 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.spec import LimitCode, RejectionPolicy
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
-from pilotage.errors import AgentToolDispatchError, StoppedShortError, ToolError
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.errors import AgentToolDispatchError, DelegationError, StoppedShortError
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
 from pilotage.runtime.children.launch import ChildLauncher, cancellation_of
 from pilotage.runtime.children.tasks import NO_BOUNDS, ChildBounds, ChildEnded, ChildTask, child_id
 from pilotage.runtime.door.door import perform
@@ -47,6 +47,8 @@ from pilotage.runtime.journal.records import encode_amount, optional_amount
 from pilotage.runtime.journal.scope import StepScope, scope_for
 from pilotage.runtime.journal.start_record import MOST_GENERATIONS
 
+_SHOWN_OF_PARTIAL = 2_000
+"""How many characters of a partial output the error message shows."""
 _COUNTED = (LimitCode.MAX_STEPS, LimitCode.MAX_TOKENS, LimitCode.MAX_COST)
 _STATE_REASONS = frozenset({None, *(reason.value for reason in AgentStateReason)})
 
@@ -103,7 +105,7 @@ class Children:
 
         Raises:
             AgentToolDispatchError: too many runs stand above this one.
-            ToolError: the child failed or was cancelled.
+            DelegationError: the child failed or was cancelled.
             RunInterruption: the child waits, or this attempt is over.
         """
         return await self.perform(
@@ -151,7 +153,10 @@ class Children:
             self._counted.add(self._id_for(child.action.id))
         error, reason = optional_text(ended, words.ERROR), optional_text(ended, words.INTERRUPTION)
         if error is not None:
-            raise ToolError(error) if reason is None else StoppedShortError(error, reason=reason)
+            partial = ended.get(words.OUTPUT)
+            if reason is not None:
+                raise StoppedShortError(error, reason=reason, partial_output=partial)
+            raise DelegationError(error, partial_output=partial)
         return value_field(ended, words.OUTPUT)
 
     async def give_up(self, path: str) -> None:
@@ -294,9 +299,7 @@ class Children:
                 # It was no limit of the child's: there is nothing that its parent could still do about it.
                 raise reached
             case _:
-                ended = _ended(spent, words.ERROR, f"{state.agent_type!r} did not finish: {_why(result)}")
-                stopped = result.interruption_reason
-                return ended if stopped in _STATE_REASONS else {**ended, words.INTERRUPTION: stopped}
+                return _stopped_short(spent, result)
 
     def _reject_with(self, task: ChildTask, result: RunResult) -> None:
         """End this run with a rejection inside a worker, as inside a part of its own work.
@@ -336,6 +339,19 @@ def _lacks_key(state: AgentState) -> bool:
 def _lacks_model(state: AgentState) -> bool:
     """Return whether a run waits until its model can be asked again."""
     return state.reason is AgentStateReason.MODEL_UNAVAILABLE
+
+
+def _stopped_short(spent: BudgetAmount, result: RunResult) -> JsonObject:
+    """Return the record of a child that ended without an answer, with its output so far."""
+    partial, reason = to_json_value(result.output), result.interruption_reason
+    message, more = f"{result.state.agent_type!r} did not finish: {_why(result)}", dict[str, JsonValue]()
+    if partial is not None and partial != "":
+        text = partial if isinstance(partial, str) else canonical_json(partial)
+        message += f" Its output so far: {text[:_SHOWN_OF_PARTIAL]}"
+        more[words.OUTPUT] = partial
+    if reason not in _STATE_REASONS:
+        more[words.INTERRUPTION] = reason
+    return {**_ended(spent, words.ERROR, message), **more}
 
 
 def _ended(spent: BudgetAmount, key: str, found: JsonValue) -> JsonObject:

@@ -21,9 +21,15 @@ from pilotage.agent.ports.runner import IAgentDelegate
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.agent.yields import AgentYield, Final
 from pilotage.container.pod import Pod
-from pilotage.errors import AgentToolBindingError, AgentToolDispatchError
+from pilotage.errors import (
+    AgentStructuredOutputError,
+    AgentToolBindingError,
+    AgentToolDispatchError,
+    DelegationError,
+)
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.children.children import Children
+from pilotage.runtime.children.packets import described, output_of
 from pilotage.runtime.children.tasks import ChildBounds, ChildTask, child_id, packet_label
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
@@ -53,12 +59,11 @@ class LocalDelegate(IAgentDelegate):
     async def _result(self, packet: DelegationPacket) -> DelegationResult:
         run = _delegating(packet)
         children, target = run.part(Children), packet.target.agent_type
-        task = children.fitting(target, packet.task, _packet_context(packet))
+        task = children.fitting(target, packet.task, described(packet))
         bounds = ChildBounds(packet.budget, packet.allowed_capabilities or None)
-        child = children.prepared(
-            packet_label(packet.id), packet.id, ChildTask(target, task, bounds, packet.id)
-        )
+        child = children.prepared(packet_label(packet.id), packet.id, ChildTask(target, task, bounds, packet))
         output = await children.perform(child)
+        _check_answer(packet, output)
         return DelegationResult(
             id=f"{run.id}:{packet.id}",
             packet_id=packet.id,
@@ -93,16 +98,24 @@ def _delegating(packet: DelegationPacket) -> Run:
     return run
 
 
-def _packet_context(packet: DelegationPacket) -> JsonObject:
-    """Return the fields of a packet besides the task: context, constraints, expected output."""
-    along: dict[str, JsonValue] = {}
-    if packet.context.summary is not None:
-        along["context"] = packet.context.summary
-    if packet.constraints:
-        along["constraints"] = list(packet.constraints)
-    if packet.expected_output.description is not None:
-        along["expected_output"] = packet.expected_output.description
-    return along
+def _check_answer(packet: DelegationPacket, output: JsonValue) -> None:
+    """Check the answer to a packet against the schema of its expected output.
+
+    Raises:
+        DelegationError: it does not fit.
+    """
+    wanted = output_of(packet)
+    if wanted is None:
+        return
+    try:
+        wanted.decode(output)
+    except AgentStructuredOutputError as error:
+        raise DelegationError(
+            f"{packet.target.agent_type!r} gave an answer that does not fit the schema of packet {packet.id!r}: "
+            + " ".join(error.problems),
+            partial_output=output,
+            problems=error.problems,
+        ) from error
 
 
 def _limited(result: DelegationResult, policy: DelegationReturnPolicy) -> DelegationResult:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.delegation import DelegationContextSlice
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.ports.sealing import RecordSealError
@@ -20,11 +21,20 @@ from pilotage.errors import AgentDefinitionError, AgentToolDispatchError, Caller
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.deadlines import deadline_at, earliest
 from pilotage.runtime.budget.spending import Spending, child_limits, count_rows
+from pilotage.runtime.children.packets import (
+    DIGEST,
+    context_of,
+    described,
+    digest_of,
+    recorded_packet,
+    referred_to,
+)
 from pilotage.runtime.children.tasks import ChildEnded, ChildTask, child_id
 from pilotage.runtime.door.run import LiveRun, Run
 from pilotage.runtime.effect import NOTHING
 from pilotage.runtime.events.event_log import logged_events
 from pilotage.runtime.events.forwarding import Relay
+from pilotage.runtime.exposure.failures import log_failure
 from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.history import RunReader, RunRecord, label_at_end, result_in
 from pilotage.runtime.journal.action import Action
@@ -152,12 +162,12 @@ class ChildLauncher:
         run = RunKey(parent.ledger.run.tenant_id, child)
         state = await self._reader.find(child, run.tenant_id) if parent.ledger.is_durable else None
         if state is None:
-            return await self._starter.begin(definition, self._start(definition, parent, task), run, parent)
+            start = await self._sliced_start(definition, parent, task)
+            return await self._starter.begin(definition, start, run, parent)
         record = await self._reader.checked(child, Principal(parent.source.start.principal.id, run.tenant_id))
         if record.damage is None:
             try:
-                if task.packet is not None:
-                    _check_same(record.rows, definition, task, parent.redactor)
+                _check_same(record.rows, definition, task, parent.redactor)
                 relays[child] = await self._caught_up(parent, child, record.rows)
                 if record.state.is_terminal:
                     return self._ended(record.state, record.rows)
@@ -197,6 +207,29 @@ class ChildLauncher:
         count_rows(rows, spending)
         return ChildEnded(result_in(state, rows), spending.spent, label_at_end(rows))
 
+    async def _sliced_start(self, definition: AgentDefinition, parent: Run, task: ChildTask) -> RunStart:
+        """Return the start record of a child; one that comes in a packet gets the slice of its parent's context."""
+        start, packet = self._start(definition, parent, task), task.packet
+        if packet is None:
+            return start
+        stage = parent.context_stage
+        try:
+            context = await stage.handler.slice_for_child(packet, stage.packs)
+        except Exception as error:  # noqa: BLE001 - a handler that fails counts as its strictest answer
+            log_failure(error, parent.redactor, run_id=parent.id, place=f"slice for packet {packet.id!r}")
+            context = DelegationContextSlice()
+        sent = replace(packet, context=context)
+        about = {**described(sent), **referred_to(sent)}
+        taken = definition.execution.parameters if definition.execution else described(sent)
+        given = {**packet.task, **{name: each for name, each in about.items() if name in taken}}
+        shown = {name: each for name, each in about.items() if name not in taken}
+        return replace(
+            start,
+            input=secretless(encode_input(definition, given), parent.redactor),
+            delegation=secretless(recorded_packet(packet, sent), parent.redactor),
+            given=secretless(context_of(packet, shown, parent.trust), parent.redactor),
+        )
+
     def _start(self, definition: AgentDefinition, parent: Run, task: ChildTask) -> RunStart:
         """Return the start record of a child: its limits and tools are within those of its parent."""
         bounds, start = task.bounds, parent.source.start
@@ -233,10 +266,16 @@ def _check_same(
     Raises:
         AgentToolDispatchError: it asks another agent, or for something else.
     """
-    begun = decode_start(rows[0])
-    asked = secretless(encode_input(definition, task.task), redactor)
-    if (begun.agent, begun.input) != (definition.agent_id, asked):
+    begun, packet = decode_start(rows[0]), task.packet
+    if packet is None:
+        return
+    if begun.packet is not None:
+        is_same = begun.packet.metadata.get(DIGEST) == digest_of(packet)
+    else:
+        # A child of an earlier release, which recorded only the input.
+        is_same = begun.input == secretless(encode_input(definition, task.task), redactor)
+    if begun.agent != definition.agent_id or not is_same:
         raise AgentToolDispatchError(
-            f"packet {task.packet!r} was delegated to {begun.agent!r} before, with another task. "
+            f"packet {packet.id!r} was delegated to {begun.agent!r} before, with another task. "
             "Give every packet an id of its own."
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from urllib.parse import quote
 
-from pilotage.agent.delegation import DelegationBudget
+from pilotage.agent.delegation import DelegationBudget, DelegationPacket
 from pilotage.agent.model_request import ModelToolSpec
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.budget import BudgetAmount
@@ -45,7 +45,7 @@ class ChildTask:
     agent: AgentRef
     task: JsonValue
     bounds: ChildBounds = NO_BOUNDS
-    packet: str | None = None
+    packet: DelegationPacket | None = None
     exits: tuple[ModelToolSpec, ...] = ()
     branch: str | None = None
     is_worker: bool = False

@@ -69,6 +69,11 @@ class ContextStage:
             return self.budget is not None
         return self._is_needed or bool(request.context)
 
+    @property
+    def packs(self) -> Sequence[ContextPack]:
+        """The packs of the run's input, and those that were added to them."""
+        return self._given.packs if self._given is not None else ()
+
     def also_show(self, packs: Sequence[ContextPack]) -> None:
         """Add these packs to every request from here on, after those of the run's input."""
         if packs:

@@ -14,7 +14,7 @@ from pilotage.runtime.events.event_log import LoggedEvent, PendingEvents
 from pilotage.runtime.events.event_record import encode_event, encode_frame
 from pilotage.runtime.events.feed import QUEUE_LIMIT, START, EventCursor, Feed, wake
 from pilotage.runtime.events.replay_filter import ReplayFilter
-from pilotage.runtime.exposure.deltas import DELTAS, delta_of
+from pilotage.runtime.exposure.deltas import DELTAS, TextId, delta_of
 from pilotage.runtime.exposure.modes import Exposure
 
 NewPart: TypeAlias = Callable[[AgentEvent], AgentEvent | None]
@@ -50,6 +50,24 @@ class EventWriter(ABC):
             AgentOutputGuardError: a part of them must not be seen at all.
         """
         for released in self._exposure.flush(guarded=is_guarded):
+            self._emit(released)
+
+    def flush_decided(self) -> None:
+        """Write held text that may be seen whatever follows; the run may go on later.
+
+        Raises:
+            AgentOutputGuardError: a part of it must not be seen at all.
+        """
+        for released in self._exposure.release():
+            self._emit(released)
+
+    def end_text(self, text: TextId) -> None:
+        """Write the rest of a text that does not go on.
+
+        Raises:
+            AgentOutputGuardError: the rest must not be seen.
+        """
+        for released in self._exposure.end(text):
             self._emit(released)
 
     def drop_held(self) -> None:

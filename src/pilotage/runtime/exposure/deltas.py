@@ -21,8 +21,8 @@ TextId: TypeAlias = tuple[str, str, str]
 
 Delta: TypeAlias = tuple[TextId, str]
 
-ARGUMENTS = "arguments"
-"""The kind of the text that a tool call's arguments are."""
+MESSAGE, REASONING, ARGUMENTS = "message", "reasoning", "arguments"
+"""The kinds of texts."""
 
 _message = unchecked(MessageDeltaEvent)
 _reasoning, _arguments = unchecked(ReasoningDeltaEvent), unchecked(ToolCallArgsDeltaEvent)
@@ -36,9 +36,9 @@ def delta_of(event: AgentEvent) -> Delta | None:
     """Return the text that the event continues and the added text; None for an event that is no delta."""
     # `type() is` instead of `match`: called for every event of every stream.
     if type(event) is MessageDeltaEvent:
-        return ("message", event.attribution.run_id, event.message_id), event.delta
+        return (MESSAGE, event.attribution.run_id, event.message_id), event.delta
     if type(event) is ReasoningDeltaEvent:
-        return ("reasoning", event.attribution.run_id, event.reasoning_id), event.delta
+        return (REASONING, event.attribution.run_id, event.reasoning_id), event.delta
     if type(event) is ToolCallArgsDeltaEvent:
         return (ARGUMENTS, event.attribution.run_id, event.call_id), event.args_delta
     return None

@@ -7,16 +7,24 @@
 | STRICT                        | when it is complete and audited                                                 |
 | NO_STREAM_UNTIL_FINAL_GUARDED | with all other events, when the final output has passed its guard               |
 
-Events keep their order: before an event that is no delta of the same kind leaves, all earlier text leaves. Texts of
-one kind, such as those of parallel branches, may be interleaved without flushing one another.
-Invariant: the deltas of a text, joined, are the same however the text was cut.
+Before an event that is no delta of the same kind leaves, all earlier text that redaction has decided leaves. Text that
+may still become part of a match waits for the end of its text, and other events overtake it:
+
+| a text                            | ends                                                                        |
+|-----------------------------------|-----------------------------------------------------------------------------|
+| words or reasoning of a loop      | with the step in which it began                                             |
+| tokens of an `execute()`          | when the next message begins                                                |
+| arguments of a tool call          | with the call                                                               |
+| any of them                       | when it is superseded, and when its run ends                                |
+
+Invariant: the deltas of a text, joined, are the same however the text was cut and whatever came in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from pilotage.agent.events import (
     SUPERSEDED,
@@ -40,12 +48,19 @@ from pilotage.safety.fields import REDACTED_VALUE
 
 _LONGEST_WORD = 64
 
+Place: TypeAlias = tuple[str, str | None]
+"""Run id and branch."""
+OpenStep: TypeAlias = tuple[Place, str]
+"""The place and name of a step."""
+
 
 class TextStream:
     """Lets a text leave as soon as redaction allows."""
 
-    def __init__(self, redactor: Redactor) -> None:
+    def __init__(self, redactor: Redactor, step: OpenStep | None = None) -> None:
         self.revision = redactor.revision
+        self.step = step
+        """The step in which the text began."""
         self._redactor = redactor
         self._session = redactor.session()
         self._event: AgentEvent | None = None
@@ -66,8 +81,13 @@ class TextStream:
             return (event,)
         return self._deltas(chunks)
 
+    def update(self) -> None:
+        """Redact the secrets that were registered since the text began."""
+        self.revision = self._redactor.revision
+        self._redactor.update(self._session)
+
     def release(self) -> Sequence[AgentEvent]:
-        """Return deltas for all that is held; the text may go on."""
+        """Return deltas for held text that redaction has decided; the text may go on."""
         return self._deltas(self._release())
 
     def finish(self) -> Sequence[AgentEvent]:
@@ -82,7 +102,7 @@ class TextStream:
         return self._session.push(text)
 
     def _release(self) -> Sequence[str]:
-        return self._session.release()
+        return ()
 
     def _finish(self) -> Sequence[str]:
         return self._session.finish()
@@ -105,8 +125,8 @@ class TextStream:
 class WordStream(TextStream):
     """Lets whole words leave: an incomplete word waits for its end, unless it gets very long."""
 
-    def __init__(self, redactor: Redactor) -> None:
-        super().__init__(redactor)
+    def __init__(self, redactor: Redactor, step: OpenStep | None = None) -> None:
+        super().__init__(redactor, step)
         self._word = ""
 
     @property
@@ -127,7 +147,7 @@ class WordStream(TextStream):
         return (complete,) if complete else ()
 
     def _release(self) -> Sequence[str]:
-        return self._with_word(self._session.release())
+        return self._with_word(())
 
     def _finish(self) -> Sequence[str]:
         return self._with_word(self._session.finish())
@@ -140,8 +160,8 @@ class WordStream(TextStream):
 class WholeTextStream(TextStream):
     """Lets a text leave when it is complete and audited."""
 
-    def __init__(self, redactor: Redactor) -> None:
-        super().__init__(redactor)
+    def __init__(self, redactor: Redactor, step: OpenStep | None = None) -> None:
+        super().__init__(redactor, step)
         self._held: list[str] = []
 
     @property
@@ -156,7 +176,7 @@ class WholeTextStream(TextStream):
         # The session is audited at its end, but the text that leaves now must pass the audit now.
         whole = self._take_held()
         self._redactor.audit(whole)
-        return _joined((*self._session.push(whole), *self._session.release()))
+        return _joined(self._session.push(whole))
 
     def _finish(self) -> Sequence[str]:
         return _joined((*self._session.push(self._take_held()), *self._session.finish()))
@@ -171,7 +191,7 @@ def _joined(chunks: Sequence[str]) -> Sequence[str]:
 
 
 _LOW_LATENCY, _BALANCED = StreamingExposureMode.LOW_LATENCY, StreamingExposureMode.BALANCED
-_MOST_TEXTS = 16
+_MOST_TEXTS = 256
 """How many texts may be open at once; with one more, the text that was idle longest counts as complete."""
 
 # Ids are made by servers and link events, so they stay; everything that people or models write is redacted.
@@ -196,6 +216,8 @@ class Exposure:
         self.redactor = redactor
         self._texts: dict[TextId, TextStream] = {}
         self._latest: TextId | None = None
+        self._steps: dict[Place, list[str]] = {}
+        """The steps that have begun and not ended, the innermost last."""
         self._held: list[AgentEvent] = []
         self._holds_all = mode is StreamingExposureMode.NO_STREAM_UNTIL_FINAL_GUARDED
         self.holds_nothing = mode is _BALANCED or mode is _LOW_LATENCY
@@ -227,8 +249,18 @@ class Exposure:
                 return text.push(event, delta[1])
         return list(self._process(event))
 
+    def release(self) -> Sequence[AgentEvent]:
+        """Return all held text that redaction has decided. Call it before a pause of the run is committed.
+
+        The rest of a text follows when the resumed run has decided it.
+
+        Raises:
+            AgentOutputGuardError: the audit of a text found a match that was missed; the text is dropped.
+        """
+        return [released for text in self._texts.values() for released in text.release()]
+
     def flush(self, *, guarded: bool = False) -> Sequence[AgentEvent]:
-        """End all texts and return the remaining events. Call it before an end or a pause of the run is committed.
+        """End all texts and return the remaining events. Call it before an end of the run is committed.
 
         `guarded` says that the final output has passed its guard; without it the last mode keeps holding everything.
 
@@ -264,51 +296,83 @@ class Exposure:
     def _process(self, event: AgentEvent) -> Iterator[AgentEvent]:
         delta = delta_of(event)
         if delta is None:
-            yield from self._release_before(event)
+            yield from self._before(event)
             yield self.redacted(event)
             return
         text_id, added = delta
         if event.metadata.get(SUPERSEDED):
-            yield from self._end(text_id)
+            yield from self.end(text_id)
             yield event
             return
         if text_id != self._latest:
-            yield from self._switch_to(text_id)
+            yield from self._switch_to(text_id, event)
         text = self._texts[text_id]
         if text.revision != self.redactor.revision:
-            yield from text.finish()
-            text = self._texts[text_id] = self._begin(text_id)
+            text.update()
         yield from text.push(event, added)
 
-    def _release_before(self, event: AgentEvent) -> Iterator[AgentEvent]:
-        """Release all text before an event that is no delta."""
+    def _before(self, event: AgentEvent) -> Iterator[AgentEvent]:
+        """End the texts that end with an event that is no delta, and release the decided part of all others."""
         self._latest = None
-        if isinstance(event, ToolCallEndEvent):
-            yield from self._end((ARGUMENTS, event.attribution.run_id, event.call_id))
+        run_id = event.attribution.run_id
+        match event:
+            case ToolCallEndEvent():
+                yield from self.end((ARGUMENTS, run_id, event.call_id))
+            case StepStartedEvent():
+                self._steps.setdefault(_place_of(event), []).append(event.step_name)
+            case StepFinishedEvent():
+                yield from self._end_step(_place_of(event), event.step_name)
+            case RunFinishedEvent():
+                yield from self._end_all(text_id for text_id in self._texts if text_id[1] == run_id)
+            case _:
+                pass
         for text in self._texts.values():
             yield from text.release()
 
-    def _end(self, text_id: TextId) -> Iterator[AgentEvent]:
-        """End one text; the rest of it is emitted before the event that ends it."""
+    def end(self, text_id: TextId) -> Sequence[AgentEvent]:
+        """End one text; return the rest of it, which belongs before the event that ends it.
+
+        Raises:
+            AgentOutputGuardError: the audit of the text found a match that was missed; the text is dropped.
+        """
         self._latest = None
         text = self._texts.pop(text_id, None)
-        yield from text.finish() if text else ()
+        return text.finish() if text else ()
 
-    def _switch_to(self, text_id: TextId) -> Iterator[AgentEvent]:
+    def _end_all(self, text_ids: Iterable[TextId]) -> Iterator[AgentEvent]:
+        for text_id in tuple(text_ids):
+            yield from self.end(text_id)
+
+    def _end_step(self, place: Place, name: str) -> Iterator[AgentEvent]:
+        """End the texts that began in a step; a step that was not begun, such as a sign of progress, has none."""
+        open_steps = self._steps.get(place, [])
+        if name in open_steps:
+            open_steps.remove(name)
+            step = (place, name)
+            yield from self._end_all(text_id for text_id, text in self._texts.items() if text.step == step)
+        if not open_steps:
+            self._steps.pop(place, None)
+
+    def _switch_to(self, text_id: TextId, event: AgentEvent) -> Iterator[AgentEvent]:
         """Continue another text: release the texts of other kinds; of too many texts, end the one idle longest."""
-        self._latest = text_id
-        for (kind, *_), text in self._texts.items():
-            if kind != text_id[0]:
+        kind, self._latest = text_id[0], text_id
+        for (other, *_), text in self._texts.items():
+            if other != kind:
                 yield from text.release()
         is_open = text_id in self._texts
-        self._texts[text_id] = self._texts.pop(text_id) if is_open else self._begin(text_id)
+        self._texts[text_id] = self._texts.pop(text_id) if is_open else self._begin(kind, event)
         if len(self._texts) > _MOST_TEXTS:
             yield from self._texts.pop(next(iter(self._texts))).finish()
 
-    def _begin(self, text_id: TextId) -> TextStream:
+    def _begin(self, kind: str, event: AgentEvent) -> TextStream:
+        place = _place_of(event)
+        open_steps = self._steps.get(place)
+        step = (place, open_steps[-1]) if open_steps else None
         if self._mode is StreamingExposureMode.STRICT:
-            return WholeTextStream(self.redactor)
-        in_words = self._mode is _BALANCED and text_id[0] != ARGUMENTS
-        return (
-            WordStream(self.redactor) if in_words and not self.redactor.is_idle else TextStream(self.redactor)
-        )
+            return WholeTextStream(self.redactor, step)
+        in_words = self._mode is _BALANCED and kind != ARGUMENTS and not self.redactor.is_idle
+        return WordStream(self.redactor, step) if in_words else TextStream(self.redactor, step)
+
+
+def _place_of(event: AgentEvent) -> Place:
+    return event.attribution.run_id, event.attribution.branch

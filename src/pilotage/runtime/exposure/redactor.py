@@ -1,6 +1,6 @@
 """Redaction of everything that leaves a run: values, streamed texts, model calls as others may see them. Pure.
 
-The chunks of a session, joined, are the redacted text, however the text was cut, unless `release` was called.
+The chunks of a session, joined, are the redacted text, however the text was cut.
 """
 
 from __future__ import annotations
@@ -8,51 +8,62 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import is_
-from typing import TypeAlias, overload
+from typing import overload
 
 from pilotage.agent.messages import ModelMessage, ModelToolCall, TextPart
 from pilotage.agent.model_reply import ModelResponse
 from pilotage.agent.model_request import HiddenArguments, ModelRequest, ToolCallingSpec, hidden_arguments
 from pilotage.errors import AgentOutputGuardError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.exposure.secret_stream import HandedOutSecrets, SecretSession, SecretWatcher
+from pilotage.runtime.exposure.secret_stream import (
+    HandedOutSecrets,
+    SecretMatcher,
+    SecretSession,
+    SecretWatcher,
+)
 from pilotage.safety.guard import guard_json_value
 from pilotage.safety.redaction.policy import StreamingRedactionPolicy
-from pilotage.safety.redaction.session import StreamingRedactionResult, StreamingRedactionSession
+from pilotage.safety.redaction.session import (
+    StreamingRedactionAudit,
+    StreamingRedactionResult,
+    StreamingRedactionSession,
+)
 
 
-class PolicySession:
-    """Redacts a text by one policy, and can release undecided text before the policy has decided."""
+class TextSession:
+    """Redacts one streamed text: first its secrets, then the matches of the policy.
 
-    def __init__(self, policy: StreamingRedactionPolicy) -> None:
-        self._policy = policy
-        self._session = StreamingRedactionSession(policy)
-        # The undecided text that was released early, and its redacted form.
-        self._released = self._shown = ""
+    A character leaves when it cannot become part of a match any more, or at the end of the text.
+    """
+
+    def __init__(
+        self,
+        policy: StreamingRedactionPolicy | None,
+        matcher: SecretMatcher | None,
+        audited: Callable[[StreamingRedactionAudit], None] = lambda _: None,
+    ) -> None:
+        self._audited = audited
+        self._secrets = None if matcher is None else SecretSession(matcher)
+        self._policy = None if policy is None else StreamingRedactionSession(policy)
 
     @property
     def is_holding(self) -> bool:
         """Whether a part of the pushed text has not left."""
-        return self._session.held_char_count > len(self._released)
+        holds_secrets = self._secrets is not None and self._secrets.is_holding
+        return holds_secrets or (self._policy is not None and self._policy.held_char_count > 0)
+
+    def look_for(self, matcher: SecretMatcher) -> None:
+        """Redact other secrets from here on, in text that is held too."""
+        if self._secrets is None:
+            self._secrets = SecretSession(matcher)
+        else:
+            self._secrets.matcher = matcher
 
     def push(self, text: str) -> Sequence[str]:
         """Add text; return the chunks that may leave now."""
-        chunks = self._session.take(text)
-        return self._not_shown(chunks) if self._released else chunks
-
-    def release(self) -> Sequence[str]:
-        """Return all that is held, as if the text ended here; the text may go on.
-
-        If later text completes a match that began in released text, the rest of the match is still replaced.
-        """
-        before, undecided = self._session.undecided
-        if undecided == self._released:
-            return ()
-        # A pattern may look at the character before.
-        shown = self._policy.redact(before + undecided)[0].removeprefix(before)
-        new = _beyond(shown, self._released) if shown == undecided else shown.removeprefix(self._shown)
-        self._released, self._shown = undecided, shown
-        return (new,) if new else ()
+        if self._secrets is None:
+            return self._decided((text,)) if text else ()
+        return self._decided(self._secrets.push(text))
 
     def finish(self) -> Sequence[str]:
         """End the text; return the last chunks.
@@ -60,72 +71,25 @@ class PolicySession:
         Raises:
             AgentOutputGuardError: the audit found a match that was missed.
         """
-        result = self._session.finish()
+        chunks = self._decided(() if self._secrets is None else self._secrets.finish())
+        if self._policy is None:
+            return chunks
+        try:
+            result = self._policy.finish()
+        finally:
+            if self._policy.audit is not None:
+                self._audited(self._policy.audit)
         _reject_missed(result)
-        return self._not_shown(result.chunks) if self._released else result.chunks
+        return [*chunks, *result.chunks]
 
-    def _not_shown(self, chunks: Sequence[str]) -> Sequence[str]:
-        """Return decided chunks without the text that was released early."""
-        if not chunks:
-            return ()
-        decided = "".join(chunks)
-        if self._shown != self._released and decided.startswith(self._shown):
-            new, self._released = decided.removeprefix(self._shown), ""
-        elif self._released.startswith(decided):
-            new, self._released = "", self._released.removeprefix(decided)
-        else:
-            new, self._released = _beyond(decided, self._released), ""
-        self._shown = self._released
-        return (new,) if new else ()
-
-
-AnySession: TypeAlias = PolicySession | SecretSession
-
-
-class ChainedSession:
-    """Redacts a text by several sessions in order, or by none: each one redacts the chunks of the one before."""
-
-    def __init__(self, sessions: Sequence[AnySession]) -> None:
-        self._sessions = sessions
-
-    @property
-    def is_holding(self) -> bool:
-        """Whether a part of the pushed text has not left."""
-        return any(session.is_holding for session in self._sessions)
-
-    def push(self, text: str) -> Sequence[str]:
-        """Add text; return the chunks that may leave now."""
-        chunks: Sequence[str] = (text,) if text else ()
-        for session in self._sessions:
-            chunks = _push_all(session, chunks)
-        return chunks
-
-    def release(self) -> Sequence[str]:
-        """Return all that is held and may leave, as if the text ended here; the text may go on."""
-        chunks: Sequence[str] = ()
-        for session in self._sessions:
-            chunks = [*_push_all(session, chunks), *session.release()]
-        return chunks
-
-    def finish(self) -> Sequence[str]:
-        """End the text; return the last chunks. Raises what `PolicySession.finish` raises."""
-        chunks: Sequence[str] = ()
-        for session in self._sessions:
-            chunks = [*_push_all(session, chunks), *session.finish()]
-        return chunks
-
-
-RedactionSession: TypeAlias = AnySession | ChainedSession
-
-
-def _push_all(session: AnySession, chunks: Sequence[str]) -> list[str]:
-    return [out for chunk in chunks for out in session.push(chunk)]
-
-
-def _beyond(text: str, known: str) -> str:
-    """Return the text after the prefix that it shares with a known text."""
-    pairs = zip(text, known, strict=False)
-    return text[next((at for at, (new, old) in enumerate(pairs) if new != old), min(len(text), len(known))) :]
+    def _decided(self, chunks: Sequence[str]) -> Sequence[str]:
+        """Return the chunks that may leave when the policy reads these too."""
+        policy = self._policy
+        if policy is None:
+            return chunks
+        if len(chunks) == 1:
+            return policy.take(chunks[0])
+        return [decided for chunk in chunks for decided in policy.take(chunk)]
 
 
 def _reject_missed(result: StreamingRedactionResult) -> None:
@@ -147,6 +111,8 @@ class Redactor(SecretWatcher):
         self._secrets = secrets
         self.is_idle = policy is None
         self.revision = 0
+        self.stream_audit: StreamingRedactionAudit | None = None
+        """The audit of all streamed texts that have ended; None without a policy or before the first one."""
         if secrets is not None:
             secrets.tell(self)
             if secrets.revision:
@@ -184,13 +150,18 @@ class Redactor(SecretWatcher):
         """Return a JSON value with every string and key redacted; the same object if nothing is redacted."""
         return value if self.is_idle else _map_strings(value, self.text)
 
-    def session(self) -> RedactionSession:
-        """Return a session for one streamed text. It does not redact secrets that are registered later."""
+    def session(self) -> TextSession:
+        """Return a session for one streamed text; `update` it when the revision has changed."""
         matcher = None if self._secrets is None else self._secrets.matcher
-        if matcher is None:
-            return ChainedSession(()) if self._policy is None else PolicySession(self._policy)
-        first = SecretSession(matcher)
-        return first if self._policy is None else ChainedSession((first, PolicySession(self._policy)))
+        return TextSession(self._policy, matcher, self._add_audit)
+
+    def _add_audit(self, audit: StreamingRedactionAudit) -> None:
+        self.stream_audit = audit if self.stream_audit is None else self.stream_audit.joined(audit)
+
+    def update(self, session: TextSession) -> None:
+        """Let a session redact the secrets that were registered since it began."""
+        if self._secrets is not None and self._secrets.matcher is not None:
+            session.look_for(self._secrets.matcher)
 
     def audit(self, text: str) -> None:
         """Redact a whole text as a stream, with the audit at its end.
@@ -199,7 +170,7 @@ class Redactor(SecretWatcher):
             AgentOutputGuardError: the audit found a match that was missed.
         """
         if not self.is_idle:
-            session = self.session()
+            session = TextSession(self._policy, None if self._secrets is None else self._secrets.matcher)
             session.push(text)
             session.finish()
 

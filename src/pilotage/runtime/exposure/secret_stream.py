@@ -1,8 +1,7 @@
 """Secret values that were handed out, and the exact search for them in whole and in streamed texts. Pure.
 
 The chunks of a session, joined, are the whole text without its secrets, however the text was cut. What could still
-become a secret is held back; at most `SHORTEST_SECRET - 1` characters of it leave early, where another event must leave
-before the text goes on.
+become a secret is held back.
 """
 
 from __future__ import annotations
@@ -58,30 +57,21 @@ class SecretMatcher:
 
 
 class SecretSession:
-    """Masks the secrets of one streamed text."""
+    """Masks the secrets of one streamed text; another `matcher` counts for the text that is held too."""
 
     def __init__(self, matcher: SecretMatcher) -> None:
-        self._matcher = matcher
+        self.matcher = matcher
         self._held = ""
-        self._shown = 0
 
     @property
     def is_holding(self) -> bool:
         """Whether a part of the pushed text has not left."""
-        return len(self._held) > self._shown
+        return bool(self._held)
 
     def push(self, text: str) -> Sequence[str]:
         """Add text; return the chunks that may leave now."""
         text = self._held + text
-        return self._masked(text, lambda begin: self._matcher.open_at(text, begin))
-
-    def release(self) -> Sequence[str]:
-        """Return what is held, unless that is so much of a secret that it would reveal it; the text may go on."""
-        new = self._held[self._shown :]
-        if not new or len(self._held) >= SHORTEST_SECRET:
-            return ()
-        self._shown = len(self._held)
-        return (new,)
+        return self._masked(text, lambda begin: self.matcher.open_at(text, begin))
 
     def finish(self) -> Sequence[str]:
         """End the text; return the last chunks."""
@@ -89,19 +79,19 @@ class SecretSession:
         return self._masked(text, lambda _: len(text))
 
     def _masked(self, text: str, open_at: Callable[[int], int]) -> Sequence[str]:
-        """Return the decided part of a text, and hold the rest; characters that left before are left out."""
+        """Return the decided part of a text, and hold the rest."""
         chunks: list[str] = []
-        at, shown = 0, self._shown
+        at = 0
         while True:
-            hold, found = open_at(at), self._matcher.search(text, at)
+            hold, found = open_at(at), self.matcher.search(text, at)
             end = hold if found is None else min(hold, found.start())
-            if plain := text[max(at, shown) : end]:
+            if plain := text[at:end]:
                 chunks.append(plain)
             if found is None or hold <= found.start():
                 break
             chunks.append(SECRET_VALUE)
             at = found.end()
-        self._held, self._shown = text[hold:], max(0, shown - hold)
+        self._held = text[hold:]
         return ("".join(chunks),) if chunks else ()
 
 

@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 from typing import TypeGuard
 
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.delegation import DelegationPacket
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.messages import ModelMessage, TextPart
 from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
@@ -51,7 +52,8 @@ class RunStart:
     into fingerprints: the run's own id, for a fork that of its original run. `trust` is the label of what the parent
     knew when it delegated, or of the given context. `model` is the one its caller selected, `deferred` the tools that
     the caller performs. `session` is the conversation of a parent, which a worker reads and does not hold. `branch` is
-    the step of its parent that it stands for, `exits` are the control calls that end it.
+    the step of its parent that it stands for, `exits` are the control calls that end it, `delegation` is the packet it
+    came in, without its task.
     """
 
     agent: str
@@ -76,11 +78,26 @@ class RunStart:
     exits: tuple[ModelToolSpec, ...] = ()
     owner: str | None = None
     """The process that began the run, by the name of its leases."""
+    delegation: JsonObject = field(default_factory=empty_object)
 
     def context(self, run_id: str) -> RunContext:
         """Return the context that tools and hooks of the run get."""
         conversation = self.conversation or self.session or run_id
-        return RunContext(self.principal.tenant, self.principal.id, conversation, run_id, self.metadata)
+        return RunContext(
+            self.principal.tenant,
+            self.principal.id,
+            conversation,
+            run_id,
+            metadata=self.metadata,
+            delegation=self.packet,
+        )
+
+    @property
+    def packet(self) -> DelegationPacket | None:
+        """The packet that the run came in; None for a run that was not delegated in one."""
+        if not self.delegation:
+            return None
+        return contract_value(DelegationPacket, {**self.delegation, "task": self.input})
 
     def attribution(self, run_id: str) -> AgentEventAttribution:
         """Return the attribution of the run's events."""

@@ -30,6 +30,7 @@ from pilotage.runtime.budget.spending import Spending
 from pilotage.runtime.catalogs import DESCRIPTIONS
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.children.launch import ChildLauncher
+from pilotage.runtime.children.packets import output_of
 from pilotage.runtime.context.fit import ContextPolicy, ContextStage
 from pilotage.runtime.context.snapshots import PromptSnapshots
 from pilotage.runtime.door.model import RunAwareModel, models_held_by, within_length
@@ -231,7 +232,7 @@ class Composer:
             ScopedTools(offer, tools),
             services.provided,
             instructions=drawn.instructions,
-            output=drawn.output,
+            output=drawn.output or output_of(start.packet),
             max_turns=start.limits.max_steps or DEFAULT_MAX_TURNS,
             # Readers of a durable run come and go.
             streaming=run.ledger.is_durable or source.overrides.is_streaming,

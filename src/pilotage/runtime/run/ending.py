@@ -35,7 +35,13 @@ from pilotage.runtime.journal.interruptions import (
 from pilotage.runtime.journal.records import Answer, encode_result
 from pilotage.runtime.journal.stored_words import ACTION_ID
 from pilotage.runtime.people.requests import is_recovery
-from pilotage.runtime.run.cancel import Cleanup, despite_signals, end_children, finish_cancellation
+from pilotage.runtime.run.cancel import (
+    Cleanup,
+    despite_signals,
+    end_children,
+    finish_cancellation,
+    record_audit,
+)
 from pilotage.runtime.run.pausing import Pausing, running
 from pilotage.runtime.run.publish import Publisher
 from pilotage.safety.fields import SensitiveFieldDescriptor
@@ -202,7 +208,7 @@ class Ending:
             await self._tasks.settle(end, at_once=situation is AgentSituation.TIMED_OUT)
         except LimitReached as late:
             return await self.stop_short(answer, late.situation, error_of(late))
-        self._flush_or_drop()
+        self._flush_or_drop(is_over=situation.status is not AgentStatus.INTERRUPTED)
         left = await self._publisher.partial(answer)
         under_way = run.outcomes.still_open(run.replay)
         await end_children(self._cleanup, under_way)
@@ -241,7 +247,8 @@ class Ending:
             await self._tasks.wait()
         except LimitReached as late:
             return await self.stop_short(Answer(), late.situation, error_of(late))
-        self._flush_or_drop()
+        self._flush_or_drop(is_over=False)
+        record_audit(self._run)
         self._run.outcomes.write_cuts()
         return await Pausing(self._run).pause(pause)
 
@@ -310,18 +317,20 @@ class Ending:
     def _cleanup(self) -> Cleanup | None:
         return None if self._policy.cleanup is None else self._policy.cleanup()
 
-    def _flush_or_drop(self) -> None:
-        """Emit the last events of a run that ends without an answer, without refused content."""
+    def _flush_or_drop(self, *, is_over: bool = True) -> None:
+        """Emit the last events of an attempt that ends without an answer, without refused content."""
+        events = self._run.events
         try:
-            self._run.events.flush()
+            events.flush() if is_over else events.flush_decided()
         except AgentOutputGuardError:
-            self._run.events.drop_held()
+            events.drop_held()
 
     async def _finish(
         self, situation: AgentSituation, answer: Answer, record: JsonObject, error: JsonObject | None = None
     ) -> RunResult:
         """Move the run to its last state, commit it with the result, and emit the last event."""
         run, ledger, spent = self._run, self._run.ledger, self._run.spending.spent
+        record_audit(run)
         activity = run.redactor.text(str(error["message"])) if error else None
         closed = ledger.close_signals() if ledger.unread else None
         ledger.change_state(running(ledger.state).moved_to(situation, activity=activity, metadata=closed))

@@ -28,6 +28,7 @@ from pilotage.runtime.budget.deadlines import timed_out
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.events.feed import close
 from pilotage.runtime.events.projections import events_of
+from pilotage.runtime.exposure.deltas import MESSAGE
 from pilotage.runtime.journal.action import RESULT
 from pilotage.runtime.journal.interruptions import RunEnded
 from pilotage.runtime.journal.records import Answer
@@ -88,6 +89,7 @@ class ExecuteProgram(Program):
         owner: Any = type(self._instance)
         execute: Callable[..., object] = owner.execute
         run, by, ordinal = self._run, self._run.source.attribution, 0
+        spoken = run.message_id
         async with aclosing(items_of(execute(self._instance, **self._arguments))) as items:
             async for item in items:
                 payload = item.payload
@@ -101,7 +103,10 @@ class ExecuteProgram(Program):
                 if isinstance(payload, Tool | Evidence):
                     # Replay yields text in fewer items, so text is not numbered: other items keep their ordinals.
                     ordinal += 1
-                for event in events_of(item, by, run.message_id, ordinal=ordinal):
+                if (speaking := run.message_id) != spoken:
+                    run.events.end_text((MESSAGE, run.id, spoken))
+                    spoken = speaking
+                for event in events_of(item, by, speaking, ordinal=ordinal):
                     yield event
 
     @property

@@ -213,11 +213,6 @@ class Scanner:
         """How many characters are held back no longer."""
         return self._held.offset
 
-    @property
-    def undecided(self) -> tuple[str, str]:
-        """The character before the text that is held back, none at the start of the stream, and that text."""
-        return self._held.before(0), self._held.text
-
     def push(self, text: str) -> list[Piece]:
         """Read more text; what it makes certain."""
         held = self._held

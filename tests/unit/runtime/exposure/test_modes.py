@@ -191,15 +191,80 @@ def test_a_failed_audit_drops_all_that_waited_for_the_guard() -> None:
     assert list(exposure.flush(guarded=True)) == []
 
 
+OTHERS: list[AgentEvent] = [
+    STEP,
+    StepFinishedEvent(BY, "no step that has begun"),
+    thinks("hm "),
+    args("{"),
+    ToolCallStartEvent(BY, "c", "pay", "m"),
+    ToolCallEndEvent(BY, "c"),
+    says("More.", "another"),
+]
+
+
 @pytest.mark.parametrize("mode", STREAMED)
-@pytest.mark.parametrize(
-    "other", [STEP, thinks("hm "), args("{"), ToolCallEndEvent(BY, "c")], ids=lambda e: e.kind
-)
-def test_held_text_leaves_before_anything_else_passes(mode: Mode, other: AgentEvent) -> None:
+@pytest.mark.parametrize("other", OTHERS, ids=lambda e: e.kind)
+def test_decided_text_leaves_before_anything_else_passes(mode: Mode, other: AgentEvent) -> None:
     exposure = exposed(mode)
-    shown = [*pushed(exposure, says("It is TOK"), other), *exposure.flush()]
-    assert "".join(texts([event for event in shown if isinstance(event, MessageDeltaEvent)])) == "It is TOK"
-    assert shown[-1] == other
+    shown = [*pushed(exposure, says("It is "), other), *exposure.flush()]
+    if not isinstance(other, MessageDeltaEvent):
+        assert shown == [says("It is "), other]
+
+
+@pytest.mark.parametrize("mode", STREAMED)
+@pytest.mark.parametrize("other", OTHERS, ids=lambda e: e.kind)
+def test_text_that_may_become_a_match_waits_while_other_events_pass(mode: Mode, other: AgentEvent) -> None:
+    exposure = exposed(mode)
+    shown = pushed(exposure, says("It is TOK"), other, says("EN-1"), other, says("2."))
+    shown += exposure.flush()
+    mine = [e.delta for e in shown if isinstance(e, MessageDeltaEvent) and e.message_id == "m"]
+    assert "".join(mine) == "It is [REDACTED]."
+
+
+@pytest.mark.parametrize("mode", STREAMED)
+def test_a_text_ends_with_the_step_in_which_it_began(mode: Mode) -> None:
+    exposure = exposed(mode)
+    outer, inner = StepStartedEvent(BY, "outer"), StepStartedEvent(BY, "inner")
+    assert pushed(exposure, outer, says("a TOK"), inner, says("b TOK", "b"))[:1] == [outer]
+    ended = StepFinishedEvent(BY, "inner")
+    shown = pushed(exposure, StepFinishedEvent(BY, "other"), ended)
+    assert shown[-1] == ended
+    assert "".join(
+        e.delta for e in shown if isinstance(e, MessageDeltaEvent) and e.message_id == "b"
+    ).endswith("TOK")
+    shown = pushed(exposure, says("EN-1", "m"), StepFinishedEvent(BY, "outer"))
+    assert "".join(texts(shown)).endswith("[REDACTED]")
+
+
+@pytest.mark.parametrize("mode", STREAMED)
+def test_the_steps_of_other_runs_and_branches_end_no_text(mode: Mode) -> None:
+    exposure = exposed(mode)
+    branch = AgentEventAttribution("clerk", "run-1", "talk-1", branch="left")
+    child = AgentEventAttribution("clerk", "run-2", "talk-1")
+    begun = [StepStartedEvent(by, "model-1") for by in (BY, branch, child)]
+    shown = pushed(exposure, *begun, says("TOK"))
+    shown += pushed(exposure, *(StepFinishedEvent(by, "model-1") for by in (branch, child)))
+    shown += pushed(exposure, RunFinishedEvent(child), says("EN-1"), StepFinishedEvent(BY, "model-1"))
+    assert "".join(texts(shown)) == "[REDACTED]"
+
+
+@pytest.mark.parametrize("mode", STREAMED)
+def test_the_texts_of_a_child_end_with_it(mode: Mode) -> None:
+    exposure = exposed(mode)
+    child = AgentEventAttribution("clerk", "run-2", "talk-1")
+    end = RunFinishedEvent(child)
+    shown = pushed(exposure, MessageDeltaEvent(child, "m", "a TOK"), end)
+    assert "".join(texts(shown)) == "a TOK"
+    assert shown[-1] == end
+
+
+@pytest.mark.parametrize("mode", STREAMED)
+def test_a_text_that_is_said_to_be_complete_ends(mode: Mode) -> None:
+    exposure = exposed(mode)
+    shown = pushed(exposure, says("a TOK"))
+    shown += exposure.end(("message", "run-1", "m"))
+    assert "".join(texts(shown)) == "a TOK"
+    assert exposure.end(("message", "run-1", "m")) == ()
 
 
 @pytest.mark.parametrize("mode", STREAMED)
@@ -221,15 +286,15 @@ def test_a_secret_that_another_event_cuts_is_not_shown(mode: Mode) -> None:
         *pushed(exposure, says("TOKEN-12"), STEP, says("34, TOK"), STEP, says("EN-5.")),
         *exposure.flush(),
     ]
-    assert "".join(texts(shown)) == "[REDACTED], TOK[REDACTED]."
+    assert "".join(texts(shown)) == "[REDACTED], [REDACTED]."
 
 
 def test_a_text_that_was_silent_for_long_counts_as_complete() -> None:
     exposure = exposed(Mode.STRICT)
-    for number in range(16):
+    for number in range(256):
         assert pushed(exposure, says(f"text {number}", f"m-{number}")) == []
     assert pushed(exposure, says("again", "m-0")) == []
-    assert pushed(exposure, says("one too many", "m-16")) == [says("text 1", "m-1")]
+    assert pushed(exposure, says("one too many", "m-256")) == [says("text 1", "m-1")]
 
 
 @pytest.mark.parametrize("mode", STREAMED)
@@ -246,6 +311,16 @@ def test_arguments_are_complete_at_the_end_of_their_call(mode: Mode) -> None:
         e.args_delta for e in shown if isinstance(e, ToolCallArgsDeltaEvent) and e.call_id == "c"
     ) == ('{"a": "[REDACTED]"}')
     assert shown[-1] == ToolCallEndEvent(BY, "c")
+
+
+@pytest.mark.parametrize("mode", STREAMED)
+def test_a_new_secret_lets_nothing_of_a_match_go_that_has_begun(mode: Mode) -> None:
+    redactor = Redactor(POLICY)
+    exposure = Exposure(mode, redactor)
+    shown = pushed(exposure, says("It is TOK"), STEP)
+    redactor.register(SECRET)
+    shown += [*pushed(exposure, says(f"EN-1, {SECRET}")), *exposure.flush()]
+    assert "".join(texts(shown)) == "It is [REDACTED], [SECRET]"
 
 
 @pytest.mark.parametrize("mode", STREAMED)
@@ -347,6 +422,23 @@ steps = st.one_of(
     st.builds(thinks, st.sampled_from(["sk-1", "2:ab", SECRET])),
     st.builds(StepStartedEvent, st.just(BY), st.sampled_from(["one", "two"])),
 )
+
+
+@given(mode=st.sampled_from(STREAMED), parts=words, between=st.lists(st.sampled_from([None, *OTHERS])))
+def test_whatever_comes_between_the_characters_the_text_is_redacted_as_a_whole(
+    mode: Mode, parts: list[str], between: list[AgentEvent | None]
+) -> None:
+    text = "".join(parts)
+    redactor = Redactor(POLICY)
+    redactor.register(SECRET)
+    exposure = Exposure(mode, redactor)
+    shown: list[AgentEvent] = []
+    for at, character in enumerate(text):
+        other = between[at % len(between)] if between else None
+        shown += pushed(exposure, says(character), *([] if other is None else [other]))
+    shown += exposure.flush()
+    mine = [e.delta for e in shown if isinstance(e, MessageDeltaEvent) and e.message_id == "m"]
+    assert "".join(mine) == redactor.text(text)
 
 
 @given(mode=st.sampled_from(Mode), events=st.lists(steps, max_size=12))

@@ -41,7 +41,7 @@ def test_a_redactor_with_nothing_to_look_for_gives_back_what_it_got() -> None:
     assert redactor.json(value) is value
     assert redactor.text("TOKEN-1") == "TOKEN-1"
     session = redactor.session()
-    assert [*session.push("TOKEN-1"), *session.push(""), *session.release(), *session.finish()] == ["TOKEN-1"]
+    assert [*session.push("TOKEN-1"), *session.push(""), *session.finish()] == ["TOKEN-1"]
     redactor.audit("TOKEN-1")
 
 
@@ -177,41 +177,15 @@ def test_a_number_that_stands_alone_only_by_a_replacement_is_not_missed() -> Non
     assert [*session.push("34567890TOKEN-12"), *session.finish()] == ["34567890[REDACTED]"]
 
 
-@given(words=pieces, cuts=st.lists(st.integers(0, 60)))
-def test_text_that_is_released_early_never_shows_a_whole_secret(words: list[str], cuts: list[int]) -> None:
-    text = "".join(words)
-    session = both().session()
-    shown: list[str] = []
-    for piece in cut(text, cuts):
-        shown += [*session.push(piece), *session.release()]
-        assert [*session.release()] == []
-    shown += session.finish()
-    assert SECRET not in "".join(shown).replace("[SECRET]", "\0")
-
-
-RELEASED: list[tuple[str, list[str], str]] = [
-    ("text that is decided later and is innocent", ["TOK", "tok"], "TOKtok"),
-    ("the rest of a match", ["TOK", "EN-1234 end"], "TOK[REDACTED] end"),
-    ("a match that goes on", ["TOKEN-12", "34 end"], "[REDACTED] end"),
-    ("a match that may end here, and does", ["no 12345678", " end"], "no [REDACTED] end"),
-    ("a match that may end here, and does not", ["no 12345678", "9 end"], "no [REDACTED]9 end"),
-    ("a match with its neighbour before it", ["no x12345678", "9 end"], "no x123456789 end"),
-    ("three steps", ["TOK", "EN", "-1 end"], "TOKEN[REDACTED] end"),
-    ("a secret", ["sk-1", "2:ab end"], "[SECRET] end"),
-]
-
-
-@pytest.mark.parametrize(("parts", "shown"), [row[1:] for row in RELEASED], ids=[row[0] for row in RELEASED])
-def test_a_text_goes_on_after_it_was_released(parts: list[str], shown: str) -> None:
-    session = both().session()
-    told: list[str] = []
-    for part in parts:
-        told += [*session.push(part), *session.release()]
-    assert "".join([*told, *session.finish()]) == shown
-
-
-def test_what_is_released_is_judged_with_the_character_before_it() -> None:
-    pin = StreamingSensitivePattern("pin", r"(?<==)\d{4}\b")
-    session = Redactor(StreamingRedactionPolicy([pin])).session()
-    assert [*session.push("no 1234, pin=1234"), *session.release()] == ["no 1234, pin=", "[REDACTED]"]
-    assert [*session.push("."), *session.finish()] == ["."]
+def test_a_session_that_is_updated_looks_for_new_secrets_in_held_text_too() -> None:
+    redactor = Redactor(POLICY)
+    session = redactor.session()
+    told = [*session.push("no 1234567")]
+    redactor.register(SECRET)
+    redactor.update(session)
+    told += session.push("8, sk-1")
+    redactor.register("sk-1-and-more")
+    redactor.update(session)
+    assert "".join([*told, *session.push("-and-more "), *session.push(SECRET), *session.finish()]) == (
+        "no [REDACTED], [SECRET] [SECRET]"
+    )

@@ -208,11 +208,12 @@ def test_a_start_with_every_field_has_its_json_and_comes_back_from_it() -> None:
         branch="child:a#1",
         exits=(tool,),
         owner="worker-1",
+        delegation={"id": "p1"},
     )
     tool_json = '{"description":"Pick.","metadata":{},"name":"pick","parameters":{"schema":{"type":"object"},"strict":true}}'
     text = (
         '{"agent":"bank","branch":"child:a#1","capabilities":["pay"],"conversation":"talk",'
-        f'"deadline":"2030-01-02T12:00:00+00:00","deferred":[{tool_json}],"definition":"d","exits":[{tool_json}],'
+        f'"deadline":"2030-01-02T12:00:00+00:00","deferred":[{tool_json}],"definition":"d","delegation":{{"id":"p1"}},"exits":[{tool_json}],'
         '"generation":1,"given":{"context":1},"history":2,"input":{"amount":5},"limits":{"max_cost":null,"max_steps":3,'
         '"max_tokens":null,"max_tool_calls":null,"timeout_seconds":null},"metadata":{"alias":"a"},"model":"small",'
         '"owner":"worker-1","parent":"p","principal":{"id":"ada","permissions":["pay"],"tenant":"acme"},"salt":"s","session":"talk-1",'

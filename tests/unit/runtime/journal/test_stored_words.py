@@ -7,6 +7,13 @@ from dataclasses import fields
 import pytest
 
 from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.delegation import (
+    AgentDelegateTarget,
+    DelegationBudget,
+    DelegationContextSlice,
+    DelegationExpectedOutput,
+    DelegationPacket,
+)
 from pilotage.agent.ports.journal import JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import (
@@ -244,12 +251,18 @@ def test_the_names_of_answers_are_those_of_their_classes() -> None:
 
 FIELDS = {
     RunStart: "agent input principal conversation parent generation deadline limits capabilities history definition salt "
-    "trust metadata given model deferred session branch exits owner",
+    "trust metadata given model deferred session branch exits owner delegation",
     AgentApprovalRequest: "id agent_state_id boundary prompt risk action_ref allowed_decisions metadata arguments "
     "argument_digest tool_digest attempt call_id expires_at requested_by approver_scope policy_version binding",
     AgentRecoveryRequest: "id agent_state_id action_id attempt reason action_kind action_name arguments late_outcomes "
     "allowed_decisions metadata inside begun",
     OpenAction: "action_id attempt action_kind action_name arguments allowed_decisions",
+    DelegationPacket: "id parent_agent_state_id target task context constraints expected_output budget "
+    "allowed_capabilities return_policy metadata",
+    DelegationContextSlice: "summary evidence_refs manifest_ref metadata",
+    DelegationExpectedOutput: "description schema metadata",
+    DelegationBudget: "max_steps max_tokens timeout_seconds deadline_at metadata",
+    AgentDelegateTarget: "agent_type agent_name metadata",
     AgentSignal: "id agent_state_id kind payload created_at end",
 }
 
