@@ -70,6 +70,7 @@ docs: $(STAMP) ## build the documentation into site/, warnings are errors
 
 reference: $(STAMP) ## write docs/reference anew from what the packages export
 	@$(BIN)/python tools/reference.py
+	@$(BIN)/python tools/prompt_table.py
 
 bench: $(STAMP) ## measure ratios, write benchmarks/results.json
 	@$(BIN)/python benchmarks/run.py

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
@@ -12,9 +12,10 @@ from pilotage.agent.messages import ModelMessage, ModelToolCall
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
 from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.ports.architecture import AgentSession, ToolCallOutcome
+from pilotage.architectures.prompts import fill
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.filling import unchecked
-from pilotage.values import value
+from pilotage.values import shared, value
 
 GO_ON = "Your reply was cut off by the length limit. Go on exactly where it stops and repeat nothing."
 BE_BRIEF = "Your reply was cut off by the length limit before it said anything. Answer briefly."
@@ -23,6 +24,7 @@ NOT_CALLED = (
     "not called: the reply was cut off by the length limit, so the arguments may be incomplete. "
     "Ask again, with shorter arguments."
 )
+REPAIR = "Your answer does not have the form that was asked for:\n{problems}\nAnswer again, in that form."
 CUT_OFF = "the answer was cut off by the length limit before it was complete. Answer more briefly."
 _NO_ANSWER = "the reply was empty."
 
@@ -41,12 +43,24 @@ class StopReason(StrEnum):
 
 
 @value
+class Notes:
+    """What the model is told when it is asked again, by what went wrong."""
+
+    go_on: str = GO_ON
+    be_brief: str = BE_BRIEF
+    speak: str = SPEAK
+    not_called: str = NOT_CALLED
+    repair: str = REPAIR
+
+
+@value
 class Patience:
-    """How often in a row the model may still be asked again, by what went wrong."""
+    """How often in a row the model may still be asked again, by what went wrong, and with which notes."""
 
     repairs: int = 1
     continuations: int = 1
     empty_replies: int = 1
+    notes: Notes = field(default_factory=shared(Notes))
 
 
 @value
@@ -126,7 +140,7 @@ def repair(error: AgentStructuredOutputError, patience: Patience) -> AskAgain:
     if not patience.repairs:
         raise error
     problems = "\n".join(f"- {problem}" for problem in error.problems or [str(error)])
-    note = f"Your answer does not have the form that was asked for:\n{problems}\nAnswer again, in that form."
+    note = fill(patience.notes.repair, problems=problems)
     return AskAgain(note, replace(patience, repairs=patience.repairs - 1))
 
 
@@ -155,20 +169,21 @@ def _after_cut_calls(calls: Sequence[ModelToolCall], patience: Patience) -> Refu
     """Arguments that were cut may still be valid JSON and mean something else; none of them is used."""
     if not patience.continuations:
         return Stop(StopReason.LENGTH)
-    return RefuseTools(calls, NOT_CALLED, _continued(patience))
+    return RefuseTools(calls, patience.notes.not_called, _continued(patience))
 
 
 def _after_cut_text(text: str, patience: Patience) -> AskAgain | Stop:
     if not patience.continuations:
         return Stop(StopReason.LENGTH)
     has_begun = bool(text.strip())
-    return AskAgain(GO_ON if has_begun else BE_BRIEF, _continued(patience), is_cut=has_begun)
+    note = patience.notes.go_on if has_begun else patience.notes.be_brief
+    return AskAgain(note, _continued(patience), is_cut=has_begun)
 
 
 def _after_nothing(patience: Patience) -> AskAgain | Stop:
     if not patience.empty_replies:
         return Stop(StopReason.EMPTY_REPLY)
-    return AskAgain(SPEAK, replace(patience, empty_replies=patience.empty_replies - 1))
+    return AskAgain(patience.notes.speak, replace(patience, empty_replies=patience.empty_replies - 1))
 
 
 def _continued(patience: Patience) -> Patience:

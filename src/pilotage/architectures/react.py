@@ -6,6 +6,7 @@ Plain control flow. What to do with a reply is decided in `moves`; here it is do
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
+from typing import ClassVar
 
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.ports.architecture import (
@@ -15,7 +16,20 @@ from pilotage.agent.ports.architecture import (
     IScopedTools,
     ToolCallOutcome,
 )
-from pilotage.architectures.moves import CallTools, Course, Patience, RefuseTools, StopReason
+from pilotage.architectures.moves import (
+    BE_BRIEF,
+    GO_ON,
+    NOT_CALLED,
+    REPAIR,
+    SPEAK,
+    CallTools,
+    Course,
+    Notes,
+    Patience,
+    RefuseTools,
+    StopReason,
+)
+from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.turn import Events, ModelTurn, close_stream, lead_of
 from pilotage.architectures.wording import asked
 from pilotage.checks import reject_negative, reject_not_positive
@@ -33,6 +47,11 @@ class React:
     max_tool_errors: so many turns in which every call failed end the loop.
     max_repairs: how often the model may correct an answer that is not of the type asked for.
     max_continuations: how often a reply that was cut off by the length limit may go on.
+    continue_prompt: asks the model to go on after a cut.
+    brief_prompt: asks again, when the cut came before the first word.
+    empty_prompt: asks again after an empty reply.
+    uncalled_prompt: the error of tool calls whose arguments may be cut.
+    repair_prompt: asks again for an answer of the type asked for.
     """
 
     max_turns: int | None = None
@@ -41,9 +60,21 @@ class React:
     max_repairs: int = 1
     max_continuations: int = 1
     max_parallel: int | None = None
+    continue_prompt: str = GO_ON
+    brief_prompt: str = BE_BRIEF
+    empty_prompt: str = SPEAK
+    uncalled_prompt: str = NOT_CALLED
+    repair_prompt: str = REPAIR
 
     name = "react"
     version = 1
+    prompt_guides: ClassVar[PromptGuides] = {
+        "continue_prompt": PromptGuide((), "the rest of the reply"),
+        "brief_prompt": PromptGuide((), "a reply"),
+        "empty_prompt": PromptGuide((), "a reply"),
+        "uncalled_prompt": PromptGuide((), "the calls again"),
+        "repair_prompt": PromptGuide(("problems",), "the answer in its type"),
+    }
     takes_exits = True
     cancels_calls = False
 
@@ -51,6 +82,7 @@ class React:
         reject_not_positive(self, max_turns=self.max_turns, max_tool_errors=self.max_tool_errors)
         reject_not_positive(self, max_parallel=self.max_parallel)
         reject_negative(self, max_repairs=self.max_repairs, max_continuations=self.max_continuations)
+        check_prompts(self, self.prompt_guides)
 
     async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Drive the agent from the prompt to its answer; a prompt that the session ends with is not asked again.
@@ -64,7 +96,7 @@ class React:
         """
         session.messages[:] = asked(session, prompt)
         lead = lead_of(session)
-        course = Course(session, Patience(self.max_repairs, self.max_continuations), self.max_tool_errors)
+        course = Course(session, self._patience, self.max_tool_errors)
         for _ in range(self.max_turns or deps.max_turns):
             await deps.fit(session)
             turn = ModelTurn(session, deps, lead)
@@ -98,6 +130,17 @@ class React:
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """None: the agent works alone."""
         return {}
+
+    @property
+    def _patience(self) -> Patience:
+        notes = Notes(
+            fill(self.continue_prompt),
+            fill(self.brief_prompt),
+            fill(self.empty_prompt),
+            fill(self.uncalled_prompt),
+            self.repair_prompt,
+        )
+        return Patience(self.max_repairs, self.max_continuations, notes=notes)
 
     def _called(
         self, calls: Sequence[ModelToolCall], tools: IScopedTools

@@ -137,6 +137,8 @@ WORDS = {
     "TURNS": "turns",
     "INTERRUPTION": "interruption",
     "LEARNED": "learned",
+    "LIMIT": "limit",
+    "LIMITS": "limits",
     "ID": "id",
     "REQUEST_ID": "request_id",
     "ACTION_ID": "action_id",
