@@ -22,7 +22,7 @@ from pilotage.agent.tools.declare import IToolCalls
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.deadlines import remaining, timed_out
 from pilotage.runtime.door.run import LiveRun, new_live_run
-from pilotage.runtime.door.signals import SignalHandlers, messages_for_another_turn
+from pilotage.runtime.door.signals import SignalHandlers, messages_for_another_turn, wait_for_steering
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.feed import close
 from pilotage.runtime.exposure.failures import told_with_words
@@ -382,6 +382,8 @@ class RunAttempt:
 
     async def _execute(self) -> None:
         run = self.run
+        if run.source.start.steering_input_required:
+            await wait_for_steering(run)
         enter_run_context(run.context)
         self._entered = enter_run(self._tools, StepScope("run", self._task, skipped=run.replay.skipped))
         await self._write(self._program.events())

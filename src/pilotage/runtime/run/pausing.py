@@ -30,10 +30,14 @@ class Pausing:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._ledger = run.ledger
+        self._pauses = run.replay.pauses
 
     async def pause(self, pause: Paused | None) -> RunResult:
         """Pause for the answers of people, for the reason of `pause`, or because of a pause signal."""
         run, waits = self._run, self._run.questions.open
+        if pause is not None:
+            # It may be one of the run itself, for which no call of the program is parked.
+            self._pauses = (*self._pauses, pause)
         stopped_by = pause if pause is not None and pause.reason else _with_reason(run.replay.pauses)
         state = self._waiting(waits) if waits else self._waiting_for(stopped_by)
         run.outcomes.suspend({str(wait[ACTION_ID]) for wait in waits.values() if is_recovery(wait)})
@@ -103,9 +107,9 @@ class Pausing:
         run = self._run
         ends = [wait.get("expires_at") for wait in run.questions.open.values()]
         deadline = run.source.deadline if run.source.definition.spec.human_time_counts else None
-        ends += [pause.facts.get(WAKE_AT) for pause in run.replay.pauses]
+        ends += [pause.facts.get(WAKE_AT) for pause in self._pauses]
         wake_at = earliest(deadline, *(datetime.fromisoformat(end) for end in ends if isinstance(end, str)))
-        awaits = next((pause.facts[AWAITS] for pause in run.replay.pauses if AWAITS in pause.facts), None)
+        awaits = next((pause.facts[AWAITS] for pause in self._pauses if AWAITS in pause.facts), None)
         state = self._ledger.state
         if (state.wake_at, state.awaits) != (wake_at, awaits):
             self._ledger.change_state(replace(state, wake_at=wake_at, awaits=str(awaits) if awaits else None))
