@@ -164,6 +164,7 @@ class RunAttempt:
         except BaseException:
             self._is_cancelled = False
             raise
+        self.run.note_open_streams()
         if self._is_ending:
             self._ending.hurry()
         else:

@@ -84,10 +84,13 @@ async def finish_cancellation(
 ) -> AgentState:
     """Clean up, close the actions under way and end the run; safe to repeat after a crash.
 
+    `under_way` are the actions with rows. What else this attempt has stopped is cleaned up as well: open streams of
+    models and read-only tools, which leave no row. Another attempt, after a crash, does not know of them.
+
     `prepare` adds the last events to the commit that ends the run.
     """
     ledger = run.ledger
-    report = await _cleaned_up(ledger.state, under_way, cleanup)
+    report = await _cleaned_up(run, under_way, cleanup)
     run.outcomes.close_as_unknown(under_way)
 
     async def finish() -> AgentState:
@@ -130,13 +133,15 @@ async def end_children(
 
 
 async def _cleaned_up(
-    state: AgentState, under_way: Sequence[UnderWay], cleanup: Cleanup | None
+    run: Run, under_way: Sequence[UnderWay], cleanup: Cleanup | None
 ) -> AgentCancellationCleanupReport:
+    state = run.ledger.state
     signal_id = str(state.metadata.get(words.CANCELLATION_SIGNAL_ID) or "cancellation")
     if cleanup is None:
         return AgentCancellationCleanupReport(state.id, signal_id)
     children = await end_children(cleanup, under_way)
-    tasks = [_task(cleanup, hook, action) for hook in cleanup.hooks for action, _ in under_way]
+    begun = {action.id: action for action, _ in (*under_way, *run.stopped.values())}
+    tasks = [_task(cleanup, hook, action) for hook in cleanup.hooks for action in begun.values()]
     signal = AgentSignal(signal_id, state.id, AgentSignalKind.CANCEL, _payload_of(state))
     report = await run_agent_cancellation_cleanup(
         state=state, signal=signal, tasks=tasks, deadline_seconds=cleanup.seconds

@@ -278,6 +278,7 @@ class Ending:
             RunInterruption: the run is not this attempt's any more, so that there is nothing to clean up.
         """
         run, by = self._run, self._run.source.attribution
+        run.note_open_streams()
         await self._tasks.stopped()
         run.ledger.check_alive()
         self._flush_or_drop()
