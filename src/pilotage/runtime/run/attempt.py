@@ -48,6 +48,7 @@ from pilotage.runtime.journal.start_record import trace_position
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.ending import Ending, error_of
 from pilotage.runtime.run.program import Program
+from pilotage.runtime.run.resumption import ResumptionGate
 
 
 class RunAttempt:
@@ -59,6 +60,7 @@ class RunAttempt:
         program: Program,
         ending: Ending,
         pending: Callable[[], Awaitable[Sequence[AgentSignal]]],
+        gate: ResumptionGate | None = None,
     ) -> None:
         self.run = tools.run
         self._program = program
@@ -66,6 +68,7 @@ class RunAttempt:
         self._ending = ending
         self._tools = tools
         self._pending = pending
+        self._gate = gate
         if self._ledger.is_durable:
             self.run.read_signals = self._read_signals
         self._turns = 0
@@ -214,7 +217,7 @@ class RunAttempt:
     async def _run(self) -> RunResult:
         self._report_start()
         if self._ledger.state.status is AgentStatus.CANCELLING:
-            return await self._finish_cancelling()
+            return await self._take_up_cleanup()
         try:
             if self.run.hooks is not None or self.run.admission.check_switch is not None:
                 await self._check_allowed()
@@ -372,17 +375,28 @@ class RunAttempt:
         self._is_executing = False
         return await self._stop(late)
 
-    async def _finish_cancelling(self) -> RunResult:
+    async def _take_up_cleanup(self) -> RunResult:
+        """Finish a cancellation that was begun before this attempt, unless a person is asked first."""
+        self._is_ending = True
+        try:
+            refusal = None if self._gate is None else await self._gate.before_cleanup()
+        except Paused as pause:
+            return await self._ending.pause(pause)
+        return await self._finish_cancelling(refusal)
+
+    async def _finish_cancelling(self, refusal: str | None = None) -> RunResult:
         self._is_executing = False
         if self._task is not None:
             self._task.uncancel()
         outcomes, replay = self.run.outcomes, self.run.replay
         if not outcomes.under_way:
             outcomes.under_way = {action.id: (action, number) for action, number in replay.under_way()}
-        return await self._ending.finish_cancelling()
+        return await self._ending.finish_cancelling(refusal)
 
     async def _execute(self) -> None:
         run = self.run
+        if self._gate is not None:
+            await self._gate.before_program()
         if run.source.start.steering_input_required:
             await wait_for_steering(run)
         enter_run_context(run.context)

@@ -54,7 +54,7 @@ class Cleanup:
 
     `cancel_child` ends the child run of an open delegation. `threads` returns the names of sync tools that cannot be
     stopped. `seconds` is the time limit for all `hooks` together. `tell` says for readers what an exception is; it also
-    takes the place where it was raised.
+    takes the place where it was raised. `refusal` says why a person does not want the clean-up: then no hook is asked.
     """
 
     context: RunContext
@@ -63,6 +63,7 @@ class Cleanup:
     cancel_child: Callable[[Action], Awaitable[None]] | None = None
     threads: Callable[[], Sequence[str]] = tuple
     seconds: float = CLEANUP_SECONDS
+    refusal: str | None = None
 
 
 async def begin_cancellation(ledger: Ledger, signal: AgentSignal, *, is_stored: bool = True) -> None:
@@ -141,6 +142,9 @@ async def _cleaned_up(
         return AgentCancellationCleanupReport(state.id, signal_id)
     children = await end_children(cleanup, under_way)
     begun = {action.id: action for action, _ in (*under_way, *run.stopped.values())}
+    if cleanup.refusal is not None:
+        refused = [_refused(action, cleanup.refusal) for action in begun.values()]
+        return AgentCancellationCleanupReport(state.id, signal_id, (*children, *refused))
     tasks = [_task(cleanup, hook, action) for hook in cleanup.hooks for action in begun.values()]
     signal = AgentSignal(signal_id, state.id, AgentSignalKind.CANCEL, _payload_of(state))
     report = await run_agent_cancellation_cleanup(
@@ -168,9 +172,21 @@ def _not_ended(action: Action, message: str) -> AgentCancellationCleanupResult:
     )
 
 
+def _refused(action: Action, why: str) -> AgentCancellationCleanupResult:
+    return AgentCancellationCleanupResult.failed(
+        target_kind=_target_kind(action),
+        target_ref=action.id,
+        error_code="cleanup_rejected",
+        message=why,
+    )
+
+
+def _target_kind(action: Action) -> AgentCancellationTargetKind:
+    return _TARGETS.get(action.kind, AgentCancellationTargetKind.TOOL_EXECUTION)
+
+
 def _task(cleanup: Cleanup, hook: IAgentCancellationCleanup, action: Action) -> AgentCancellationCleanupTask:
-    kind = _TARGETS.get(action.kind, AgentCancellationTargetKind.TOOL_EXECUTION)
-    return AgentCancellationCleanupTask(kind, action.id, partial(_ask, cleanup, hook))
+    return AgentCancellationCleanupTask(_target_kind(action), action.id, partial(_ask, cleanup, hook))
 
 
 async def _ask(

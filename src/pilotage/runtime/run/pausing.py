@@ -8,6 +8,7 @@ from datetime import datetime
 
 from pilotage.agent.events import RunPausedEvent
 from pilotage.agent.run_values import RunResult
+from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.deadlines import earliest
@@ -20,8 +21,27 @@ from pilotage.runtime.journal.interruptions import (
     RunDiverged,
     SealMissing,
 )
-from pilotage.runtime.journal.stored_words import ACTION_ID, DAMAGE, DIVERGENCE, SEAL_MISSING, WAKE_AT
+from pilotage.runtime.journal.stored_words import (
+    ACTION_ID,
+    DAMAGE,
+    DIVERGENCE,
+    REQUEST_ID,
+    SEAL_MISSING,
+    WAKE_AT,
+)
 from pilotage.runtime.people.requests import is_recovery
+
+_ANSWER = AgentSignalKind.APPROVAL_DECISION
+
+
+PAUSED_ON_REQUEST = "paused on request"
+"""The activity of a run that a pause signal has interrupted, and that waits for nothing else."""
+
+
+def is_paused_by_person(state: AgentState) -> bool:
+    """Return whether a person interrupted the run: any other pause of the same reason says what it waits for."""
+    is_interrupted = state.reason is AgentStateReason.USER_INTERRUPTED
+    return is_interrupted and state.current_activity == PAUSED_ON_REQUEST
 
 
 class Pausing:
@@ -74,6 +94,8 @@ class Pausing:
 
     def _waiting(self, waits: Mapping[str, JsonObject]) -> AgentState:
         """Return the state of a run that waits for people; a run with a deferred question stays deferred."""
+        if self._ledger.state.status is AgentStatus.CANCELLING:
+            return self._waiting_for_cleanup(waits)
         if self._ledger.state.reason is AgentStateReason.APPROVAL_DEFERRED:
             return self._with_wake_up()
         prompt = next((str(wait.get("prompt") or wait["reason"]) for wait in waits.values()), "waiting")
@@ -84,8 +106,25 @@ class Pausing:
         )
         return self._move(situation, prompt)
 
+    def _waiting_for_cleanup(self, waits: Mapping[str, JsonObject]) -> AgentState:
+        """Return the state of a cancelled run that waits for people: it awaits an answer, and nothing else.
+
+        Answers to the questions that it had before are of no use to it any more.
+        """
+        ledger = self._ledger
+        for signal in tuple(ledger.unread.values()):
+            if signal.kind is _ANSWER and signal.payload.get(REQUEST_ID) not in waits:
+                ledger.refuse_signal(signal.id)
+        ends = [
+            datetime.fromisoformat(end)
+            for wait in waits.values()
+            if isinstance(end := wait.get("expires_at"), str)
+        ]
+        ledger.change_state(replace(ledger.state, wake_at=earliest(*ends), awaits=_ANSWER.value))
+        return ledger.state
+
     def _waiting_for(self, pause: Paused | None) -> AgentState:
-        words = (pause and pause.reason) or "paused on request"
+        words = (pause and pause.reason) or PAUSED_ON_REQUEST
         is_new = self._ledger.state.current_activity != words
         since: JsonObject = {"paused_at": self._run.ports.clock.now().isoformat()}
         situation = AgentSituation.USER_INTERRUPTED if pause is None else pause.situation
