@@ -42,6 +42,7 @@ from pilotage.agent import (
 )
 from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.ports.leases import has_something_to_do
+from pilotage.agent.ports.switches import Switch
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import CallerError
 from pilotage.runtime import next_signal
@@ -308,6 +309,8 @@ async def test_a_person_is_asked_before_another_attempt_cleans_up() -> None:
         )
         assert await runs.cancel(run_id)
         assert (triple(await runs.get(run_id)), story.broom.asked) == (CANCELLING, [])
+        assert isinstance([event async for event in runs.events(run_id)][-1], RunPausedEvent)
+        assert [each.kind for each in await runs.evidence(run_id)][-1] == "approval"
         with pytest.raises(CallerError, match="Use one of: approve, reject"):
             await runs.answer(run_id, question.id, ApprovalDecision.CANCEL)
         await runs.approve(question.id)
@@ -379,6 +382,53 @@ async def test_a_crash_at_any_write_of_a_cleanup_keeps_the_answer(
     asked = _answers(await story.bureau.rows(run_id))
     assert bool(story.broom.asked) is (decision is ApprovalDecision.APPROVE)
     assert len(asked) == 1 or decision is ApprovalDecision.APPROVE
+
+
+async def test_a_switch_that_is_off_does_not_hide_that_a_person_interrupted_the_run() -> None:
+    story, handler = Paused(), Careful()
+    switches = story.bureau.store.switches
+    run_id = await story.begin(handler)
+    pods = (story.counter, handler, switches)
+    async with story.bureau.process(story.agent, story.program, *pods) as runs:
+        await switches.turn_off(Switch.agent("worker"), reason="night")
+        assert triple((await resumed(runs, run_id)).state) == WAITING
+        await answered(runs, run_id, ApprovalDecision.APPROVE)
+        assert triple(await runs.get(run_id)) == INTERRUPTED
+        await switches.turn_on(Switch.agent("worker"))
+        assert triple((await resumed(runs, run_id)).state) == COMPLETED
+    assert len(handler.seen) == 1
+
+
+async def test_a_cancellation_while_the_handler_thinks_ends_the_run() -> None:
+    is_thinking = asyncio.Event()
+
+    class Slow(Careful):
+        async def request_for(
+            self, context: RunContext, subject: ApprovalSubject
+        ) -> AgentApprovalRequest | None:
+            is_thinking.set()
+            await asyncio.Event().wait()
+            return None
+
+    story = Paused()
+    run_id = await story.begin()
+    async with story.bureau.process(story.agent, story.program, story.counter, Slow()) as runs:
+        await runs.resume(run_id)
+        await is_thinking.wait()
+        assert await runs.cancel(run_id)
+        assert triple(await runs.get(run_id)) == CANCELLED
+    assert story.bureau.world.done == ["write a"]
+
+
+async def test_a_fork_of_a_run_that_was_asked_about_goes_on_by_itself() -> None:
+    story, handler = Paused(), Careful()
+    run_id = await story.begin(handler)
+    async with story.bureau.process(story.agent, story.program, story.counter, handler) as runs:
+        await resumed(runs, run_id)
+        await answered(runs, run_id, ApprovalDecision.APPROVE)
+        fork = await runs.fork(run_id)
+        assert triple((await resumed(runs, fork.id)).state) == COMPLETED
+        assert await runs.verify(fork.id) > 0
 
 
 @Agent(spec=AgentExecutionSpec(name="paused child", recovery=DURABLE))

@@ -292,9 +292,9 @@ class SignalIntake(Effect):
         return record
 
 
-def kinds_in(record: JsonObject) -> set[JsonValue]:
+def kinds_in(record: JsonObject) -> list[JsonValue]:
     """Return the kinds of the signals in a record."""
-    return {each.get("kind") for each in objects_field(record, words.RESULT)}
+    return [each.get("kind") for each in objects_field(record, words.RESULT)]
 
 
 def _recorded(signal: AgentSignal) -> JsonObject:

@@ -219,9 +219,9 @@ class RunAttempt:
         if self._ledger.state.status is AgentStatus.CANCELLING:
             return await self._take_up_cleanup()
         try:
-            if self.run.hooks is not None or self.run.admission.check_switch is not None:
-                await self._check_allowed()
             self._is_executing = True
+            if self._gate or self.run.hooks or self.run.admission.check_switch:
+                await self._check_allowed()
             self._pause_if_wanted()
             await self._execute()
             return await self._end_or_go_on()
@@ -395,8 +395,6 @@ class RunAttempt:
 
     async def _execute(self) -> None:
         run = self.run
-        if self._gate is not None:
-            await self._gate.before_program()
         if run.source.start.steering_input_required:
             await wait_for_steering(run)
         enter_run_context(run.context)
@@ -420,6 +418,9 @@ class RunAttempt:
 
     async def _check_allowed(self) -> None:
         run = self.run
+        if self._gate is not None:
+            # First: any other pause would hide that a person has interrupted the run.
+            await self._gate.before_program()
         if run.admission.check_switch is not None:
             await run.admission.check_switch(run)
         if run.hooks is None:

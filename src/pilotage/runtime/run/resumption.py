@@ -49,7 +49,7 @@ class Resumption(Effect):
 
 
 @value
-class Asked:
+class LastQuestion:
     """The last time that people were asked about a resumption: its number, 0 for never, and their answer."""
 
     number: int = 0
@@ -61,11 +61,11 @@ class Asked:
         return self.number > 0 and self.answer is None
 
 
-def last_asked(run: Run, label: str) -> Asked:
+def last_asked(run: Run, label: str) -> LastQuestion:
     """Return the last time that people were asked, by the record."""
-    asked = Asked()
+    asked = LastQuestion()
     while run.was_asked(action := f"{words.RUN}/{label}#{asked.number + 1}"):
-        asked = Asked(asked.number + 1, _answer_to(run, action))
+        asked = LastQuestion(asked.number + 1, _answer_to(run, action))
     return asked
 
 
@@ -138,7 +138,7 @@ class ResumptionGate:
         ledger, comment = self._run.ledger, optional_text(answer, words.COMMENT) or _REASON
         match answer.get(words.DECISION):
             case ApprovalDecision.APPROVE.value:
-                self._run.mark_running()
+                self._run.questions.resume_run()
             case ApprovalDecision.CANCEL.value:
                 reason = self._run.redactor.text(f"a person cancelled the run: {comment}")
                 facts: JsonObject = {words.CANCELLATION_REASON: reason}
