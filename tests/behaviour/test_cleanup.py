@@ -26,7 +26,7 @@ from tests.behaviour.bureau import (
 )
 from tests.behaviour.office import Worker
 
-from pilotage import Agent, AgentExecutionSpec, ApprovalDecision, RunContext
+from pilotage import Agent, AgentExecutionSpec, ApprovalDecision, ModelMessage, ModelRequest, RunContext
 from pilotage.agent import (
     AgentCancellationCleanupResult,
     AgentCancellationRequest,
@@ -42,6 +42,10 @@ from pilotage.jsonvalue import to_json_value
 from pilotage.testing import Fault, ProcessStopped, StopAfter, StopBefore
 
 UNKNOWN = {"error": "the outcome is unknown: the run ended while the call was under way"}
+
+
+STREAM = AgentCancellationTargetKind.MODEL_STREAM
+TOOL = AgentCancellationTargetKind.TOOL_EXECUTION
 
 
 class Asked(NamedTuple):
@@ -188,15 +192,70 @@ async def test_a_model_stream_in_the_middle_is_closed() -> None:
     async def program(worker: Worker) -> object:
         return (await asked(worker)).content
 
-    async with bureau.process(agent, program, Broom(), model=model) as runs:
+    async with bureau.process(agent, program, broom := Broom(), model=model) as runs:
         handle = await runs.start(agent, "A-17")
         await model.is_speaking.wait()
-        assert await runs.cancel(handle.id)
+        assert await runs.cancel(handle.id, reason="enough")
         result = await handle.result()
         assert await runs.verify(handle.id) > 0
     assert triple(result.state) == CANCELLED
     assert model.closed == 1
+    assert broom.asked == [Asked(STREAM, "run/model#1", "enough", LOCAL.id)]
     assert nobody_is_left()
+
+
+async def test_a_stream_that_its_program_holds_and_does_not_read_is_cleaned_up() -> None:
+    bureau, agent, model = Bureau(), hired(), SlowModel()
+    is_held = asyncio.Event()
+
+    async def program(worker: Worker) -> object:
+        async for _ in worker.model.stream(ModelRequest([ModelMessage.user("Well?")])):
+            is_held.set()
+            await asyncio.Event().wait()
+        return None
+
+    async with bureau.process(agent, program, broom := Broom(), model=model) as runs:
+        handle = await runs.start(agent, "A-17")
+        await is_held.wait()
+        assert await runs.cancel(handle.id)
+        assert triple((await handle.result()).state) == CANCELLED
+    assert [(each.kind, each.target) for each in broom.asked] == [(STREAM, "run/model#1")]
+
+
+async def test_read_only_tools_under_way_are_cleaned_up_and_leave_no_row() -> None:
+    story, broom = Sending(), Broom()
+
+    async def program(worker: Worker) -> object:
+        await story.counter.read("done")
+        return await asyncio.gather(story.counter.read("a"), story.counter.send("b"))
+
+    story.counter.may_end["read done"].set()
+    async with story.bureau.process(story.agent, program, story.counter, broom) as runs:
+        handle = await runs.start(story.agent, "A-17")
+        await asyncio.gather(*(story.counter.begun[each].wait() for each in ("read a", "send b")))
+        assert await runs.cancel(handle.id)
+        assert triple((await handle.result()).state) == CANCELLED
+        assert await runs.verify(handle.id) > 0
+    assert sorted(each.target for each in broom.asked) == ["run/tool:read#2", "run/tool:send#1"]
+    assert {each.kind for each in broom.asked} == {TOOL}
+    assert not any(row.action_id == "run/tool:read#2" for row in await story.bureau.rows(handle.id))
+
+
+async def test_what_waits_for_a_person_or_was_given_up_by_the_program_is_not_under_way() -> None:
+    story, broom = Sending(), Broom()
+
+    async def program(worker: Worker) -> object:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0):
+                await story.counter.read("given up")
+        return await asyncio.gather(worker.desk.refund(Decimal(1)), story.counter.read("a"))
+
+    async with story.bureau.process(story.agent, program, story.counter, broom) as runs:
+        handle = await runs.start(story.agent, "A-17")
+        await story.counter.begun["read a"].wait()
+        assert await runs.cancel(handle.id)
+        assert triple((await handle.result()).state) == CANCELLED
+    assert [each.target for each in broom.asked] == ["run/tool:read#2"]
 
 
 async def test_a_run_that_waits_for_a_person_is_cancelled_by_whoever_wants_it() -> None:

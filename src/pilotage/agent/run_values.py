@@ -38,7 +38,9 @@ class RunAgentInput:
     """The input of one run; `state_id` is the run's id.
 
     `deferred_tools` are offered to the model besides the agent's own, and carried out by the caller: the run waits for
-    what came of a call. Only a durable agent whose loop a model drives can wait so.
+    what came of a call. Only a durable agent whose loop a model drives can wait so. With `steering_input_required` the
+    run waits for a steering instruction before it begins, and so before its first model call: only a run of an agent
+    that accepts such signals can.
     """
 
     state_id: str

@@ -26,7 +26,7 @@ from pilotage.agent.recovery_request import (
     check_agent_recovery_decision,
 )
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
-from pilotage.agent.state import AgentState
+from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.children.tasks import child_id
@@ -47,6 +47,8 @@ from pilotage.runtime.journal.seals import SEALED
 from pilotage.runtime.people.answers import ClosingAnswer, by_precedence, closing_answer, is_closing
 from pilotage.runtime.services import Services
 from pilotage.values import value
+
+_CLEANUP = f"{words.RUN}/{words.CLEANUP}#"
 
 __all__ = ["AskedQuestion", "OpenQuestions", "Question", "StoredAnswer", "run_of"]
 
@@ -203,8 +205,12 @@ class OpenQuestions:
         closed = {row.action_id for row in rows if row.stage is JournalStage.AFTER}
         folded = tuple(f"{row.action_id}/" for row in rows if row.stage is JournalStage.FOLDED)
         found: list[Question] = []
+        # A run that is being cancelled waits for nothing but its clean-up.
+        is_cancelled = state.status is AgentStatus.CANCELLING
         for row in rows:
             if row.stage is not JournalStage.BEFORE or row.action_id in closed:
+                continue
+            if is_cancelled and not row.action_id.startswith(_CLEANUP):
                 continue
             if row.action_id.startswith(folded):
                 continue  # its branch is folded, so the answer is not needed

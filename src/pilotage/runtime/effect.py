@@ -13,6 +13,7 @@ from dataclasses import replace
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
 from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
 from pilotage.agent.ports.journal import OutboxEvent
+from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.declared_errors import NO_ERRORS, DeclaredErrors
 from pilotage.errors import AgentStructuredOutputError, ToolError
@@ -76,6 +77,7 @@ QUESTION = EffectKind("question", is_tracked=False)
 SIGNAL = EffectKind("signal")
 DISCARDED_TRY = EffectKind("discarded_try", is_tracked=False)
 HOLD = EffectKind("hold", is_tracked=False)
+RESUMPTION = EffectKind("resumption", is_tracked=False)
 
 
 @value
@@ -136,6 +138,10 @@ class Effect(ABC):
     """Finds out by the idempotency key what became of an attempt."""
     attempt: int = 1
     """The number of the attempt at it: a person who decides on a retry gives it a new one."""
+    decisions: tuple[ApprovalDecision, ...] | None = None
+    """The answers that a person may give; None for all that fit."""
+    when_answered: Callable[[JsonObject], None] | None = None
+    """Moves the run by the answer of a person, in the same commit; None for one with which the run is running again."""
     ask: Ask | None = None
     """The question to put to a person first, because the effect or a stage of the admission demands it."""
     is_optional: bool = False

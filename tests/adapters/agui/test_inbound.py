@@ -52,6 +52,13 @@ def test_forwarded_props_choose_a_model_and_add_metadata_under_their_own_names()
     assert run_input.metadata == {"metadata": {"alias": "x"}, "mcp": {"a": 1}}
 
 
+@pytest.mark.parametrize("is_required", [True, False])
+def test_forwarded_props_say_whether_a_steering_instruction_comes_first(is_required: bool) -> None:
+    given = ag_ui_input(forwardedProps={"steeringInputRequired": is_required})
+    assert run_input_of(given).steering_input_required is is_required
+    assert run_input_of(ag_ui_input()).steering_input_required is False
+
+
 def test_an_answer_resumes_the_run_that_asked_whatever_the_clients_run_id() -> None:
     answer = json.dumps({"request_id": "run-7:ask", "decision": "approve"})
     run_input = run_input_of(ag_ui_input(messages=[tool_message("run-7:ask", answer)]))
@@ -78,6 +85,7 @@ def test_a_pause_without_a_question_is_resumed_by_its_id() -> None:
         ({"forwardedProps": {"modelSelection": {"modelRef": " "}}}, "ModelSelection.model_ref"),
         ({"forwardedProps": {"metadata": "x"}}, "forwardedProps.metadata is no object"),
         ({"forwardedProps": {"mcp": [1]}}, "forwardedProps.mcp is no object"),
+        ({"forwardedProps": {"steeringInputRequired": "yes"}}, "steeringInputRequired is not true or false"),
         (
             {"messages": user(TEXT, {"type": "image", "source": {"type": "file", "value": "f-1"}})},
             "is a file at a provider",

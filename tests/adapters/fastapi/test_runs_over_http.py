@@ -11,6 +11,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from tests.adapters.fastapi.harbour import ADA, EVE, PEOPLE, Served, served
+from tests.behaviour.bureau import Bureau, hired
 from tests.behaviour.newsdesk import let_run
 from tests.behaviour.newsroom import Gate, Newsroom, Slow, parts, turns
 from tests.behaviour.office import Clerk, Office, Worker
@@ -100,6 +101,27 @@ async def asked(office: Office) -> AsyncGenerator[tuple[httpx.AsyncClient, str, 
             assert (question["kind"], question["arguments"]) == ("approval", {"amount": "5"})
             changed = {"decision": "modify", "modified_payload": {"amount": "7"}}
             yield client, f"/runs/{run_id}", {"request_id": question["id"], **changed}
+
+
+async def test_a_run_that_needs_a_steering_instruction_shows_what_it_awaits_until_one_is_sent() -> None:
+    bureau, agent = Bureau(), hired(accepted_signals=["steering_instruction"])
+
+    async def program(worker: Worker) -> object:
+        return await worker.desk.note("steered")
+
+    async with bureau.process(agent, program) as runs:
+        api = FastAPI()
+        api.include_router(agent_routes(runs.services.app, principal=PEOPLE))
+        async with client_of(api) as client:
+            body = {"agent": "worker", "input": "A-17", "steering_input_required": True}
+            run = f"/runs/{(await client.post('/runs', json=body)).json()['id']}"
+            assert "run_paused" in (await client.get(f"{run}/events")).text
+            assert (await client.get(run)).json()["awaits"] == "steering_instruction"
+            signal = {"kind": "steering_instruction", "payload": {"text": "now"}}
+            assert (await client.post(f"{run}/signals", json=signal)).status_code == 202
+            await client.post(f"{run}/resume")
+            await client.get(f"{run}/events")
+            assert (await client.get(f"{run}/result")).json()["output"] == "steered"
 
 
 @pytest.mark.parametrize("route", ["answers", "decisions"])

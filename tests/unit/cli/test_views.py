@@ -154,6 +154,8 @@ def test_a_timeline_folds_what_belongs_together() -> None:
         (AgentSituation.POISONED, {}, "quarantined"),
         (AgentSituation.MODEL_UNAVAILABLE, {}, "waits for its model"),
         (AgentSituation.USER_INTERRUPTED, {"awaits": "user_message"}, "waits for user_message"),
+        (AgentSituation.CANCELLING, {}, "cancelling"),
+        (AgentSituation.CANCELLING, {"awaits": "approval_decision"}, "cancelling, waits for approval"),
         (AgentSituation.FAILED, {}, "failed"),
         (AgentSituation.TIMED_OUT, {}, "failed: timeout"),
         (AgentSituation.CANCELLED, {}, "cancelled"),
@@ -368,6 +370,14 @@ def test_the_page_of_a_run_that_goes_nowhere_says_what_to_do() -> None:
     awaiting = state(AgentSituation.USER_INTERRUPTED, awaits="user_message")
     assert plain(run_page(RunFacts(awaiting, (), (), None), HINTS, NOW)).endswith(
         "\nanswer it: pilotage runs send 0123456789ab TEXT --app shop:app\n"
+    )
+    steered = state(AgentSituation.USER_INTERRUPTED, awaits="steering_instruction")
+    assert plain(run_page(RunFacts(steered, (), (), None), HINTS, NOW)).endswith(
+        "\nanswer it: pilotage runs send 0123456789ab TEXT --steering --app shop:app\n"
+    )
+    cancelling = state(AgentSituation.CANCELLING, awaits="approval_decision")
+    assert plain(run_page(RunFacts(cancelling, (), (), None), HINTS, NOW)).endswith(
+        "\nif nobody drives it: pilotage runs resume 0123456789ab --app shop:app\n"
     )
 
 

@@ -45,6 +45,7 @@ _USUAL = AgUiLimits()
 
 LAST_EVENT_ID = "lastEventId"
 CANCEL_RUN = "cancelRun"
+STEERING_REQUIRED = "steeringInputRequired"
 _SHOWN_PROBLEMS = 3
 _LONGEST_ID = 255
 
@@ -183,6 +184,7 @@ def _run_input(ag_ui_input: RunAgentInput, limits: AgUiLimits, *, is_resumed: bo
         # Kept under their own names, so that nothing of a client's looks like something of the run's.
         metadata={name: _object(props, name) for name in ("metadata", "mcp") if name in props},
         attachments=attachments,
+        steering_input_required=_flag(props, STEERING_REQUIRED),
         context=AgentContext(packs_of(ag_ui_input)),
         deferred_tools=tools_of(ag_ui_input, limits.max_tools),
     )
@@ -232,6 +234,13 @@ def _selection(props: JsonObject) -> ModelSelection | None:
             raise AgUiRunResolutionError(
                 "forwardedProps.modelSelection is not {modelRef: text}. Write exactly that."
             )
+
+
+def _flag(props: JsonObject, name: str) -> bool:
+    found = props.get(name, False)
+    if not isinstance(found, bool):
+        raise AgUiRunResolutionError(f"forwardedProps.{name} is not true or false. Write one of them.")
+    return found
 
 
 def _object(props: JsonObject, name: str) -> JsonValue:

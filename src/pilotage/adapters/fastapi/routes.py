@@ -188,6 +188,7 @@ class RunCommands:
                 id=body.id,
                 conversation_id=body.conversation_id,
                 metadata=body.metadata,
+                steering_input_required=body.steering_input_required,
             )
         except (AgentDefinitionError, ModelNotFoundError) as error:
             raise RequestRefusedError(str(error)) from error

@@ -67,13 +67,17 @@ class _Body(BaseModel):
 
 
 class StartBody(_Body):
-    """A run to start: which agent, with what; `id` is the client's own name for it."""
+    """A run to start: which agent, with what; `id` is the client's own name for it.
+
+    With `steering_input_required` it waits for a steering instruction before it begins.
+    """
 
     agent: Name
     input: Json = None
     id: Name | None = None
     conversation_id: Name | None = None
     metadata: Annotated[JsonDict, AfterValidator(_without_own_keys)] = Field(default_factory=dict[str, Any])
+    steering_input_required: bool = False
 
 
 class SignalBody(_Body):

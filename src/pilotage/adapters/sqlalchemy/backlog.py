@@ -58,6 +58,7 @@ def _is_one_of(kinds: Collection[AgentSignalKind]) -> ColumnElement[bool]:
 
 
 _HAS_ANSWER = exists().where(_IS_PENDING, or_(_is_one_of(LETS_GO_ON), signals.c.kind == runs.c.awaits))
+_HAS_AWAITED = exists().where(_IS_PENDING, signals.c.kind == runs.c.awaits)
 _IS_RELEASED = exists().where(_IS_PENDING, _is_one_of(LETS_POISONED_GO_ON))
 
 _IS_DRIVEN = exists().where(
@@ -76,15 +77,26 @@ _IS_ORPHAN = exists().where(
     _above.c.tenant_id == runs.c.tenant_id, _above.c.run_id == runs.c.parent_id, _above.c.ended
 )
 
+_IS_UP = and_(runs.c.wake_at.is_not(None), runs.c.wake_at <= now())
+
 # The rule of `has_something_to_do`, as a condition of the database.
 _CAN_GO_ON = or_(
     and_(runs.c.parent_id.is_not(None), _IS_ORPHAN),
-    and_(runs.c.status.in_(_UNDER_WAY), or_(runs.c.parent_id.is_(None), _IS_LEFT_BY_PARENT)),
+    and_(
+        runs.c.status == AgentStatus.CANCELLING.value,
+        runs.c.awaits.is_not(None),
+        or_(_IS_UP, _HAS_AWAITED),
+    ),
+    and_(
+        runs.c.status.in_(_UNDER_WAY),
+        runs.c.awaits.is_(None),
+        or_(runs.c.parent_id.is_(None), _IS_LEFT_BY_PARENT),
+    ),
     and_(
         runs.c.status == AgentStatus.INTERRUPTED.value,
         case(
             (runs.c.quarantined, _IS_RELEASED),
-            else_=or_(and_(runs.c.wake_at.is_not(None), runs.c.wake_at <= now()), _HAS_ANSWER),
+            else_=or_(_IS_UP, _HAS_ANSWER),
         ),
     ),
 )

@@ -115,18 +115,21 @@ def has_something_to_do(
 
     A run that is under way can. A child is driven by its parent, unless the `parent` waits: then the parent was
     abandoned while it drove this child, and nothing else brings it back. A run that waits, child or not, can go on once
-    there is an answer or the message that it awaits, or once its time is up. One that is quarantined, diverged or at a
-    limit waits for a person. A child whose parent has ended must be cancelled, whatever it does or waits for.
+    there is an answer or the message that it awaits, or once its time is up. A cancelled run with something that it
+    awaits waits as well, for nothing else. One that is quarantined, diverged or at a limit waits for a person. A child
+    whose parent has ended must be cancelled, whatever it does or waits for.
     """
     if parent is not None and parent.is_terminal and not state.is_terminal:
         return True
+    is_due = state.wake_at is not None and state.wake_at <= now
+    if state.status is AgentStatus.CANCELLING and state.awaits is not None:
+        return is_due or state.awaits in pending
     if state.status in _UNDER_WAY:
         return state.metadata.get("parent") is None or parent is AgentStatus.INTERRUPTED
     if state.status is not AgentStatus.INTERRUPTED:
         return False
     if state.reason in WAITS_FOR_PERSON:
         return not LETS_POISONED_GO_ON.isdisjoint(pending)
-    is_due = state.wake_at is not None and state.wake_at <= now
     return is_due or not LETS_GO_ON.isdisjoint(pending) or state.awaits in pending
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.leases import NO_CLAIMS, ClaimRecord
 from pilotage.agent.run_values import RunResult
+from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.cli.views.divergence import divergence_lines
 from pilotage.cli.views.question import open_questions
@@ -62,6 +63,8 @@ def standing(state: AgentState) -> TextSpan:
     if state.status is AgentStatus.INTERRUPTED:
         known = _WAITS.get(state.reason, words) if state.reason else words
         words = f"waits for {state.awaits}" if state.awaits else known
+    elif state.status is AgentStatus.CANCELLING and state.awaits:
+        words = f"{words}, {_WAITS[AgentStateReason.APPROVAL_REQUIRED]}"
     elif state.status is AgentStatus.FAILED and state.reason not in (None, AgentStateReason.EXECUTION_FAILED):
         words = f"failed: {state.reason.value.replace('_', ' ')}"
     return TextSpan(words, _TONES[state.status])
@@ -120,9 +123,11 @@ def what_next(state: AgentState, hints: Hints, *, is_asked: bool) -> Line | None
     run = short(state.id)
     if state.reason is AgentStateReason.DIVERGED:
         return None
-    if state.awaits:
-        return line("answer it: ", TextSpan(hints.command("runs", "send", run, "TEXT"), Tone.NAME))
-    if state.status is AgentStatus.INTERRUPTED and is_asked:
+    if state.awaits and state.status is AgentStatus.INTERRUPTED:
+        is_steering = state.awaits == AgentSignalKind.STEERING_INSTRUCTION.value
+        send = hints.command("runs", "send", run, "TEXT", *(["--steering"] if is_steering else []))
+        return line("answer it: ", TextSpan(send, Tone.NAME))
+    if state.status in (AgentStatus.INTERRUPTED, AgentStatus.CANCELLING) and is_asked:
         resume = hints.command("runs", "resume", run)
         return line("then, unless a worker does: ", TextSpan(resume, Tone.NAME))
     if state.status in (AgentStatus.INTERRUPTED, AgentStatus.ACTIVE, AgentStatus.CANCELLING):

@@ -59,6 +59,7 @@ from pilotage.runtime.effect import (
     CONTEXT_CHANGE,
     MODEL_CALL,
     PUBLICATION,
+    RESUMPTION,
     STEP,
     SUMMARY,
     TOOL_CALL,
@@ -77,7 +78,7 @@ _CALLS = frozenset({TOOL_CALL, STEP, VALUE, CHILD})
 _MODEL_CALLS = frozenset({MODEL_CALL, SUMMARY})
 _ACTING = _CALLS | _MODEL_CALLS
 _COUNTED = _MODEL_CALLS | {TOOL_CALL}
-_APPROVED = frozenset({CONTEXT_CHANGE, PUBLICATION})
+_APPROVED = frozenset({CONTEXT_CHANGE, PUBLICATION, RESUMPTION})
 _VERDICTS = (BudgetGranted, BudgetExhausted)
 _REQUESTS = (AgentApprovalRequest, NoneType)
 

@@ -287,6 +287,7 @@ async def _act_for_program(run: Run, effect: Effect) -> object:
         raise run.outcomes.failed(effect, error) from error
     except asyncio.CancelledError as error:
         if effect.task is None or effect.task.cancelling():
+            run.note_stopped(effect)
             await _leave_to_people(run, effect)
             raise
         return await _outcome_of_error(run, effect, error)

@@ -119,6 +119,7 @@ class SummaryCall(ModelEffect):
             used += self.held_in_budget
             raise
         except BaseException:
+            run.note_stopped(self)
             if held is not None and held.is_open:
                 # What a summary took that did not come to its end cannot be known.
                 used += run.spending.count_left(self.model, held.usage, held)

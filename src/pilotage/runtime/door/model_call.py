@@ -77,6 +77,10 @@ class ModelReading(OpenStream):
         self._may_restart = is_whole or request.streaming.restarts
 
     @property
+    def effect(self) -> ModelCall:
+        return self._call
+
+    @property
     def path(self) -> str:
         return self._call.scope.path
 

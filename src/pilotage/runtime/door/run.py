@@ -6,6 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pilotage.agent.approval import ApprovalTerms
@@ -171,6 +172,11 @@ class OpenStream(ABC):
 
     @property
     @abstractmethod
+    def effect(self) -> Effect:
+        """The model call."""
+
+    @property
+    @abstractmethod
     def path(self) -> str:
         """The scope it was opened in."""
 
@@ -185,6 +191,9 @@ class OpenStream(ABC):
 
 class Run:
     """One attempt at a run. Effects, hooks and programs share it; `perform` carries its effects out."""
+
+    stopped: Mapping[str, tuple[Action, int]] = MappingProxyType({})
+    """The actions that the cancellation of the run has stopped in this attempt, whether they have rows or not."""
 
     def __init__(
         self,
@@ -284,6 +293,17 @@ class Run:
     def streams_at(self, path: str) -> list[OpenStream]:
         """Return the streams with replies that must be recorded before another effect begins in their scope."""
         return [stream for stream in self.open_streams if stream.path == path and not stream.is_over]
+
+    def note_stopped(self, effect: Effect) -> None:
+        """Remember an effect that is stopped under way, if that is because the run is being cancelled."""
+        if self.ledger.state.status is AgentStatus.CANCELLING:
+            self.stopped = {**self.stopped, effect.action.id: (effect.action, effect.attempt)}
+
+    def note_open_streams(self) -> None:
+        """Remember the streams that are open when the run is cancelled."""
+        for stream in self.open_streams:
+            if not stream.is_over:
+                self.note_stopped(stream.effect)
 
     def was_asked(self, action_id: str) -> bool:
         """Return whether a person was asked to approve an action: then the answer counts."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signal_handlers import SignalHandler
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation
@@ -27,8 +28,9 @@ from pilotage.runtime.exposure.failures import told
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import RunEnded
 from pilotage.runtime.journal.positions import Call
+from pilotage.runtime.journal.record_fields import decode_row
 from pilotage.runtime.journal.scope import StepScope, inside, running_task, scope_for
-from pilotage.runtime.people.signals import SignalIntake
+from pilotage.runtime.people.signals import SignalIntake, kinds_in
 
 _HANDLER = "on_signal:"
 _CALLS = ("/tool:", "/step:")
@@ -195,6 +197,27 @@ async def next_signal(kind: AgentSignalKind) -> AgentSignal:
         run.check_time()
         run.questions.resume_run(f"a signal has come: {kind.value}")
     return signal
+
+
+async def wait_for_steering(run: Run) -> None:
+    """Return when a steering instruction has come, in this attempt or before: it is taken in like every signal.
+
+    No row is written: the instruction is pending until a boundary of the program takes it in, and recorded afterwards.
+
+    Raises:
+        LimitReached: the time of the run is up.
+        Paused: none has come, or the run is to pause anyway.
+    """
+    if run.ledger.has_unread and run.read_signals is not None:
+        await run.read_signals()
+    run.replay.liveness.check(words.RUN)
+    kind = AgentSignalKind.STEERING_INSTRUCTION
+    taken = run.replay.outcomes_of(AgentActionKind.SIGNAL)
+    if not run.signals.has(kind) and not any(kind.value in decode_row(row, kinds_in) for row in taken):
+        run.check_time()
+        raise run.signals.wait_for(kind)
+    if run.ledger.state.awaits == kind.value:
+        run.questions.resume_run(f"a signal has come: {kind.value}")
 
 
 async def _taken(

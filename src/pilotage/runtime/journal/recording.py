@@ -178,6 +178,16 @@ class Recording:
         """Return whether an action of a kind is recorded."""
         return kind in self._kinds
 
+    def outcomes_of(self, kind: AgentActionKind) -> list[JournalRow]:
+        """Return the rows with the outcomes of all actions of a kind."""
+        if kind not in self._kinds:
+            return []
+        return [
+            each.after
+            for each in self._actions.values()
+            if each.after is not None and each.after.kind is kind
+        ]
+
     def outcome_of(self, action_id: str) -> JournalRow | None:
         """Return the row with the outcome of an action; None if it has no outcome."""
         recorded = self._actions.get(action_id)

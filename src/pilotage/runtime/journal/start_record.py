@@ -53,7 +53,7 @@ class RunStart:
     knew when it delegated, or of the given context. `model` is the one its caller selected, `deferred` the tools that
     the caller performs. `session` is the conversation of a parent, which a worker reads and does not hold. `branch` is
     the step of its parent that it stands for, `exits` are the control calls that end it, `delegation` is the packet it
-    came in, without its task.
+    came in, without its task. With `steering_input_required` the run waits for a steering instruction first.
     """
 
     agent: str
@@ -79,6 +79,7 @@ class RunStart:
     owner: str | None = None
     """The process that began the run, by the name of its leases."""
     delegation: JsonObject = field(default_factory=empty_object)
+    steering_input_required: bool = False
 
     def context(self, run_id: str) -> RunContext:
         """Return the context that tools and hooks of the run get."""

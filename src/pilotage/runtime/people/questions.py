@@ -194,7 +194,9 @@ class Question(Effect):
             raise self._questions.wait_for(self)
         redactor = self._questions.redactor
         answer = secretless(answer, redactor)
-        if self._lets_run_go_on(answer):
+        if self._about.when_answered is not None:
+            self._about.when_answered(answer)
+        elif self._lets_run_go_on(answer):
             self._questions.resume_run()
         return Outcome(answer, guarded_answer(self._about, answer, redactor), answer)
 

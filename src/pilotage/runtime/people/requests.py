@@ -64,7 +64,7 @@ def approval_request(effect: Effect, place: RequestPlace, ask: Ask) -> AgentAppr
             prompt=f"Approve {boundary.value.replace('_', ' ')} {action.name!r}?{why}",
             risk=ToolRisk(),
             action_ref=action.id,
-            allowed_decisions=_WITHOUT_MODIFY,
+            allowed_decisions=effect.decisions or _WITHOUT_MODIFY,
             arguments={"view": action.view} if action.view is not None else {},
             attempt=place.attempt,
             call_id=action.id,

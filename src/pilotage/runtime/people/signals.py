@@ -30,6 +30,7 @@ from pilotage.runtime.journal.record_fields import (
     count_field,
     decode_row,
     list_field,
+    objects_field,
     texts_field,
 )
 from pilotage.runtime.journal.scope import StepScope
@@ -157,9 +158,14 @@ class SignalQueue:
 
         return SignalIntake(self, scope, boundary, first, name=kind.value)
 
-    def await_kind(self, kind: AgentSignalKind) -> None:
-        """Remember that the program waits for a signal of this kind."""
+    def has(self, kind: AgentSignalKind) -> bool:
+        """Return whether a signal of this kind waits to be taken in."""
+        return any(signal.kind is kind for signal in self._waiting)
+
+    def wait_for(self, kind: AgentSignalKind) -> Paused:
+        """Remember that the run waits for a signal of this kind, and return its pause."""
         self._awaited.add(kind)
+        return Paused(reason=f"waiting for a signal: {kind.value}", facts={AWAITS: kind.value})
 
     def take(self, choose: Choose, position: int | None) -> JsonObject | None:
         """Take waiting signals out of the queue and return their record; None where none is chosen."""
@@ -279,13 +285,16 @@ class SignalIntake(Effect):
     async def act(self) -> object:
         record = self._queue.take(self._choose, self._position) if self.is_live else None
         if record is None and self.waits_for is not None:
-            self._queue.await_kind(self.waits_for)
-            kind = self.waits_for.value
-            raise Paused(reason=f"waiting for a signal: {kind}", facts={AWAITS: kind})
+            raise self._queue.wait_for(self.waits_for)
         return NO_OUTCOME if record is None else Outcome(record, self._queue.redactor.json(record), record)
 
     def reuse(self, record: JsonObject) -> object:
         return record
+
+
+def kinds_in(record: JsonObject) -> list[JsonValue]:
+    """Return the kinds of the signals in a record."""
+    return [each.get("kind") for each in objects_field(record, words.RESULT)]
 
 
 def _recorded(signal: AgentSignal) -> JsonObject:

@@ -23,7 +23,7 @@ from pilotage.errors import StoppedShortError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.deadlines import remaining, timed_out
 from pilotage.runtime.door.run import LiveRun, new_live_run
-from pilotage.runtime.door.signals import SignalHandlers, messages_for_another_turn
+from pilotage.runtime.door.signals import SignalHandlers, messages_for_another_turn, wait_for_steering
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.feed import close
 from pilotage.runtime.exposure.failures import told_with_words
@@ -50,6 +50,7 @@ from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.ending import Ending, error_of
 from pilotage.runtime.run.observed import observed
 from pilotage.runtime.run.program import Program
+from pilotage.runtime.run.resumption import ResumptionGate
 
 
 class RunAttempt:
@@ -61,6 +62,7 @@ class RunAttempt:
         program: Program,
         ending: Ending,
         pending: Callable[[], Awaitable[Sequence[AgentSignal]]],
+        gate: ResumptionGate | None = None,
     ) -> None:
         self.run = tools.run
         self._program = program
@@ -68,6 +70,7 @@ class RunAttempt:
         self._ending = ending
         self._tools = tools
         self._pending = pending
+        self._gate = gate
         if self._ledger.is_durable:
             self.run.read_signals = self._read_signals
         self._turns = 0
@@ -138,6 +141,7 @@ class RunAttempt:
         except BaseException:
             self._is_cancelled = False
             raise
+        self.run.note_open_streams()
         if self._is_ending:
             self._ending.hurry()
         else:
@@ -187,11 +191,11 @@ class RunAttempt:
     async def _run(self) -> RunResult:
         self._report_start()
         if self._ledger.state.status is AgentStatus.CANCELLING:
-            return await self._finish_cancelling()
+            return await self._take_up_cleanup()
         try:
-            if self.run.hooks is not None or self.run.admission.check_switch is not None:
-                await self._check_allowed()
             self._is_executing = True
+            if self._gate or self.run.hooks or self.run.admission.check_switch:
+                await self._check_allowed()
             self._pause_if_wanted()
             await self._execute()
             return await self._end_or_go_on()
@@ -376,17 +380,28 @@ class RunAttempt:
         self._is_executing = False
         return await self._stop(late)
 
-    async def _finish_cancelling(self) -> RunResult:
+    async def _take_up_cleanup(self) -> RunResult:
+        """Finish a cancellation that was begun before this attempt, unless a person is asked first."""
+        self._is_ending = True
+        try:
+            refusal = None if self._gate is None else await self._gate.before_cleanup()
+        except Paused as pause:
+            return await self._ending.pause(pause)
+        return await self._finish_cancelling(refusal)
+
+    async def _finish_cancelling(self, refusal: str | None = None) -> RunResult:
         self._is_executing = False
         if self._task is not None:
             self._task.uncancel()
         outcomes, replay = self.run.outcomes, self.run.replay
         if not outcomes.under_way:
             outcomes.under_way = {action.id: (action, number) for action, number in replay.under_way()}
-        return await self._ending.finish_cancelling()
+        return await self._ending.finish_cancelling(refusal)
 
     async def _execute(self) -> None:
         run = self.run
+        if run.source.start.steering_input_required:
+            await wait_for_steering(run)
         enter_run_context(run.context)
         self._entered = enter_run(self._tools, StepScope("run", self._task, skipped=run.replay.skipped))
         await self._write(self._program.events())
@@ -409,6 +424,9 @@ class RunAttempt:
 
     async def _check_allowed(self) -> None:
         run = self.run
+        if self._gate is not None:
+            # First: any other pause would hide that a person has interrupted the run.
+            await self._gate.before_program()
         if run.admission.check_switch is not None:
             await run.admission.check_switch(run)
         if run.hooks is None:

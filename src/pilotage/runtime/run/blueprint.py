@@ -11,6 +11,7 @@ from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
 from pilotage.agent.ports.architecture import Architecture
 from pilotage.agent.ports.budget import IAgentBudget
 from pilotage.agent.ports.model import IAgentModel, ModelSelection
+from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.tools.catalog import discover_agent_tools
 from pilotage.agent.tools.described import deferred_tool
 from pilotage.container.application import Application
@@ -128,6 +129,20 @@ def deferred_tools_of(
         known.add(tool.name)
         deferred_tool(tool)
     return tuple(given)
+
+
+def check_can_be_steered(definition: AgentDefinition) -> None:
+    """Check that a run of an agent can wait for a steering instruction.
+
+    Raises:
+        CallerError: it does not accept such signals, so the run would wait for ever.
+    """
+    kind = AgentSignalKind.STEERING_INSTRUCTION
+    if kind not in definition.spec.accepted_signals:
+        raise CallerError(
+            f"agent {definition.agent_id!r} cannot wait for a steering instruction: it does not accept "
+            f"{kind.value!r} signals. Name the kind in its accepted_signals."
+        )
 
 
 def with_deferred(offer: ToolOffer, tools: Sequence[ModelToolSpec]) -> ToolOffer:

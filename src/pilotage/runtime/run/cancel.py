@@ -55,7 +55,7 @@ class Cleanup:
 
     `cancel_child` ends the child run of an open delegation. `threads` returns the names of sync tools that cannot be
     stopped. `seconds` is the time limit for all `hooks` together. `tell` says for readers what an exception is; it also
-    takes the place where it was raised.
+    takes the place where it was raised. `refusal` says why a person does not want the clean-up: then no hook is asked.
     """
 
     context: RunContext
@@ -64,6 +64,7 @@ class Cleanup:
     cancel_child: Callable[[Action], Awaitable[None]] | None = None
     threads: Callable[[], Sequence[str]] = tuple
     seconds: float = CLEANUP_SECONDS
+    refusal: str | None = None
 
 
 async def begin_cancellation(ledger: Ledger, signal: AgentSignal, *, is_stored: bool = True) -> None:
@@ -85,10 +86,13 @@ async def finish_cancellation(
 ) -> AgentState:
     """Clean up, close the actions under way and end the run; safe to repeat after a crash.
 
+    `under_way` are the actions with rows. What else this attempt has stopped is cleaned up as well: open streams of
+    models and read-only tools, which leave no row. Another attempt, after a crash, does not know of them.
+
     `prepare` adds the last events to the commit that ends the run.
     """
     ledger = run.ledger
-    report = await _cleaned_up(ledger.state, under_way, cleanup)
+    report = await _cleaned_up(run, under_way, cleanup)
     run.outcomes.close_as_unknown(under_way)
 
     async def finish() -> AgentState:
@@ -155,13 +159,18 @@ async def end_children(
 
 
 async def _cleaned_up(
-    state: AgentState, under_way: Sequence[UnderWay], cleanup: Cleanup | None
+    run: Run, under_way: Sequence[UnderWay], cleanup: Cleanup | None
 ) -> AgentCancellationCleanupReport:
+    state = run.ledger.state
     signal_id = str(state.metadata.get(words.CANCELLATION_SIGNAL_ID) or "cancellation")
     if cleanup is None:
         return AgentCancellationCleanupReport(state.id, signal_id)
     children = await end_children(cleanup, under_way)
-    tasks = [_task(cleanup, hook, action) for hook in cleanup.hooks for action, _ in under_way]
+    begun = {action.id: action for action, _ in (*under_way, *run.stopped.values())}
+    if cleanup.refusal is not None:
+        refused = [_refused(action, cleanup.refusal) for action in begun.values()]
+        return AgentCancellationCleanupReport(state.id, signal_id, (*children, *refused))
+    tasks = [_task(cleanup, hook, action) for hook in cleanup.hooks for action in begun.values()]
     signal = AgentSignal(signal_id, state.id, AgentSignalKind.CANCEL, _payload_of(state))
     report = await run_agent_cancellation_cleanup(
         state=state, signal=signal, tasks=tasks, deadline_seconds=cleanup.seconds
@@ -188,9 +197,21 @@ def _not_ended(action: Action, message: str) -> AgentCancellationCleanupResult:
     )
 
 
+def _refused(action: Action, why: str) -> AgentCancellationCleanupResult:
+    return AgentCancellationCleanupResult.failed(
+        target_kind=_target_kind(action),
+        target_ref=action.id,
+        error_code="cleanup_rejected",
+        message=why,
+    )
+
+
+def _target_kind(action: Action) -> AgentCancellationTargetKind:
+    return _TARGETS.get(action.kind, AgentCancellationTargetKind.TOOL_EXECUTION)
+
+
 def _task(cleanup: Cleanup, hook: IAgentCancellationCleanup, action: Action) -> AgentCancellationCleanupTask:
-    kind = _TARGETS.get(action.kind, AgentCancellationTargetKind.TOOL_EXECUTION)
-    return AgentCancellationCleanupTask(kind, action.id, partial(_ask, cleanup, hook))
+    return AgentCancellationCleanupTask(_target_kind(action), action.id, partial(_ask, cleanup, hook))
 
 
 async def _ask(

@@ -17,6 +17,7 @@ from pilotage.agent.ports.telemetry import IAgentTelemetry
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.sealing_check import hidden_output
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
+from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.filling import unchecked
 from pilotage.runtime.architecture.dependencies import (
     DEFAULT_MAX_TURNS,
@@ -64,7 +65,9 @@ from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.blueprint import Blueprint, blueprint_of, selected_model, with_deferred
 from pilotage.runtime.run.cancel import Cleanup
 from pilotage.runtime.run.ending import Ending, EndingPolicy
+from pilotage.runtime.run.pausing import is_paused_by_person
 from pilotage.runtime.run.program import ArchitectureProgram, ExecuteProgram, Program
+from pilotage.runtime.run.resumption import ResumptionGate, was_anybody_asked
 from pilotage.runtime.services import Services
 from pilotage.runtime.telemetry import RunTelemetry
 from pilotage.safety.trust import TrustLabel
@@ -76,7 +79,10 @@ _new_source = unchecked(RunSource)
 
 @value
 class Claimed:
-    """A run that this process has claimed. `history` holds the rows of earlier attempts, None for a run that begins."""
+    """A run that this process has claimed. `history` holds the rows of earlier attempts, None for a run that begins.
+
+    `found` is the state before the claim, which may have changed it.
+    """
 
     definition: AgentDefinition
     instance: object
@@ -89,6 +95,7 @@ class Claimed:
     parent: Run | None = None
     lease: HeldLease | None = None
     overrides: Overrides = NO_OVERRIDES
+    found: AgentState | None = None
 
 
 new_claimed = unchecked(Claimed)
@@ -131,7 +138,16 @@ class Composer:
             hidden_output(definition),
         )
         pending = partial(self._services.pending_signals, run.ledger.run)
-        return RunAttempt(tools, program, Ending(run, policy), pending)
+        gate = None if claimed.found is None else self._gate(run, claimed.found)
+        return RunAttempt(tools, program, Ending(run, policy), pending, gate)
+
+    def _gate(self, run: Run, found: AgentState) -> ResumptionGate | None:
+        """Return the gate of an attempt that finds its run stopped by a person; None if nobody is asked about it."""
+        if found.status is AgentStatus.ACTIVE:
+            return None
+        is_stopped = found.status is AgentStatus.CANCELLING or is_paused_by_person(found)
+        is_asked = is_stopped and self._services.gate.approval is not None
+        return ResumptionGate(run, found) if is_asked or was_anybody_asked(run) else None
 
     def _run(self, claimed: Claimed) -> Run:
         definition, start, ledger = claimed.definition, claimed.start, claimed.ledger

@@ -294,20 +294,21 @@ class Ending:
         ledger.change_state(cancelling)
         await ledger.barrier()
 
-    async def finish_cancelling(self) -> RunResult:
-        """Stop the calls under way, clean up, end the run.
+    async def finish_cancelling(self, refusal: str | None = None) -> RunResult:
+        """Stop the calls under way, clean up, end the run; `refusal` says why a person does not want the clean-up.
 
         Raises:
             RunInterruption: the run is not this attempt's any more, so that there is nothing to clean up.
         """
         run, by = self._run, self._run.source.attribution
+        run.note_open_streams()
         await self._tasks.stopped()
         run.ledger.check_alive()
         self._flush_or_drop()
         state = await finish_cancellation(
             run,
             run.outcomes.still_open(run.replay),
-            self._cleanup,
+            replace(self._cleanup, refusal=refusal) if self._cleanup and refusal else self._cleanup,
             lambda state: run.events.prepare(RunFinishedEvent(by, cancellation_error(state))),
         )
         run.events.release()

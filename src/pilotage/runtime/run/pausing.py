@@ -8,6 +8,7 @@ from datetime import datetime
 
 from pilotage.agent.events import RunPausedEvent
 from pilotage.agent.run_values import RunResult
+from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.deadlines import earliest
@@ -25,11 +26,24 @@ from pilotage.runtime.journal.stored_words import (
     DAMAGE,
     DIVERGENCE,
     LIMIT,
+    REQUEST_ID,
     RESULT,
     SEAL_MISSING,
     WAKE_AT,
 )
 from pilotage.runtime.people.requests import is_recovery
+
+_ANSWER = AgentSignalKind.APPROVAL_DECISION
+
+
+PAUSED_ON_REQUEST = "paused on request"
+"""The activity of a run that a pause signal has interrupted, and that waits for nothing else."""
+
+
+def is_paused_by_person(state: AgentState) -> bool:
+    """Return whether a person interrupted the run: any other pause of the same reason says what it waits for."""
+    is_interrupted = state.reason is AgentStateReason.USER_INTERRUPTED
+    return is_interrupted and state.current_activity == PAUSED_ON_REQUEST
 
 
 class Pausing:
@@ -38,10 +52,14 @@ class Pausing:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._ledger = run.ledger
+        self._pauses = run.replay.pauses
 
     async def pause(self, pause: Paused | None) -> RunResult:
         """Pause for the answers of people, for the reason of `pause`, or because of a pause signal."""
         run, waits = self._run, self._run.questions.open
+        if pause is not None:
+            # It may be one of the run itself, for which no call of the program is parked.
+            self._pauses = (*self._pauses, pause)
         stopped_by = pause if pause is not None and pause.reason else _with_reason(run.replay.pauses)
         state = self._waiting(waits) if waits else self._waiting_for(stopped_by)
         run.outcomes.suspend({str(wait[ACTION_ID]) for wait in waits.values() if is_recovery(wait)})
@@ -86,6 +104,8 @@ class Pausing:
 
     def _waiting(self, waits: Mapping[str, JsonObject]) -> AgentState:
         """Return the state of a run that waits for people; a run with a deferred question stays deferred."""
+        if self._ledger.state.status is AgentStatus.CANCELLING:
+            return self._waiting_for_cleanup(waits)
         if self._ledger.state.reason is AgentStateReason.APPROVAL_DEFERRED:
             return self._with_wake_up()
         prompt = next((str(wait.get("prompt") or wait["reason"]) for wait in waits.values()), "waiting")
@@ -96,8 +116,25 @@ class Pausing:
         )
         return self._move(situation, prompt)
 
+    def _waiting_for_cleanup(self, waits: Mapping[str, JsonObject]) -> AgentState:
+        """Return the state of a cancelled run that waits for people: it awaits an answer, and nothing else.
+
+        Answers to the questions that it had before are of no use to it any more.
+        """
+        ledger = self._ledger
+        for signal in tuple(ledger.unread.values()):
+            if signal.kind is _ANSWER and signal.payload.get(REQUEST_ID) not in waits:
+                ledger.refuse_signal(signal.id)
+        ends = [
+            datetime.fromisoformat(end)
+            for wait in waits.values()
+            if isinstance(end := wait.get("expires_at"), str)
+        ]
+        ledger.change_state(replace(ledger.state, wake_at=earliest(*ends), awaits=_ANSWER.value))
+        return ledger.state
+
     def _waiting_for(self, pause: Paused | None) -> AgentState:
-        words = (pause and pause.reason) or "paused on request"
+        words = (pause and pause.reason) or PAUSED_ON_REQUEST
         is_new = self._ledger.state.current_activity != words
         since: JsonObject = {"paused_at": self._run.ports.clock.now().isoformat()}
         situation = AgentSituation.USER_INTERRUPTED if pause is None else pause.situation
@@ -119,9 +156,9 @@ class Pausing:
         run = self._run
         ends = [wait.get("expires_at") for wait in run.questions.open.values()]
         deadline = run.source.deadline if run.source.definition.spec.human_time_counts else None
-        ends += [pause.facts.get(WAKE_AT) for pause in run.replay.pauses]
+        ends += [pause.facts.get(WAKE_AT) for pause in self._pauses]
         wake_at = earliest(deadline, *(datetime.fromisoformat(end) for end in ends if isinstance(end, str)))
-        awaits = next((pause.facts[AWAITS] for pause in run.replay.pauses if AWAITS in pause.facts), None)
+        awaits = next((pause.facts[AWAITS] for pause in self._pauses if AWAITS in pause.facts), None)
         state = self._ledger.state
         if (state.wake_at, state.awaits) != (wake_at, awaits):
             self._ledger.change_state(replace(state, wake_at=wake_at, awaits=str(awaits) if awaits else None))

@@ -29,7 +29,12 @@ from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import list_field
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest, encode_input
-from pilotage.runtime.run.blueprint import check_driven, deferred_tools_of, selection_of
+from pilotage.runtime.run.blueprint import (
+    check_can_be_steered,
+    check_driven,
+    deferred_tools_of,
+    selection_of,
+)
 from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services
@@ -59,11 +64,16 @@ class RunStarts:
         conversation: str | None,
         metadata: JsonObject,
         overrides: Overrides = NO_OVERRIDES,
+        *,
+        is_steered: bool = False,
     ) -> RunHandle:
         """Start a run, or attach to the run that was started with the same alias.
 
+        With `is_steered` it waits for a steering instruction, as with an input that requires one.
+
         Raises:
             AgentDefinitionError: the class is no agent of this application, or the input does not fit.
+            CallerError: the agent cannot wait for the steering instruction that the input requires.
             ModelNotFoundError: the input selects a model that the application does not have.
             RunConflictError: the alias belongs to a run with another input, or another run has the conversation.
         """
@@ -71,6 +81,9 @@ class RunStarts:
         start = await self.described(
             definition, given, principal, conversation=conversation, metadata=metadata, overrides=overrides
         )
+        if is_steered and not start.steering_input_required:
+            check_can_be_steered(definition)
+            start = replace(start, steering_input_required=True)
         if alias is None:
             return await self._begin(definition, start, self._services.ids.uid(), overrides)
         # The alias is chosen by the caller, so the run id is derived from it within the tenant.
@@ -105,12 +118,15 @@ class RunStarts:
         """Return the start record of a run that would start now.
 
         Raises:
-            CallerError: the metadata has a reserved key, or the conversation id is blank.
+            CallerError: the metadata has a reserved key, the conversation id is blank, or the agent cannot wait for the
+                steering instruction that the input requires.
         """
         selected: str | None = None
         deferred: tuple[ModelToolSpec, ...] = ()
-        context, history, keeps_turns = _NO_CONTEXT, _NO_MESSAGES, True
+        context, history, keeps_turns, is_steered = _NO_CONTEXT, _NO_MESSAGES, True, False
         if isinstance(given, RunAgentInput):
+            if is_steered := given.steering_input_required:
+                check_can_be_steered(definition)
             if given.model_selection is not None:
                 selected = selection_of(self._services, definition, given.model_selection)
             conversation = conversation or given.conversation_id
@@ -150,6 +166,7 @@ class RunStarts:
             trust=_trust_record(context, deferred, history) if is_given_any else {},
             model=selected,
             deferred=deferred,
+            steering_input_required=is_steered,
         )
 
     def _deadline(self, spec: AgentExecutionSpec) -> datetime | None:
@@ -229,7 +246,8 @@ def _with_history(given: JsonObject, turns: Sequence[ConversationTurn]) -> JsonO
 
 def _identity_of(start: RunStart) -> tuple[object, ...]:
     """Return the fields that must be equal for two starts to be the same."""
-    return start.agent, start.input, start.given, start.model, start.deferred
+    asked = start.agent, start.input, start.given, start.model, start.deferred
+    return *asked, start.steering_input_required
 
 
 def _trust_record(

@@ -35,6 +35,7 @@ from pilotage.runtime.run.claim import RunClaims, is_resume_requested, settle_re
 from pilotage.runtime.run.compose import Claimed, Composer, new_claimed
 from pilotage.runtime.run.damaged import DamagedRuns, PoisonedRuns
 from pilotage.runtime.run.handles import RunHandle, RunSubscriptions
+from pilotage.runtime.run.pausing import is_paused_by_person
 from pilotage.runtime.services import Services
 
 
@@ -239,7 +240,9 @@ class RunSupervisor(RunStarter):
         cancel = next((signal for signal in pending if signal.kind is AgentSignalKind.CANCEL), None)
         if cancel is not None and state.status is not AgentStatus.CANCELLING:
             await begin_cancellation(ledger, cancel)
-        is_resumed = cancel is None and is_resume_requested(state, pending)
+        # A person may be asked first: then the answer changes the state.
+        is_asked = services.gate.approval is not None and is_paused_by_person(state)
+        is_resumed = cancel is None and not is_asked and is_resume_requested(state, pending)
         # Its owner died before it could heed them.
         holds_pauses = state.status is AgentStatus.ACTIVE and not by_person
         settle_resumption(ledger, pending, holds_pauses=holds_pauses)
@@ -256,6 +259,7 @@ class RunSupervisor(RunStarter):
             pending=pending,
             deadline=deadline,
             turns=turns,
+            found=state,
         )
 
     async def end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
@@ -308,7 +312,8 @@ class RunSupervisor(RunStarter):
             ledger.add_signals(pending, last)
             is_stored = signal.id in ledger.unread
             await begin_cancellation(ledger, signal, is_stored=is_stored)
-        await self._composer.compose(new_claimed(definition, None, start, ledger, history)).drive()
+        claimed = new_claimed(definition, None, start, ledger, history, found=state)
+        await self._composer.compose(claimed).drive()
 
     @cached_property
     def _audit_trail(self) -> AuditTrail | None:

@@ -38,6 +38,7 @@ class StartOptions(TypedDict, total=False):
     id: str | None
     conversation_id: str | None
     metadata: JsonObject | None
+    steering_input_required: bool
 
 
 class StartsRuns:
@@ -76,17 +77,26 @@ class StartsRuns:
         id: str | None = None,  # noqa: A002 - the word of the contract
         conversation_id: str | None = None,
         metadata: JsonObject | None = None,
+        steering_input_required: bool = False,
     ) -> RunHandle:
         """Start a run; when this returns, the run is durable.
 
-        `id` is the caller's own id for the run: a second start with the same id attaches to the same run.
+        `id` is the caller's own id for the run: a second start with the same id attaches to the same run. With
+        `steering_input_required` the run waits for a steering instruction before it begins.
 
         Raises:
             AgentDefinitionError: the class is no agent of this application, or the input does not fit.
+            CallerError: the agent cannot wait for a steering instruction that is required.
             RunConflictError: the id belongs to a run with another input, or another run has the conversation.
         """
         handle = await self._starts.start(
-            agent, given, principal or LOCAL, alias=id, conversation=conversation_id, metadata=metadata or {}
+            agent,
+            given,
+            principal or LOCAL,
+            alias=id,
+            conversation=conversation_id,
+            metadata=metadata or {},
+            is_steered=steering_input_required,
         )
         self._watch.begin()
         return handle

@@ -220,6 +220,29 @@ class BacklogConformance(ClaimCounting):
             await signals.append(event)
         assert await claimed(backlog) == [RUN]
 
+    @pytest.mark.parametrize("kind", sorted(LETS_GO_ON))
+    async def test_a_cancelled_run_that_awaits_an_answer_is_given_out_for_nothing_else(
+        self,
+        journal: IAgentJournal,
+        signals: IAgentSignalRepository,
+        backlog: IAgentBacklog,
+        kind: AgentSignalKind,
+    ) -> None:
+        answer = AgentSignalKind.APPROVAL_DECISION
+        await stand(journal, AgentStatus.CANCELLING, awaits=answer)
+        assert await backlog.agents() == frozenset()
+        await signals.append(AgentSignal("signal-1", RUN.run_id, kind))
+        assert await claimed(backlog) == ([RUN] if kind is answer else [])
+
+    async def test_a_cancelled_run_that_awaits_an_answer_is_given_out_when_its_time_is_up(
+        self, journal: IAgentJournal, backlog: IAgentBacklog
+    ) -> None:
+        answer = AgentSignalKind.APPROVAL_DECISION
+        await stand(journal, AgentStatus.CANCELLING, awaits=answer, wake_at=_NEVER)
+        assert await claimed(backlog) == []
+        await stand(journal, AgentStatus.CANCELLING, awaits=answer, wake_at=_LONG_AGO, head=1)
+        assert await claimed(backlog) == [RUN]
+
     async def test_a_run_waits_until_its_time_is_up(
         self,
         journal: IAgentJournal,
