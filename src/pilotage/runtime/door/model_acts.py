@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
@@ -38,6 +38,8 @@ class ModelCall(ModelEffect):
 
     took: JsonObject | None = None
     """The usage of a reply that the program cut short."""
+    unfit: ModelCallError | None = None
+    """Why there is no request that could be sent: the call fails without asking the model."""
     tries: ModelTries
 
     def cut_record(self) -> JsonObject:
@@ -54,6 +56,8 @@ class ModelCall(ModelEffect):
             run.speaker = (self.action.id, run.ledger.epoch)
             if run.ledger.epoch > 1:
                 run.events.supersede(run.message_id)
+            if self.unfit is not None:
+                return _failing(self.unfit)
             if run.prompts is not None:
                 run.prompts.keep(self.action.id, self.model, self.request)
             return self.source.port.stream(self.request)
@@ -85,6 +89,13 @@ class ModelCall(ModelEffect):
         run.speaker = (self.action.id, run.ledger.epoch)
         run.spending.absorb(ONE_STEP)
         return ReplyRecorder(run, self).fail(error)
+
+
+async def _failing(error: ModelCallError) -> AsyncGenerator[ModelStreamEvent, None]:
+    """Return the stream of a model that was not asked."""
+    if error is not None:
+        raise error
+    yield
 
 
 class SummaryCall(ModelEffect):

@@ -19,6 +19,7 @@ _AFTER_ALL_CALLS = (f"{words.END}#", f"{words.MORE}#")
 _new_row, _new_identity = unchecked(RecordRow), unchecked(CallIdentity)
 _CLAIM = CallIdentity("", "", "")
 _TRIES = (f"{words.TRY}#", f"{words.HOLD}#")
+_OF_CONTEXT = frozenset({words.CONDENSED, words.PROVIDED, words.OPTIMIZED})
 
 
 def record_rows(rows: Sequence[JournalRow]) -> Iterator[RecordRow]:
@@ -106,7 +107,7 @@ def call_around(action_id: str, kind: AgentActionKind) -> str | None:
     above, _, name = action_id.rpartition("/")
     if kind is AgentActionKind.STEP and name.startswith(_TRIES) and _is_model_call(above):
         return above
-    if kind is AgentActionKind.APPROVAL_WAIT or name == words.CONDENSED:
+    if kind is AgentActionKind.APPROVAL_WAIT or name in _OF_CONTEXT:
         return call_around(above, AgentActionKind.STEP) or above
     if kind is AgentActionKind.SIGNAL and not name.startswith(words.SIGNAL):
         label, _, ordinal = name.partition("#")
