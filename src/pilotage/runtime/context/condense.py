@@ -23,6 +23,7 @@ from pilotage.runtime.effect import CONTEXT_CHANGE, NOTHING, ONE_STEP, Effect, O
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.error_record import decode_error
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import count_field, objects_field, optional_text
 from pilotage.runtime.journal.records import encode_amount, optional_amount
@@ -134,7 +135,13 @@ class ContextChange(Effect):
         return Outcome(record, self._redactor.json(record), window)
 
     def reuse(self, record: JsonObject) -> object:
-        """Condense as it was done when the call was made, without asking or recording anything."""
+        """Condense as it was done when the call was made, without asking or recording anything.
+
+        Raises:
+            ToolError: a person rejected it.
+        """
+        if words.ERROR in record:
+            raise decode_error(record, self.errors)
         window = self._context.window
         self.spent = optional_amount(record) or NOTHING
         for step in objects_field(record, words.STEPS):

@@ -228,6 +228,11 @@ class Fitting:
         """The packs of the request."""
         return self._request.context
 
+    @property
+    def has_budget(self) -> bool:
+        """Whether there is a size that the context is compressed to."""
+        return self._stage.budget is not None
+
     def condensation(self) -> Condensation | None:
         """Return the condensation of a context with a budget; None for one without."""
         stage = self._stage

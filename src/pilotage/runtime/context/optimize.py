@@ -7,7 +7,8 @@ recorded here, so that replay asks neither observers nor handlers nor providers 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeAlias, assert_never
+from dataclasses import replace
+from typing import TypeAlias, TypeVar, assert_never
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.context import (
@@ -25,16 +26,18 @@ from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, list_or_empty, to_json_value
 from pilotage.runtime.context.proofs import Proofs, done, refused
 from pilotage.runtime.context.provide import ContextUnavailableError, decode_provided, encode_provided
-from pilotage.runtime.effect import CONTEXT_CHANGE, Effect, Outcome
+from pilotage.runtime.effect import CONTEXT_CHANGE, CONTEXT_INPUT, Effect, Outcome
 from pilotage.runtime.exposure.given_context import TRUST, label_of_packs
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.error_record import decode_error
 from pilotage.runtime.journal.record_fields import contract_value
 from pilotage.runtime.journal.scope import StepScope
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
+T = TypeVar("T")
 Fetch: TypeAlias = Callable[[], Awaitable[AgentContext]]
 
 _INSTRUCTING = frozenset({ContextPackRole.SYSTEM, ContextPackRole.INSTRUCTION})
@@ -55,6 +58,11 @@ class Selection:
         kind = ContextOptimizationActionKind.COMPRESSION
         return next((each for each in self.actions if each.kind is kind), None)
 
+    @property
+    def is_compression(self) -> bool:
+        """Whether there is nothing to do but a compression, or nothing at all."""
+        return not self.actions or (len(self.actions) == 1 and self.compression is not None)
+
 
 @value
 class Abilities:
@@ -69,11 +77,10 @@ class Abilities:
 
 @value
 class PackChange:
-    """What became of a selection: packs that are not shown any more, packs that are, and what is to be done besides."""
+    """What becomes of packs: those that are not shown any more, those that are instead, those that a teammate gets."""
 
     dropped: frozenset[str] = frozenset()
     provided: tuple[ContextPack, ...] = ()
-    compression: ContextOptimizationAction | None = None
     delegations: tuple[ContextOptimizationAction, ...] = ()
 
 
@@ -129,6 +136,33 @@ def _refusal_of_delegation(
     return f"pack {', '.join(map(repr, private))} may not leave the run" if private else None
 
 
+class ContextSelection(Effect):
+    """The decision of a context handler, recorded before anything follows from it. The result is a `Selection`."""
+
+    kind = CONTEXT_INPUT
+
+    def __init__(self, scope: StepScope, action: Action, selection: Selection, redactor: Redactor) -> None:
+        super().__init__(scope, action)
+        self._selection = selection
+        self._redactor = redactor
+
+    async def act(self) -> object:
+        selection = self._selection
+        record: JsonObject = {
+            words.ACTIONS: [to_json_value(each) for each in selection.actions],
+            words.SYMPTOMS: [to_json_value(each) for each in selection.signals],
+        }
+        return Outcome(record, self._redactor.json(record), selection)
+
+    def reuse(self, record: JsonObject) -> Selection:
+        """Return the selection as it was recorded; no handler is asked again."""
+        return replace(
+            self._selection,
+            actions=tuple(_decoded(ContextOptimizationAction, record, words.ACTIONS)),
+            signals=tuple(_decoded(ContextHealthSignal, record, words.SYMPTOMS)),
+        )
+
+
 class ContextOptimization(Effect):
     """Changing the packs of one request as a handler selected it. The result is a `PackChange`."""
 
@@ -171,24 +205,23 @@ class ContextOptimization(Effect):
         return Outcome(record, self._redactor.json(record), self.reuse(record))
 
     def reuse(self, record: JsonObject) -> PackChange:
-        """Return the change as it was recorded; nothing is asked or fetched again."""
-        actions = [
-            contract_value(ContextOptimizationAction, each) for each in _listed(record, words.DELEGATED)
-        ]
-        compressed = record.get(words.COMPRESSED)
+        """Return the change as it was recorded; nothing is asked or fetched again.
+
+        Raises:
+            ToolError: a person rejected it.
+        """
+        if words.ERROR in record:
+            raise decode_error(record, self.errors)
         return PackChange(
-            frozenset(str(each) for each in _listed(record, words.DROPPED)),
+            frozenset(str(each) for each in list_or_empty(record.get(words.DROPPED))),
             tuple(decode_provided(record).packs),
-            None if compressed is None else contract_value(ContextOptimizationAction, compressed),
-            tuple(actions),
+            tuple(_decoded(ContextOptimizationAction, record, words.DELEGATED)),
         )
 
     def _record(self, refusals: JsonObject) -> JsonObject:
-        compression = self._selection.compression if self._abilities.has_budget else None
         delegated: list[JsonValue] = [to_json_value(each) for each in self._delegations]
         parts: JsonObject = {
             words.DROPPED: list[JsonValue](self._dropped),
-            words.COMPRESSED: None if compression is None else to_json_value(compression),
             words.DELEGATED: delegated,
             words.REFUSED: refusals,
         }
@@ -236,8 +269,8 @@ class ContextOptimization(Effect):
         self._proofs.add_action(action, self._selection.signals, str(number), outcome)
 
 
-def _listed(record: JsonObject, key: str) -> Sequence[JsonValue]:
-    return list_or_empty(record.get(key))
+def _decoded(kind: type[T], record: JsonObject, key: str) -> list[T]:
+    return [contract_value(kind, each) for each in list_or_empty(record.get(key))]
 
 
 def delegated_task(packs: Sequence[ContextPack]) -> str:

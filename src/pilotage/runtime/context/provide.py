@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from pilotage.agent.run_values import AgentContext
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.effect import CONTEXT_FETCH, Effect, Outcome
+from pilotage.runtime.effect import CONTEXT_INPUT, Effect, Outcome
 from pilotage.runtime.exposure.given_context import encode_context, label_of_packs
 from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.journal import stored_words as words
@@ -22,7 +22,7 @@ class ContextUnavailableError(Exception):
 class ContextFetch(Effect):
     """Fetching the context of one model call from the application's provider. The result is an `AgentContext`."""
 
-    kind = CONTEXT_FETCH
+    kind = CONTEXT_INPUT
 
     def __init__(
         self,

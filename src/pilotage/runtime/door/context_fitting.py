@@ -20,6 +20,7 @@ from pilotage.runtime.context.fit import ContextStage, Fitting
 from pilotage.runtime.context.optimize import (
     Abilities,
     ContextOptimization,
+    ContextSelection,
     Fetch,
     PackChange,
     Selection,
@@ -63,9 +64,8 @@ class ContextFitter:
         fitting = stage.fitting(call.scope.path, call.action.id, call.request)
         if stage.policy.is_dynamic:
             selection = await self._selection(fitting)
-            change = await self._optimize(stage, fitting, selection, is_fetched=is_fetched)
-            selected = selection.compression if change is None else change.compression
-            await self._condense(stage, fitting, selected, selection.signals)
+            await self._optimize(stage, fitting, selection, is_fetched=is_fetched)
+            await self._condense(stage, fitting, selection)
         call.fit(fitting.fitted())
 
     async def _provide(self, stage: ContextStage) -> bool:
@@ -81,24 +81,28 @@ class ContextFitter:
         return True
 
     async def _selection(self, fitting: Fitting) -> Selection:
-        """Return what the handler selects for a call that has no record of it."""
-        below = (self._action_id(words.OPTIMIZED), self._action_id(words.CONDENSED))
-        if not self._is_new or any(map(self._is_kept, below)):
-            return Selection()
-        return await fitting.select()
+        """Return what the handler selected, or selects now for a call that has no record of it.
+
+        A mere compression is recorded with the change that it leads to.
+        """
+        action, selection = self._action(words.SELECTED), Selection(packs=fitting.packs)
+        if not self._is_kept(action.id):
+            if not self._is_new or self._is_kept(self._action_id(words.CONDENSED)):
+                return selection
+            selection = await fitting.select()
+            if not selection.actions or (selection.is_compression and fitting.has_budget):
+                return selection
+        effect = ContextSelection(self._call.scope, action, selection, self._run.redactor)
+        recorded: Selection = await self._perform(effect)
+        return recorded
 
     async def _optimize(
         self, stage: ContextStage, fitting: Fitting, selection: Selection, *, is_fetched: bool
-    ) -> PackChange | None:
-        """Change the packs as it was selected, or recorded; None where they stay as they are.
-
-        A person who rejects the change leaves the context as it is.
-        """
-        others = [each for each in selection.actions if each is not selection.compression]
-        is_refused = selection.compression is not None and stage.budget is None
+    ) -> None:
+        """Change the packs as it was selected; a person who rejects that leaves them as they are."""
+        if not selection.actions or (selection.is_compression and fitting.has_budget):
+            return
         action = self._action(words.OPTIMIZED, selection)
-        if not (others or is_refused or self._is_kept(action.id)):
-            return None
         effect = ContextOptimization(
             self._call.scope,
             action,
@@ -110,13 +114,12 @@ class ContextFitter:
         try:
             change: PackChange = await self._perform(effect)
         except ToolError:
-            return PackChange()
+            return
         self._learn(change.provided)
         packs = {pack.id: pack for pack in fitting.packs}
         fitting.change(change)
         for delegated in change.delegations:
             await self._delegate(stage, fitting, delegated, packs, selection.signals)
-        return change
 
     async def _delegate(
         self,
@@ -144,20 +147,14 @@ class ContextFitter:
             proofs.add_action(action, signals, f"delegated-{action.id}", outcome)
             proofs.record()
 
-    async def _condense(
-        self,
-        stage: ContextStage,
-        fitting: Fitting,
-        selected: ContextOptimizationAction | None,
-        signals: Sequence[ContextHealthSignal],
-    ) -> None:
+    async def _condense(self, stage: ContextStage, fitting: Fitting, selection: Selection) -> None:
         """Condense the transcript as it was selected, or recorded.
 
         A person who rejects the change leaves the context as it is.
         """
         run, condensation = self._run, fitting.condensation()
-        action = self._action(words.CONDENSED)
-        if condensation is None or not (selected is not None or run.replay.knows(action.id)):
+        action, selected = self._action(words.CONDENSED), selection.compression
+        if condensation is None or (selected is None and not self._is_recorded(action)):
             return
         change = ContextChange(
             self._call.scope,
@@ -170,7 +167,7 @@ class ContextFitter:
             summarise=self._summarise,
         )
         if selected is not None:
-            change.decision, change.signals = selected, signals
+            change.decision, change.signals = selected, selection.signals
         with suppress(ToolError):
             fitting.condense_to(await self._perform(change))
         run.spending.absorb(change.spent)

@@ -19,7 +19,7 @@ _AFTER_ALL_CALLS = (f"{words.END}#", f"{words.MORE}#")
 _new_row, _new_identity = unchecked(RecordRow), unchecked(CallIdentity)
 _CLAIM = CallIdentity("", "", "")
 _TRIES = (f"{words.TRY}#", f"{words.HOLD}#")
-_OF_CONTEXT = frozenset({words.CONDENSED, words.PROVIDED, words.OPTIMIZED})
+_OF_CONTEXT = frozenset({words.CONDENSED, words.PROVIDED, words.SELECTED, words.OPTIMIZED})
 
 
 def record_rows(rows: Sequence[JournalRow]) -> Iterator[RecordRow]:
