@@ -33,6 +33,7 @@ from pilotage import (
 from pilotage.agent import (
     AgentApprovalBoundaryKind,
     AgentApprovalRequest,
+    AgentCompactionPolicy,
     AgentContext,
     AgentStatus,
     ApprovalSubject,
@@ -55,6 +56,7 @@ from pilotage.agent import (
     ToolApprovalRequirement,
     ToolRisk,
 )
+from pilotage.context import KeepRecent
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.context.provide import decode_provided
 from pilotage.runtime.journal.record_fields import DamagedRecordError
@@ -156,6 +158,31 @@ async def test_a_rejected_change_leaves_the_context_as_it_is_also_in_replay() ->
         assert "stamp" in question.prompt
         assert all("| Kept." in words for words in words_of(model))
         await runs.verify(run.id)
+
+
+async def test_a_rejected_compression_leaves_the_transcript_as_it_is_also_in_replay() -> None:
+    spec = AgentExecutionSpec(
+        recovery=DURABLE,
+        on_rejection=RejectionPolicy.TELL_MODEL,
+        compaction_policy=AgentCompactionPolicy([KeepRecent(turns=1)], trigger_token_threshold=60),
+    )
+
+    @Agent(spec=spec)
+    class Brief(Desk):
+        """Answer."""
+
+    store, model = MemoryStore(), looking(4)
+    app = Application("office").add(Brief, model, AsksForChanges(), *store.ports)
+    initialize(app)
+    async with app:
+        runs = app.get(AgentRuns)
+        run = await runs.start(Brief, "What is new?")
+        while (result := await run.result()).status is AgentStatus.INTERRUPTED:
+            (question,) = await runs.questions(run.id)
+            await runs.answer(run.id, question.id, ApprovalDecision.REJECT, resume=False)
+            run = await runs.resume(run.id)
+    assert result.output == "Done."
+    assert len(model.requests[-1].messages) == 10
 
 
 async def test_provided_packs_are_untrusted_and_a_tool_that_writes_then_needs_an_approval() -> None:

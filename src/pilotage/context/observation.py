@@ -115,7 +115,8 @@ def unused_packs(
 
 
 def _is_used(pack: ContextPack, content: str, replies: Sequence[str], asked: frozenset[str]) -> bool:
-    if any(pack.id in reply for reply in replies):
+    named = re.compile(rf"(?<!\w){re.escape(pack.id)}(?!\w)")
+    if any(map(named.search, replies)):
         return True
     own = _words([content]) - asked
     taken = own & _words(replies)

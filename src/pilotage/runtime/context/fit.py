@@ -29,7 +29,7 @@ from pilotage.context.observation import repeated_packs, repeated_results, reply
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.context.condense import Condensation
-from pilotage.runtime.context.optimize import PackChange, Selection
+from pilotage.runtime.context.optimize import PackChange, SelectedActions
 from pilotage.runtime.journal.scope import StepScope
 from pilotage.values import value
 
@@ -241,7 +241,7 @@ class Fitting:
         beside = self._assembled.tokens - self._window.shown.tokens + fixed_tokens(self._request)
         return Condensation(self._request, self._assembled, self._window, beside, stage.budget)
 
-    async def select(self) -> Selection:
+    async def select(self) -> SelectedActions:
         """Return what the context handler selects because of the symptoms of the request.
 
         A handler that raises selects nothing.
@@ -249,13 +249,13 @@ class Fitting:
         stage, manifest = self._stage, self._assembled.manifest
         signals = await self._signals()
         if not signals:
-            return Selection()
+            return SelectedActions()
         try:
             selected = await stage.handler.select_optimization_actions(signals, manifest)
             actions = tuple(each for each in selected if isinstance(each, ContextOptimizationAction))
         except Exception:  # noqa: BLE001 - a handler that cannot decide leaves the context as it is
-            return Selection()
-        return Selection(actions, signals, self.packs)
+            return SelectedActions()
+        return SelectedActions(actions, signals, self.packs)
 
     async def _signals(self) -> Sequence[ContextHealthSignal]:
         stage, policy, condensation = self._stage, self._stage.policy, self.condensation()

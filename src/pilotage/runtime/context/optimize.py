@@ -45,7 +45,7 @@ _MAY_TRAVEL = frozenset({ContextSensitivity.PUBLIC, ContextSensitivity.INTERNAL}
 
 
 @value
-class Selection:
+class SelectedActions:
     """The actions that a handler selected because of some signals, and the packs of the request they are about."""
 
     actions: tuple[ContextOptimizationAction, ...] = ()
@@ -137,11 +137,13 @@ def _refusal_of_delegation(
 
 
 class ContextSelection(Effect):
-    """The decision of a context handler, recorded before anything follows from it. The result is a `Selection`."""
+    """The decision of a context handler, recorded before anything follows from it. The result: `SelectedActions`."""
 
     kind = CONTEXT_INPUT
 
-    def __init__(self, scope: StepScope, action: Action, selection: Selection, redactor: Redactor) -> None:
+    def __init__(
+        self, scope: StepScope, action: Action, selection: SelectedActions, redactor: Redactor
+    ) -> None:
         super().__init__(scope, action)
         self._selection = selection
         self._redactor = redactor
@@ -154,7 +156,7 @@ class ContextSelection(Effect):
         }
         return Outcome(record, self._redactor.json(record), selection)
 
-    def reuse(self, record: JsonObject) -> Selection:
+    def reuse(self, record: JsonObject) -> SelectedActions:
         """Return the selection as it was recorded; no handler is asked again."""
         return replace(
             self._selection,
@@ -173,7 +175,7 @@ class ContextOptimization(Effect):
         self,
         scope: StepScope,
         action: Action,
-        selection: Selection,
+        selection: SelectedActions,
         abilities: Abilities,
         *,
         proofs: Proofs,

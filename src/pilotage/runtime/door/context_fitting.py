@@ -23,7 +23,7 @@ from pilotage.runtime.context.optimize import (
     ContextSelection,
     Fetch,
     PackChange,
-    Selection,
+    SelectedActions,
     delegated_pack,
     delegated_task,
 )
@@ -80,12 +80,12 @@ class ContextFitter:
         self._learn(provided.packs)
         return True
 
-    async def _selection(self, fitting: Fitting) -> Selection:
+    async def _selection(self, fitting: Fitting) -> SelectedActions:
         """Return what the handler selected, or selects now for a call that has no record of it.
 
         A mere compression is recorded with the change that it leads to.
         """
-        action, selection = self._action(words.SELECTED), Selection(packs=fitting.packs)
+        action, selection = self._action(words.SELECTED), SelectedActions(packs=fitting.packs)
         if not self._is_kept(action.id):
             if not self._is_new or self._is_kept(self._action_id(words.CONDENSED)):
                 return selection
@@ -93,11 +93,11 @@ class ContextFitter:
             if not selection.actions or (selection.is_compression and fitting.has_budget):
                 return selection
         effect = ContextSelection(self._call.scope, action, selection, self._run.redactor)
-        recorded: Selection = await self._perform(effect)
+        recorded: SelectedActions = await self._perform(effect)
         return recorded
 
     async def _optimize(
-        self, stage: ContextStage, fitting: Fitting, selection: Selection, *, is_fetched: bool
+        self, stage: ContextStage, fitting: Fitting, selection: SelectedActions, *, is_fetched: bool
     ) -> None:
         """Change the packs as it was selected; a person who rejects that leaves them as they are."""
         if not selection.actions or (selection.is_compression and fitting.has_budget):
@@ -147,7 +147,7 @@ class ContextFitter:
             proofs.add_action(action, signals, f"delegated-{action.id}", outcome)
             proofs.record()
 
-    async def _condense(self, stage: ContextStage, fitting: Fitting, selection: Selection) -> None:
+    async def _condense(self, stage: ContextStage, fitting: Fitting, selection: SelectedActions) -> None:
         """Condense the transcript as it was selected, or recorded.
 
         A person who rejects the change leaves the context as it is.
@@ -187,7 +187,7 @@ class ContextFitter:
     def _action_id(self, name: str) -> str:
         return f"{self._call.action.id}/{name}"
 
-    def _action(self, name: str, selection: Selection | None = None) -> Action:
+    def _action(self, name: str, selection: SelectedActions | None = None) -> Action:
         """Return an action below the call; readers see what was selected."""
         actions = [to_json_value(each) for each in selection.actions] if selection is not None else []
         view = self._run.redactor.json({"actions": actions}) if actions else None
