@@ -20,6 +20,7 @@ from pilotage import (
     IAgentModel,
     ModelMessage,
     ModelRequest,
+    run,
 )
 from pilotage.agent import (
     AgentContext,
@@ -73,7 +74,7 @@ class Branching:
         return " ".join(await asyncio.gather(ask("a"), ask("b")))
 
 
-async def run(agent: type, question: object, model: ScriptedModel, *ports: object) -> Any:
+async def finished(agent: type, question: object, model: ScriptedModel, *ports: object) -> Any:
     app = Application("office").add(agent, model, *ports, *MemoryStore().ports)
     initialize(app)
     async with app:
@@ -82,7 +83,7 @@ async def run(agent: type, question: object, model: ScriptedModel, *ports: objec
 
 async def test_the_provider_of_a_hand_written_agent_gets_its_arguments_as_json() -> None:
     notes, model = Notes(), ScriptedModel([says("one"), says("two")])
-    result = await run(ByHand, {"name": "Ada", "age": 4}, model, notes)
+    result = await finished(ByHand, {"name": "Ada", "age": 4}, model, notes)
     assert result.output == "two"
     assert [step for _, step, _ in notes.inputs] == [1, 2]
     asked, _, run_id = notes.inputs[0]
@@ -93,15 +94,15 @@ async def test_the_provider_of_a_hand_written_agent_gets_its_arguments_as_json()
 
 async def test_the_provider_gets_the_packs_that_the_caller_gave() -> None:
     notes = Notes()
-    await run(DurableClerk, given(ContextPack("mine", "Mine.", "me", EVIDENCE)), looking(0), notes)
+    await finished(DurableClerk, given(ContextPack("mine", "Mine.", "me", EVIDENCE)), looking(0), notes)
     assert [pack.id for pack in notes.inputs[0][0].context.packs] == ["mine"]
 
 
 async def test_an_ephemeral_run_gets_provided_context_and_fails_without_it() -> None:
     model = ScriptedModel([says("Done.")])
-    assert (await run(Ephemeral, "Hello.", model, Notes())).output == "Done."
+    assert (await run(Ephemeral, "Hello.", model=model, add=[Notes()])).output == "Done."
     assert "| A note." in model.requests[0].messages[1].text
-    failed = await run(Ephemeral, "Hello.", ScriptedModel([]), Search(failures=1))
+    failed = await run(Ephemeral, "Hello.", model=ScriptedModel([]), add=[Search(failures=1)])
     assert failed.status is AgentStatus.FAILED
     assert "no context for the model call" in str(failed.error)
     assert "no search today" not in str(failed.error)
@@ -110,13 +111,12 @@ async def test_an_ephemeral_run_gets_provided_context_and_fails_without_it() -> 
 @pytest.mark.parametrize("kind", list(ACTION))
 async def test_an_ephemeral_run_survives_every_action(kind: Any) -> None:
     stale = given(ContextPack("a", "Same.", "crm", EVIDENCE), ContextPack("b", "Same.", "crm", EVIDENCE))
-    assert (
-        await run(Ephemeral, stale, ScriptedModel([says("Done.")]), Answers(kind), Notes())
-    ).output == "Done."
+    ports = [Answers(kind), Notes()]
+    assert (await run(Ephemeral, stale, model=ScriptedModel([says("Done.")]), add=ports)).output == "Done."
 
 
 async def test_every_branch_of_a_run_counts_its_own_model_steps() -> None:
     notes = Notes()
-    result = await run(Branching, "x", ScriptedModel([says("one"), says("two")]), notes)
+    result = await finished(Branching, "x", ScriptedModel([says("one"), says("two")]), notes)
     assert result.status is AgentStatus.COMPLETED
     assert [step for _, step, _ in notes.inputs] == [1, 1]
