@@ -57,7 +57,7 @@ from pilotage.agent import (
     ToolRisk,
 )
 from pilotage.context import KeepRecent
-from pilotage.runtime import AgentRuns
+from pilotage.runtime import AgentRuns, GateSettings
 from pilotage.runtime.context.provide import decode_provided
 from pilotage.runtime.journal.record_fields import DamagedRecordError
 from pilotage.runtime.plugin import initialize
@@ -259,6 +259,33 @@ async def test_a_wrong_answer_of_a_provider_is_none() -> None:
         result = await (await runs.start(Clerk, "Hello.")).result()
     assert result.status is AgentStatus.INTERRUPTED
     assert "returned None, not AgentContext" in str(result.state.current_activity)
+
+
+class Hangs(IAgentContextObserver, IAgentContextProvider):
+    """Never answers."""
+
+    async def provide(self, run_input: RunAgentInput, model_step: int) -> AgentContext:
+        return await asyncio.Event().wait()  # type: ignore[return-value]
+
+    async def observe(
+        self, context: RunContext, packs: Sequence[ContextPack], manifest: ContextManifest
+    ) -> Sequence[ContextHealthSignal]:
+        return await asyncio.Event().wait()  # type: ignore[return-value]
+
+
+class NeverReports(IAgentContextObserver):
+    """Never answers."""
+
+    observe = Hangs.observe
+
+
+async def test_ports_that_hang_are_left_after_the_time_that_the_gate_allows() -> None:
+    patience = GateSettings(patience_seconds=0.01)
+    async with process(MemoryStore(), looking(0), NeverReports(), patience) as runs:
+        assert (await (await runs.start(Clerk, stale("a"))).result()).output == "Done."
+    async with process(MemoryStore(), looking(0), Hangs(), patience) as runs:
+        result = await (await runs.start(Clerk, "Hello.")).result()
+    assert "Hangs gave no answer (TimeoutError)" in str(result.state.current_activity)
 
 
 class Secretive(IAgentContextProvider):

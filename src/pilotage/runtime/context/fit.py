@@ -92,6 +92,7 @@ class ContextStage:
         self._given = given
         self._salt = salt
         self.policy = policy
+        self.is_dynamic = policy.is_dynamic
         self.budget = policy.budget
         self.strategies = policy.strategies or _DEFAULT
         self.handler = policy.handler or _WITHIN_BUDGET
@@ -106,7 +107,7 @@ class ContextStage:
         In replay only what changes the context matters; live, an ephemeral run needs no manifest.
         """
         if not is_live:
-            return self.policy.is_dynamic
+            return self.is_dynamic
         return self._is_needed or bool(request.context)
 
     @property
@@ -136,9 +137,10 @@ class ContextStage:
 
     def fitting(self, path: str, call_id: str, request: ModelRequest) -> Fitting:
         """Begin to fit a request of the model call of this id, made in the scope of this path."""
-        request = self._with_packs(request)
+        if self._given is not None or self._provided:
+            request = self._with_packs(request)
         window = (self._windows.get(path) or ContextWindow.opening(self._salt)).hear(request.messages)
-        if self.policy.is_dynamic and (request.context or path in self._shelves):
+        if self.is_dynamic and (request.context or path in self._shelves):
             request = self._shelf(path).shown(request)
         return Fitting(self, path, call_id, request, window)
 
@@ -173,8 +175,6 @@ class ContextStage:
     def _with_packs(self, request: ModelRequest) -> ModelRequest:
         """Return the request with the packs of the run; a pack of the program's own is not shown twice."""
         packs, given = self.packs, self._given
-        if not packs and given is None:
-            return request
         own = {pack.id for pack in request.context}
         return replace(
             request,
@@ -188,15 +188,14 @@ class Shelf:
     """The packs of one scope: since when each is shown, which were dropped, and which took their place."""
 
     def __init__(self) -> None:
-        self.first_shown: dict[tuple[str, str], int] = {}
+        self.first_shown: dict[tuple[str, int], int] = {}
         self.added: dict[str, ContextPack] = {}
-        self._dropped: set[tuple[str, str]] = set()
+        self._dropped: set[tuple[str, int]] = set()
 
     def shown(self, request: ModelRequest) -> ModelRequest:
         """Return the request without the packs that were dropped, and with those that took their place."""
         replies, packs = reply_count(request.messages), (*request.context, *self.added.values())
-        for pack in packs:
-            self.first_shown.setdefault(_key(pack), replies)
+        self.first_shown = {key: self.first_shown.get(key, replies) for key in map(_key, packs)}
         if not self._dropped:
             return request
         return replace(request, context=tuple(pack for pack in packs if _key(pack) not in self._dropped))
@@ -206,8 +205,9 @@ class Shelf:
         self._dropped |= {_key(pack) for pack in packs if pack.id in dropped}
 
 
-def _key(pack: ContextPack) -> tuple[str, str]:
-    return pack.id, pack.content
+def _key(pack: ContextPack) -> tuple[str, int]:
+    # The hash, because a run may have very many versions of a pack.
+    return pack.id, hash(pack.content)
 
 
 class Fitting:
@@ -251,7 +251,7 @@ class Fitting:
         if not signals:
             return SelectedActions()
         try:
-            selected = await stage.handler.select_optimization_actions(signals, manifest)
+            selected: Sequence[object] = await stage.handler.select_optimization_actions(signals, manifest)
             actions = tuple(each for each in selected if isinstance(each, ContextOptimizationAction))
         except Exception:  # noqa: BLE001 - a handler that cannot decide leaves the context as it is
             return SelectedActions()

@@ -62,7 +62,7 @@ class ContextFitter:
             call.unfit = ModelCallError(f"no context for the model call: {error}", retryable=is_outage)
             return
         fitting = stage.fitting(call.scope.path, call.action.id, call.request)
-        if stage.policy.is_dynamic:
+        if stage.is_dynamic:
             selection = await self._selection(fitting)
             await self._optimize(stage, fitting, selection, is_fetched=is_fetched)
             await self._condense(stage, fitting, selection)

@@ -27,6 +27,8 @@ from pilotage.runtime.journal.records import (
     replayed_misfit,
 )
 
+_NO_EVENTS: tuple[ModelStreamEvent, ...] = ()
+
 
 class ModelCall(ModelEffect):
     """A call of a model. It is opened by `act`; its reply is recorded when the stream ends."""
@@ -92,10 +94,10 @@ class ModelCall(ModelEffect):
 
 
 async def _failing(error: ModelCallError) -> AsyncGenerator[ModelStreamEvent, None]:
-    """Return the stream of a model that was not asked."""
-    if error is not None:
-        raise error
-    yield
+    """Return the stream of a model that was not asked: it has no events."""
+    for event in _NO_EVENTS:
+        yield event
+    raise error
 
 
 class SummaryCall(ModelEffect):

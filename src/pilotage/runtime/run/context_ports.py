@@ -84,7 +84,7 @@ def _observe(run: Run, observers: Sequence[IAgentContextObserver]) -> Observe:
         found: list[ContextHealthSignal] = []
         for observer in observers:
             try:
-                seen = await run.ports.caller.ask(
+                seen: Sequence[object] = await run.ports.caller.ask(
                     (list, tuple), observer.observe, run.context, guarded, manifest
                 )
             except NoAnswerError:
