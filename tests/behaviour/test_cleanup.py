@@ -31,12 +31,14 @@ from pilotage.agent import (
     AgentCancellationCleanupResult,
     AgentCancellationRequest,
     AgentCancellationTargetKind,
+    AgentEvidenceKind,
     IAgentCancellationCleanup,
     RunFinishedEvent,
 )
 from pilotage.agent.ports.journal import JournalStage
 from pilotage.agent.principal import LOCAL
 from pilotage.errors import CallerError
+from pilotage.jsonvalue import to_json_value
 from pilotage.testing import Fault, ProcessStopped, StopAfter, StopBefore
 
 UNKNOWN = {"error": "the outcome is unknown: the run ended while the call was under way"}
@@ -111,6 +113,7 @@ async def test_a_call_that_was_under_way_is_cleaned_up_and_its_outcome_is_unknow
         result = await handle.result()
         kept = await runs.result(handle.id)
         events = [event async for event in runs.events(handle.id)]
+        evidence = await runs.evidence(handle.id)
         assert await runs.verify(handle.id) > 0
     assert triple(result.state) == CANCELLED
     assert result.error is not None
@@ -123,6 +126,9 @@ async def test_a_call_that_was_under_way_is_cleaned_up_and_its_outcome_is_unknow
     assert await story.bureau.outcome(handle.id, "send") == UNKNOWN
     assert story.counter.stopped == ["send a"]
     assert nobody_is_left()
+    (record,) = [each for each in evidence if each.kind is AgentEvidenceKind.CANCELLATION]
+    assert record.payload == to_json_value(result.state.metadata["cancellation_cleanup"])
+    assert record.summary == "the clean-up of the cancelled run succeeded"
 
 
 @pytest.mark.parametrize("reason", [None, "", "  "])
@@ -288,6 +294,8 @@ async def test_a_crash_while_cancelling_resumes_the_cleanup(fault: Fault) -> Non
             assert [(each.target, each.reason) for each in again.asked] == [("run/tool:send#1", "enough")]
         assert triple(await runs.get(handle.id)) == CANCELLED
         assert await runs.verify(handle.id) > 0
+        evidence = [each.kind for each in await runs.evidence(handle.id)]
+        assert evidence.count(AgentEvidenceKind.CANCELLATION) == 1
     assert story.bureau.world.done == ["send a"]
     assert await story.bureau.outcome(handle.id, "send") == UNKNOWN
 

@@ -7,8 +7,9 @@ from decimal import Decimal
 import pytest
 from tests.behaviour.office import Office, Worker, start
 
-from pilotage.agent import AgentEvidenceKind, Principal
-from pilotage.errors import RunNotFoundError
+from pilotage.agent import AgentEvidence, AgentEvidenceCandidate, AgentEvidenceKind, Principal
+from pilotage.errors import AgentDefinitionError, RunNotFoundError
+from pilotage.runtime import AgentRuns
 
 
 async def test_every_action_of_a_run_is_evidence_in_order() -> None:
@@ -41,3 +42,42 @@ async def test_the_evidence_of_another_tenant_is_not_found() -> None:
         run_id = (await start(runs)).state.id
         with pytest.raises(RunNotFoundError, match="there is no run"):
             await runs.evidence(run_id, principal=Principal("eve", tenant="other"))
+
+
+async def of_kind(runs: AgentRuns, run_id: str, kind: AgentEvidenceKind) -> list[AgentEvidence]:
+    return [each for each in await runs.evidence(run_id) if each.kind is kind]
+
+
+async def test_an_application_adds_its_evaluation_of_a_run_that_has_ended() -> None:
+    office = Office()
+
+    async def program(worker: Worker) -> object:
+        return await worker.desk.look("price")
+
+    judged = AgentEvidenceCandidate(AgentEvidenceKind.EVALUATION, {"score": 4}, "helpful")
+    async with office.process(program) as runs:
+        run_id = (await start(runs)).state.id
+        first = await runs.add_evidence(run_id, judged, id="judge-1", principal=Principal("judge"))
+        second = await runs.add_evidence(run_id, judged)
+        with pytest.raises(AgentDefinitionError, match="judge-1"):
+            await runs.add_evidence(run_id, judged, id="judge-1")
+        with pytest.raises(RunNotFoundError):
+            await runs.add_evidence(run_id, judged, principal=Principal("eve", tenant="other"))
+        found = await of_kind(runs, run_id, AgentEvidenceKind.EVALUATION)
+    assert found == [first, second]
+    assert (first.payload, first.summary) == ({"score": 4, "recorded_by": "judge"}, "helpful")
+    assert second.payload["recorded_by"] == "local"
+    assert first.created_at == office.clock.now()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in AgentEvidenceKind if kind != "evaluation"])
+async def test_only_evaluations_are_added_by_an_application(kind: AgentEvidenceKind) -> None:
+    office = Office()
+
+    async def program(worker: Worker) -> object:
+        return "done"
+
+    async with office.process(program) as runs:
+        run_id = (await start(runs)).state.id
+        with pytest.raises(AgentDefinitionError, match="Give the kind 'evaluation'"):
+            await runs.add_evidence(run_id, AgentEvidenceCandidate(kind, {"forged": True}))

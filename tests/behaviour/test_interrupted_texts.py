@@ -158,6 +158,9 @@ async def shown(
         await follow(runs.events(run_id, after=client.cursor), client)
     assert (await room.store.states.get(run_id)).status is AgentStatus.COMPLETED
     room.commits = commits
+    audits = [each for each in await room.store.evidence.list_by_state(run_id) if each.kind == "output_guard"]
+    assert [each.payload["status"] for each in audits][-1:] == ["passed"]
+    assert all(each.payload["redacted_count"] for each in audits)
     logged = texts(await room.logged(run_id))
     return room, list(texts(client.events).values()), list(logged.values())
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
+from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
 from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState
+from pilotage.errors import AgentDefinitionError
 from pilotage.ids import IClock
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.history import RunReader
@@ -21,6 +24,7 @@ from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import object_or_empty
 from pilotage.runtime.journal.resolution import resolution_in
 from pilotage.runtime.journal.start_record import claimed_by, decode_start
+from pilotage.runtime.services import Services
 
 _NAMES: Mapping[AgentActionKind, str] = {
     AgentActionKind.MODEL_CALL: "model",
@@ -130,3 +134,32 @@ def _question(row: JournalRow, by: Principal, view: Mapping[str, JsonValue]) -> 
     principal_id = view.get(words.DECIDED_BY)
     answerer = Principal(principal_id, by.tenant) if isinstance(principal_id, str) and principal_id else by
     return answerer, f"{name}.answered", answer, {"action_id": about}
+
+
+def evaluation_of(
+    services: Services,
+    state: AgentState,
+    given: AgentEvidenceCandidate,
+    by: Principal,
+    evidence_id: str | None = None,
+) -> AgentEvidence:
+    """Return the evaluation of a run as readers may see it, with the principal that made it.
+
+    Raises:
+        AgentDefinitionError: it is evidence of another kind, which only runs themselves record.
+    """
+    if given.kind is not AgentEvidenceKind.EVALUATION:
+        raise AgentDefinitionError(
+            f"evidence of the kind {given.kind.value!r} cannot be added: runs record it themselves. "
+            "Give the kind 'evaluation'."
+        )
+    redactor = services.redactor(services.definition_of(state.agent_type), state.tenant_id)
+    payload = {**given.payload, "recorded_by": by.id}
+    shown = replace(
+        given, payload=redactor.json(payload), summary=given.summary and redactor.text(given.summary)
+    )
+    return shown.to_evidence(
+        evidence_id=evidence_id or f"{state.id}:evaluation:{services.ids.uid()}",
+        agent_state_id=state.id,
+        created_at=services.clock.now(),
+    )

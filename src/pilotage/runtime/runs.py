@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
-from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import LETS_POISONED_GO_ON, NO_CLAIMS, ClaimRecord
@@ -24,10 +24,11 @@ from pilotage.agent.signals import (
 )
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
-from pilotage.errors import CallerError, RunConflictError
+from pilotage.errors import AgentPersistenceConfigurationError, CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.answering import AnswerAcceptance, too_late
 from pilotage.runtime.answers import OpenQuestions, Question, StoredAnswer, run_of
+from pilotage.runtime.audit import evaluation_of
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.journal import stored_words as words
@@ -257,6 +258,32 @@ class AgentRuns:
         """Return the redacted evidence of a run: its actions in order, then further evidence."""
         state = await self.get(run_id, principal=principal)
         return await self._records.evidence(state)
+
+    async def add_evidence(
+        self,
+        run_id: str,
+        evaluation: AgentEvidenceCandidate,
+        *,
+        id: str | None = None,  # noqa: A002 - the word of the contract
+        principal: Principal | None = None,
+    ) -> AgentEvidence:
+        """Add the application's evaluation of a run, also of one that has ended; return it as it was stored.
+
+        Its payload and summary are redacted. With an `id` of its own it cannot be added twice.
+
+        Raises:
+            AgentDefinitionError: it is no evaluation, cannot be stored, or its id is that of other evidence.
+            AgentPersistenceConfigurationError: the application has no evidence repository.
+            RunNotFoundError: there is no such run in the principal's tenant.
+        """
+        state = await self.get(run_id, principal=principal)
+        repository = self.services.evidence
+        if repository is None:
+            raise AgentPersistenceConfigurationError(
+                "AgentRuns.add_evidence: the application has no IAgentEvidenceRepository. Add one."
+            )
+        found = evaluation_of(self.services, state, evaluation, acting(principal, state), id)
+        return await repository.append(found)
 
     async def prompts(self, run_id: str, *, principal: Principal | None = None) -> tuple[JsonObject, ...]:
         """Return the model requests of a run, if its agent records prompt snapshots.

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
 from pilotage.agent.ports.budget import ITenantSpending
 from pilotage.agent.ports.commit_rules import refuse_after_end
@@ -279,7 +279,8 @@ class MemoryEvidenceRepository(IAgentEvidenceRepository):
 
     async def append(self, evidence: AgentEvidence) -> AgentEvidence:
         run = self._tables.run_of(self._tenant, evidence.agent_state_id)
-        _refuse_if_journaled(self._tables, run, "MemoryEvidenceRepository.append")
+        if evidence.kind is not AgentEvidenceKind.EVALUATION:
+            _refuse_if_journaled(self._tables, run, "MemoryEvidenceRepository.append")
         if self._tables.evidence.find(run.tenant_id, evidence.id) is not None:
             raise AgentDefinitionError(
                 f"MemoryEvidenceRepository.append: evidence {evidence.id!r} is recorded already, and what is "

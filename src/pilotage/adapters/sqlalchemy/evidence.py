@@ -21,7 +21,7 @@ from pilotage.adapters.sqlalchemy.statements import bulk_insert, of_run, place_o
 from pilotage.adapters.sqlalchemy.states import find_one, refuse_if_journaled, run_of
 from pilotage.adapters.sqlalchemy.tables import evidence
 from pilotage.adapters.sqlalchemy.tables import evidence as table
-from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.repositories import EvidencePage, IAgentEvidenceRepository
 from pilotage.checks import reject_not_positive
 from pilotage.errors import AgentDefinitionError, EvidenceNotFoundError
@@ -50,7 +50,8 @@ class SqlAlchemyEvidenceRepository(IAgentEvidenceRepository):
     async def append(self, evidence: AgentEvidence) -> AgentEvidence:
         def work(connection: Connection) -> AgentEvidence:
             run = run_of(connection, self._tenant, evidence.agent_state_id)
-            refuse_if_journaled(connection, run, "SqlAlchemyEvidenceRepository.append")
+            if evidence.kind is not AgentEvidenceKind.EVALUATION:
+                refuse_if_journaled(connection, run, "SqlAlchemyEvidenceRepository.append")
             values = evidence_values(run.tenant_id, evidence)
             self._database.engines.codes.add(table, values)
             INSERT_EVIDENCE.run(connection, [values])

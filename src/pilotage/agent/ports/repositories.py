@@ -159,7 +159,10 @@ class IAgentEvidenceRepository(ABC):
 
     @abstractmethod
     async def append(self, evidence: AgentEvidence) -> AgentEvidence:
-        """Record evidence and give back what was stored."""
+        """Record evidence and give back what was stored.
+
+        Only the journal writes about a run that has one, except for the evaluations of applications.
+        """
 
     @abstractmethod
     async def get(self, evidence_id: str) -> AgentEvidence:

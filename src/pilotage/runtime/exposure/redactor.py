@@ -23,7 +23,11 @@ from pilotage.runtime.exposure.secret_stream import (
 )
 from pilotage.safety.guard import guard_json_value
 from pilotage.safety.redaction.policy import StreamingRedactionPolicy
-from pilotage.safety.redaction.session import StreamingRedactionResult, StreamingRedactionSession
+from pilotage.safety.redaction.session import (
+    StreamingRedactionAudit,
+    StreamingRedactionResult,
+    StreamingRedactionSession,
+)
 
 
 class TextSession:
@@ -32,7 +36,13 @@ class TextSession:
     A character leaves when it cannot become part of a match any more, or at the end of the text.
     """
 
-    def __init__(self, policy: StreamingRedactionPolicy | None, matcher: SecretMatcher | None) -> None:
+    def __init__(
+        self,
+        policy: StreamingRedactionPolicy | None,
+        matcher: SecretMatcher | None,
+        audited: Callable[[StreamingRedactionAudit], None] = lambda _: None,
+    ) -> None:
+        self._audited = audited
         self._secrets = None if matcher is None else SecretSession(matcher)
         self._policy = None if policy is None else StreamingRedactionSession(policy)
 
@@ -64,7 +74,11 @@ class TextSession:
         chunks = self._decided(() if self._secrets is None else self._secrets.finish())
         if self._policy is None:
             return chunks
-        result = self._policy.finish()
+        try:
+            result = self._policy.finish()
+        finally:
+            if self._policy.audit is not None:
+                self._audited(self._policy.audit)
         _reject_missed(result)
         return [*chunks, *result.chunks]
 
@@ -97,6 +111,8 @@ class Redactor(SecretWatcher):
         self._secrets = secrets
         self.is_idle = policy is None
         self.revision = 0
+        self.stream_audit: StreamingRedactionAudit | None = None
+        """The audit of all streamed texts that have ended; None without a policy or before the first one."""
         if secrets is not None:
             secrets.tell(self)
             if secrets.revision:
@@ -136,7 +152,11 @@ class Redactor(SecretWatcher):
 
     def session(self) -> TextSession:
         """Return a session for one streamed text; `update` it when the revision has changed."""
-        return TextSession(self._policy, None if self._secrets is None else self._secrets.matcher)
+        matcher = None if self._secrets is None else self._secrets.matcher
+        return TextSession(self._policy, matcher, self._add_audit)
+
+    def _add_audit(self, audit: StreamingRedactionAudit) -> None:
+        self.stream_audit = audit if self.stream_audit is None else self.stream_audit.joined(audit)
 
     def update(self, session: TextSession) -> None:
         """Let a session redact the secrets that were registered since it began."""
@@ -150,7 +170,7 @@ class Redactor(SecretWatcher):
             AgentOutputGuardError: the audit found a match that was missed.
         """
         if not self.is_idle:
-            session = self.session()
+            session = TextSession(self._policy, None if self._secrets is None else self._secrets.matcher)
             session.push(text)
             session.finish()
 

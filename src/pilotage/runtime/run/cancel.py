@@ -22,6 +22,7 @@ from pilotage.agent.cancellation import (
     run_agent_cancellation_cleanup,
 )
 from pilotage.agent.cancellation_hooks import error_code_of
+from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.ports.handlers import IAgentCancellationCleanup
 from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
@@ -92,6 +93,8 @@ async def finish_cancellation(
 
     async def finish() -> AgentState:
         ledger.mark_end()
+        ledger.add_evidence(_evidence_of(ledger, report))
+        record_audit(run)
         closed, ended = ledger.close_signals(), complete_agent_cancellation(ledger.state, report)
         ledger.change_state(replace(ended, metadata={**ended.metadata, **closed}) if closed else ended)
         prepare(ledger.state)
@@ -99,6 +102,28 @@ async def finish_cancellation(
         return ledger.state
 
     return await despite_signals(run, finish)
+
+
+def record_audit(run: Run) -> None:
+    """Add evidence of the audit of all texts that this attempt streamed, if its agent has a redaction policy."""
+    audit = run.redactor.stream_audit
+    if audit is not None:
+        found = AgentEvidenceCandidate(
+            AgentEvidenceKind.OUTPUT_GUARD, audit.to_evidence_payload(), "the audit of the streamed texts"
+        )
+        run.ledger.add_evidence(_evidence(run.ledger, found))
+
+
+def _evidence_of(ledger: Ledger, report: AgentCancellationCleanupReport) -> AgentEvidence:
+    outcome = "succeeded" if report.cleanup_succeeded else "failed"
+    return _evidence(ledger, report.to_evidence_candidate(f"the clean-up of the cancelled run {outcome}"))
+
+
+def _evidence(ledger: Ledger, found: AgentEvidenceCandidate) -> AgentEvidence:
+    """Return evidence of the end of an attempt; each has its own."""
+    run_id = ledger.run.run_id
+    evidence_id = f"{run_id}:{found.kind.value}@{ledger.epoch}"
+    return found.to_evidence(evidence_id=evidence_id, agent_state_id=run_id)
 
 
 async def despite_signals(run: Run, finish: Callable[[], Awaitable[T]]) -> T:

@@ -34,7 +34,13 @@ from pilotage.runtime.journal.interruptions import (
 from pilotage.runtime.journal.records import Answer
 from pilotage.runtime.journal.stored_words import ACTION_ID
 from pilotage.runtime.people.requests import is_recovery
-from pilotage.runtime.run.cancel import Cleanup, despite_signals, end_children, finish_cancellation
+from pilotage.runtime.run.cancel import (
+    Cleanup,
+    despite_signals,
+    end_children,
+    finish_cancellation,
+    record_audit,
+)
 from pilotage.runtime.run.pausing import Pausing, running
 from pilotage.runtime.run.publish import Publisher
 from pilotage.safety.fields import SensitiveFieldDescriptor
@@ -226,6 +232,7 @@ class Ending:
         except LimitReached as late:
             return await self.stop_short(Answer(), late.situation, error_of(late))
         self._flush_or_drop(is_over=False)
+        record_audit(self._run)
         self._run.outcomes.write_cuts()
         return await Pausing(self._run).pause(pause)
 
@@ -307,6 +314,7 @@ class Ending:
     ) -> RunResult:
         """Move the run to its last state, commit it with the result, and emit the last event."""
         run, ledger, spent = self._run, self._run.ledger, self._run.spending.spent
+        record_audit(run)
         activity = run.redactor.text(str(error["message"])) if error else None
         closed = ledger.close_signals() if ledger.unread else None
         ledger.change_state(running(ledger.state).moved_to(situation, activity=activity, metadata=closed))

@@ -47,6 +47,19 @@ class StreamingRedactionAudit:
     def missed_count(self) -> int:
         return len(self.missed_matches)
 
+    def joined(self, other: StreamingRedactionAudit) -> StreamingRedactionAudit:
+        """The audit of both texts."""
+        failed = StreamingRedactionAuditStatus.FAILED
+        return StreamingRedactionAudit(
+            status=failed if failed in (self.status, other.status) else self.status,
+            detected_count=self.detected_count + other.detected_count,
+            redacted_count=self.redacted_count + other.redacted_count,
+            missed_matches=(*self.missed_matches, *other.missed_matches)[:_MOST_MISSED],
+            buffer_size=max(self.buffer_size, other.buffer_size),
+            emitted_char_count=self.emitted_char_count + other.emitted_char_count,
+            original_char_count=self.original_char_count + other.original_char_count,
+        )
+
     def to_evidence_payload(self) -> JsonObject:
         """The audit as JSON for the record, without any of the text."""
         return {
@@ -157,6 +170,8 @@ class StreamingRedactionSession:
         self._auditor = EmissionAuditor(policy)
         self._is_finished = False
         self._detected_count = 0
+        self.audit: StreamingRedactionAudit | None = None
+        """The audit of a finished session, of one that failed too."""
 
     @property
     def held_char_count(self) -> int:
@@ -187,7 +202,7 @@ class StreamingRedactionSession:
             raise _is_over("finish")
         self._is_finished = True
         chunks = self._emitted(self._scanner.finish())
-        audit = self._audit()
+        audit = self.audit = self._audit()
         if audit.status is StreamingRedactionAuditStatus.PASSED:
             return StreamingRedactionResult(chunks, audit)
         if self._policy.failure_mode is StreamingGuardFailureMode.RAISE:

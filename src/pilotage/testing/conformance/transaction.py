@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import cast
 
@@ -26,7 +27,7 @@ from pilotage.agent.ports.repositories import (
 )
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.errors import AgentDefinitionError
+from pilotage.errors import AgentDefinitionError, PilotageError
 from pilotage.jsonvalue import JsonObject
 from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, RUN, Kit
 from pilotage.testing.conformance.samples import UNSTORABLE, claim, commit_of, commit_one, numbers_of, row
@@ -160,6 +161,18 @@ class TransactionConformance(Kit):
         assert (await states.get(RUN.run_id)).status is AgentStatus.ACTIVE
         assert len(await signals.list_pending(RUN.run_id)) == 1
         assert len(await evidence.list_by_state(RUN.run_id)) == 1
+
+    async def test_applications_add_evaluations_to_a_journaled_run(
+        self, journal: IAgentJournal, evidence: IAgentEvidenceRepository
+    ) -> None:
+        await journal.commit([replace(FULL, consumed_signals=())])
+        judged = replace(EVIDENCE, id="evidence-2", kind=AgentEvidenceKind.EVALUATION)
+        await evidence.append(judged)
+        with suppress(PilotageError):  # an adapter may refuse the id or ignore what comes with it
+            await evidence.append(replace(judged, payload={"forged": True}))
+        first, second = await evidence.list_by_state(RUN.run_id)
+        assert (first.id, second.id) == (EVIDENCE.id, "evidence-2")
+        assert second.payload == EVIDENCE.payload
 
     async def test_the_state_counts_the_signals_that_are_pending_now(
         self, journal: IAgentJournal, states: IAgentStateRepository, signals: IAgentSignalRepository
