@@ -481,6 +481,7 @@ PORTS: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "IAgentBudget IAgentPricing IAgentApprovalHandler IAgentContextHandler IAgentOutputGuard "
+            "IAgentContextObserver IAgentContextProvider "
             "IAgentRecoveryHandler IAgentToolHandler IAgentCancellationCleanup IWakeUpSubscription IAgentWakeUps "
             "IAgentModel IAgentPermissions ISecrets IPrincipalResolver IAgentRunner IAgentRunnerFactory "
             "IAgentDelegate IRecordSealer IScopedModel IScopedTools IScopedRuntime"

@@ -14,6 +14,7 @@ from pilotage.agent.cancellation import (
     AgentCancellationTargetKind, begin_agent_cancellation, complete_agent_cancellation,
     run_agent_cancellation_cleanup,
 )
+from pilotage.agent.compaction import AgentCompactionPolicy
 from pilotage.agent.context import (
     ContextDigest, ContextFreshness, ContextHealthSignal, ContextManifest, ContextManifestEntry,
     ContextOptimizationAction, ContextOptimizationActionKind, ContextOptimizationEvidenceStage, ContextPack,
@@ -69,6 +70,7 @@ from pilotage.agent.ports.budget import (
     BudgetAmount, BudgetExhausted, BudgetGranted, BudgetPeriod, BudgetReservation, BudgetSettlement,
     BudgetVerdict, BudgetWindow, IAgentBudget, IAgentPricing, ITenantSpending, ModelCost, NoBudget,
 )
+from pilotage.agent.ports.context import IAgentContextObserver, IAgentContextProvider
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns, ITaskStore
 from pilotage.agent.ports.handlers import (
     ApprovalSubject, HookVerdict, IAgentApprovalHandler, IAgentCancellationCleanup, IAgentContextHandler,
@@ -209,6 +211,7 @@ __all__ = [
     "StreamingSensitivePattern", "TrustLabel", "find_sensitive_fields", "guard_json_value",
     "schema_with_sensitive_metadata",
     # Contract 14: context
+    "AgentCompactionPolicy",
     "ContextDigest", "ContextFreshness", "ContextHealthSignal", "ContextManifest", "ContextManifestEntry",
     "ContextOptimizationAction", "ContextOptimizationActionKind", "ContextOptimizationEvidenceStage",
     "ContextPack", "ContextPackRole", "ContextRotSymptom", "ContextSensitivity", "ContextTokenBudget",
@@ -266,8 +269,9 @@ __all__ = [
     "AllowAll", "ApprovalSubject", "AuditEntry", "BudgetAmount", "BudgetExhausted", "BudgetGranted",
     "BudgetPeriod", "BudgetReservation", "BudgetSettlement", "BudgetVerdict", "BudgetWindow", "HookVerdict",
     "IAgentApprovalHandler", "IAgentAuditLog", "IAgentBudget", "IAgentCancellationCleanup",
-    "IAgentContextHandler", "IAgentHooks", "IAgentMemory", "IAgentOutputGuard", "IAgentPermissions",
-    "IAgentPricing", "IAgentRecoveryHandler", "IAgentSwitches", "IAgentTelemetry", "IAgentToolHandler",
+    "IAgentContextHandler", "IAgentContextObserver", "IAgentContextProvider", "IAgentHooks", "IAgentMemory",
+    "IAgentOutputGuard", "IAgentPermissions", "IAgentPricing", "IAgentRecoveryHandler", "IAgentSwitches",
+    "IAgentTelemetry", "IAgentToolHandler",
     "IPrincipalResolver", "ISecrets", "ITenantSpending", "LinkGuard", "MemoryItem", "MemoryKind", "MemoryScope",
     "MemoryUse", "ModelCost", "NoBudget", "NoTelemetry", "PermissionDecision", "PermissionRequest",
     "PermissionRule", "PermissionRules", "PermissionVerdict", "Proceed", "RequireHeld", "StrictestOf",

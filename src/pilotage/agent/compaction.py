@@ -353,3 +353,18 @@ class CompactionStrategy(Protocol):
     ) -> CompactionPlan:
         """What to do about so many tokens too much; `NothingToDo` where `excess` is zero."""
         ...
+
+
+@value
+class AgentCompactionPolicy:
+    """How the context of an agent is condensed: the strategies in their order, and the size that begins it.
+
+    A request of more tokens than `trigger_token_threshold` is condensed; without one the context budget decides.
+    """
+
+    strategies: Sequence[CompactionStrategy] = ()
+    trigger_token_threshold: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "strategies", tuple(self.strategies))
+        reject_not_positive(self, trigger_token_threshold=self.trigger_token_threshold)

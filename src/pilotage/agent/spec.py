@@ -6,11 +6,11 @@ Whether an agent is durable, interactive or resumable is derived from this, neve
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from decimal import Decimal
 from enum import StrEnum
 
-from pilotage.agent.compaction import CompactionStrategy
+from pilotage.agent.compaction import AgentCompactionPolicy, CompactionStrategy
 from pilotage.agent.context import ContextTokenBudget
 from pilotage.agent.delegation import AgentTeammate
 from pilotage.agent.ports.architecture import Architecture
@@ -126,12 +126,16 @@ class AgentExecutionSpec:
     version: int = 1
     untrusted_signals: Sequence[AgentSignalKind] = UNTRUSTED_SIGNALS
     """The kinds of signals that strangers may have written."""
+    compaction_policy: AgentCompactionPolicy | None = None
+    """The strategies of `compaction` together with the size that begins it."""
+    refresh_context_each_step: bool = False
+    """Whether the application's context provider is asked before every model step, and not only before the first."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "accepted_signals", tuple(self.accepted_signals))
         object.__setattr__(self, "untrusted_signals", tuple(self.untrusted_signals))
         object.__setattr__(self, "teammates", tuple(self.teammates))
-        object.__setattr__(self, "compaction", tuple(self.compaction))
+        object.__setattr__(self, "compaction", self._compaction())
         architecture = self.architecture if isinstance(self.architecture, str) else None
         reject_blank(self, name=self.name, objective=self.objective, instructions=self.instructions)
         reject_blank(self, architecture=architecture)
@@ -144,6 +148,30 @@ class AgentExecutionSpec:
                 f"AgentExecutionSpec.timeout_seconds is {self.timeout_seconds!r} and limits.timeout_seconds is "
                 f"{self.limits.timeout_seconds!r}. Set one of them, or both to the same value."
             )
+
+    def _compaction(self) -> tuple[CompactionStrategy, ...]:
+        """The strategies, wherever they were declared."""
+        declared, policy = tuple(self.compaction), self.compaction_policy
+        if policy is None or not policy.strategies:
+            return declared
+        if declared and declared != policy.strategies:
+            raise AgentDefinitionError(
+                f"AgentExecutionSpec.compaction is {declared!r} and compaction_policy has {policy.strategies!r}. "
+                "Set one of them, or both to the same strategies."
+            )
+        return tuple(policy.strategies)
+
+    @property
+    def effective_context_budget(self) -> ContextTokenBudget | None:
+        """The context budget, within the size that begins the compaction; None where neither is declared."""
+        threshold = self.compaction_policy.trigger_token_threshold if self.compaction_policy else None
+        if threshold is None:
+            return self.context_budget
+        if self.context_budget is None:
+            return ContextTokenBudget(max_tokens=threshold)
+        most, reserved = self.context_budget.max_tokens, self.context_budget.reserved_output_tokens or 0
+        bound = threshold + reserved
+        return replace(self.context_budget, max_tokens=bound if most is None else min(most, bound))
 
     @property
     def effective_timeout_seconds(self) -> float | None:

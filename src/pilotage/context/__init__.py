@@ -16,6 +16,7 @@ from pilotage.context.compaction import (
 from pilotage.context.health import (
     KeepWithinBudget, excess_of, health_signals, over_budget, room_of, stale_packs,
 )
+from pilotage.context.observation import repeated_packs, repeated_results, reply_count, unused_packs
 from pilotage.context.transcript import Transcript, TranscriptDigest
 
 __all__ = [
@@ -24,5 +25,6 @@ __all__ = [
     "Rewrite", "SummariseOldTurns", "Summary", "SummaryNeeded", "TokenEstimator", "Transcript",
     "TranscriptDigest", "TrimToolResults", "Unit", "assemble", "carry_out", "digest_evidence", "excess_of",
     "fixed_tokens", "health_signals", "manifest_evidence", "manifest_payload", "message_tokens",
-    "over_budget", "room_of", "stale_packs", "units_of", "untouchable",
+    "over_budget", "repeated_packs", "repeated_results", "reply_count", "room_of", "stale_packs", "units_of",
+    "untouchable", "unused_packs",
 ]

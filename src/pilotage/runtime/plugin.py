@@ -18,7 +18,7 @@ from pilotage.runtime.children.delegation import LocalDelegate
 from pilotage.runtime.delivery.relay import LAST, AgentEventRelay, EventSubscriptions
 from pilotage.runtime.delivery.worker import AgentWorker, WorkerPorts
 from pilotage.runtime.door.model import RunAwareModel
-from pilotage.runtime.run.blueprint import check_budget, check_models
+from pilotage.runtime.run.blueprint import check_budget, check_context, check_models
 from pilotage.runtime.runner import (
     AgentRunner,
     RunnerFactory,
@@ -80,6 +80,7 @@ class RunLifecycle(ILifecycle):
     async def start(self) -> None:
         check_models(self.runs.services)
         check_budget(self.runs.services)
+        check_context(self.runs.services)
 
     async def stop(self) -> None:
         await self.runs.stop()

@@ -12,6 +12,7 @@ from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.audit import IAgentAuditLog
 from pilotage.agent.ports.budget import IAgentPricing
+from pilotage.agent.ports.context import IAgentContextObserver, IAgentContextProvider
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.handlers import (
     IAgentCancellationCleanup,
@@ -85,6 +86,7 @@ class Services:
     tool_handler = _optional(IAgentToolHandler)
     output_guard = _optional(IAgentOutputGuard)
     context_handler = _optional(IAgentContextHandler)
+    context_provider = _optional(IAgentContextProvider)
     sealer = _optional(IRecordSealer)
 
     def __init__(self, app: Application) -> None:
@@ -211,6 +213,15 @@ class Services:
     @cached_property
     def cleanups(self) -> tuple[IAgentCancellationCleanup, ...]:
         return tuple(self.app.get_all(IAgentCancellationCleanup))
+
+    @cached_property
+    def context_observers(self) -> tuple[IAgentContextObserver, ...]:
+        return tuple(self.app.get_all(IAgentContextObserver))
+
+    @cached_property
+    def has_context_ports(self) -> bool:
+        """Return whether the application has a say in what models are shown."""
+        return bool(self.context_provider or self.context_handler or self.context_observers)
 
     @cached_property
     def provided(self) -> Provided:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from decimal import Decimal
 from typing import Annotated
@@ -39,9 +39,19 @@ from pilotage.agent import (
     RecoveryDecision,
     on_signal,
 )
-from pilotage.agent.context import ContextTokenBudget
+from pilotage.agent.context import (
+    ContextHealthSignal,
+    ContextManifest,
+    ContextOptimizationAction,
+    ContextOptimizationActionKind,
+    ContextPack,
+    ContextPackRole,
+    ContextTokenBudget,
+)
 from pilotage.agent.ports.architecture import Dependencies, FailurePolicy
-from pilotage.context import SummariseOldTurns
+from pilotage.agent.ports.context import IAgentContextProvider
+from pilotage.agent.run_values import AgentContext
+from pilotage.context import KeepWithinBudget, SummariseOldTurns
 from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError
 from pilotage.runtime import next_signal, now, random, step, uid
 from pilotage.testing import ScriptedModel, StopAfter, calls, fails, says
@@ -340,6 +350,36 @@ async def condensed(bureau: Bureau) -> str:
         return (await started(runs, Reader, "read three pages")).state.id
 
 
+@Pod
+class Notes(IAgentContextProvider):
+    """Provides the same two notes for every model step."""
+
+    async def provide(self, run_input: RunAgentInput, model_step: int) -> AgentContext:
+        return AgentContext(
+            [ContextPack(each, "A note.", "notes", ContextPackRole.EVIDENCE) for each in "ab"]
+        )
+
+
+@Pod
+class DropsRepeated(KeepWithinBudget):
+    """Drops packs that repeat others, and asks in vain for a compression."""
+
+    async def select_optimization_actions(
+        self, signals: Sequence[ContextHealthSignal], manifest: ContextManifest
+    ) -> Sequence[ContextOptimizationAction]:
+        kind, targets = ContextOptimizationActionKind, tuple(str(signal.pack_id) for signal in signals)
+        refs = tuple(signal.id for signal in signals)
+        drop = ContextOptimizationAction("drop", kind.CONTEXT_SLICE_DROP, refs, targets)
+        return [drop, ContextOptimizationAction("compress", kind.COMPRESSION)]
+
+
+async def context_of_provider(bureau: Bureau) -> str:
+    """A context that is provided, and changed by a handler."""
+    model = ScriptedModel([says("Red.")])
+    async with bureau.process(Painter, None, Notes, DropsRepeated, model=model) as runs:
+        return (await started(runs, Painter, "Pick.")).state.id
+
+
 PICK = ModelToolSpec("pick", JsonSchemaConstraint({"type": "object", "properties": {}}), "Pick a colour.")
 
 
@@ -378,6 +418,7 @@ STORIES: tuple[Story, ...] = (
     folds,
     condensed,
     deferred,
+    context_of_provider,
 )
 WITH_EVENTS = frozenset({actions, child})
 """The stories whose rows for readers are compared too."""

@@ -9,23 +9,21 @@ from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.compaction import CompactionStrategy, NothingToDo, Rewrite, SummaryNeeded
 from pilotage.agent.context import (
     ContextHealthSignal,
-    ContextOptimizationAction,
-    ContextOptimizationActionKind,
     ContextTokenBudget,
 )
-from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
-from pilotage.agent.ports.handlers import IAgentContextHandler
 from pilotage.context.assemble import Assembled, digest_evidence, manifest_evidence
 from pilotage.context.compaction import ContextWindow, carry_out
 from pilotage.context.health import compression, excess_of, health_signals
 from pilotage.errors import ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.context.proofs import Proofs, refused
 from pilotage.runtime.effect import CONTEXT_CHANGE, NOTHING, ONE_STEP, Effect, Outcome
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.error_record import decode_error
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import count_field, objects_field, optional_text
 from pilotage.runtime.journal.records import encode_amount, optional_amount
@@ -64,17 +62,6 @@ class Condensation:
     beside: int
     budget: ContextTokenBudget
 
-    async def decide(self, handler: IAgentContextHandler) -> ContextOptimizationAction | None:
-        """Return the plan for the context; None leaves it as it is."""
-        signals = self.signals
-        if not signals:
-            return None
-        try:
-            actions = await handler.select_optimization_actions(signals, self.assembled.manifest)
-        except Exception:  # noqa: BLE001 - a handler that cannot decide leaves the context as it is
-            return None
-        return next((each for each in actions if each.kind is _COMPRESSION), None)
-
     @property
     def signals(self) -> Sequence[ContextHealthSignal]:
         """The health signals of the context."""
@@ -86,9 +73,6 @@ class Condensation:
         shown = window.shown
         excess = excess_of(shown.tokens + self.beside, self.budget, aim=AIM)
         return strategy.plan(shown.messages, excess=excess, estimator=shown.estimator)
-
-
-_COMPRESSION = ContextOptimizationActionKind.COMPRESSION
 
 
 class ContextChange(Effect):
@@ -119,15 +103,16 @@ class ContextChange(Effect):
         self._redactor = redactor
         self._trust = trust
         self._summarise = summarise
-        self._proofs: list[AgentEvidence] = []
+        self._proofs = Proofs(ledger, redactor, action.id)
         self.decision = compression((), condensation.assembled.manifest)
+        self.signals: Sequence[ContextHealthSignal] | None = None
         self.spent = NOTHING
         """What summaries took, as far as this attempt has not counted it: of a recorded change all of it."""
 
     async def act(self) -> object:
         window, steps, spent = self._context.window, list[JsonValue](), NOTHING
-        self._prove(manifest_evidence(self._context.assembled.manifest), "manifest")
-        signals = self._context.signals
+        self._proofs.add(manifest_evidence(self._context.assembled.manifest), "manifest")
+        signals = self._context.signals if self.signals is None else self.signals
         for number, strategy in enumerate(self._strategies):
             summary: str | None = None
             plan = self._context.plan(window, strategy)
@@ -140,16 +125,23 @@ class ContextChange(Effect):
             if grown is not window:
                 window = grown
                 steps.append({words.STRATEGY: number, words.SUMMARY: summary})
+        if not steps:
+            self._proofs.add_action(self.decision, signals, "refused", refused("no strategy saves anything"))
         # Together with the row of the change: one that is interrupted by then is made anew, and proves the same again.
-        for evidence in self._proofs:
-            self._ledger.add_evidence(evidence)
+        self._proofs.record()
         record: dict[str, JsonValue] = {words.STEPS: steps}
         if spent != NOTHING:
             record[words.SPENT] = encode_amount(spent)
         return Outcome(record, self._redactor.json(record), window)
 
     def reuse(self, record: JsonObject) -> object:
-        """Condense as it was done when the call was made, without asking or recording anything."""
+        """Condense as it was done when the call was made, without asking or recording anything.
+
+        Raises:
+            ToolError: a person rejected it.
+        """
+        if words.ERROR in record:
+            raise decode_error(record, self.errors)
         window = self._context.window
         self.spent = optional_amount(record) or NOTHING
         for step in objects_field(record, words.STEPS):
@@ -197,12 +189,7 @@ class ContextChange(Effect):
         if done.tokens_saved <= 0:
             return window
         if number is not None:
-            self._prove(done.before, f"{number}-before")
-            self._prove(done.after, f"{number}-after")
-            self._prove(digest_evidence(done.digest), f"{number}-digest")
+            self._proofs.add(done.before, f"{number}-before")
+            self._proofs.add(done.after, f"{number}-after")
+            self._proofs.add(digest_evidence(done.digest), f"{number}-digest")
         return window.condensed(done)
-
-    def _prove(self, evidence: AgentEvidenceCandidate, name: str) -> None:
-        run_id = self._ledger.run.run_id
-        evidence_id = f"{run_id}:{self.action.id}:{name}"
-        self._proofs.append(evidence.to_evidence(evidence_id=evidence_id, agent_state_id=run_id))

@@ -180,7 +180,7 @@ def misfits(
             "Bind a model that can: app.bind(IAgentModel, ...), or offer no tools.",
             family=AgentModelConfigurationError,
         )
-    budget, length = definition.spec.context_budget, capability.context_tokens
+    budget, length = definition.spec.effective_context_budget, capability.context_tokens
     reserved = (budget.reserved_output_tokens or 0) if budget is not None else 0
     if length is not None and reserved >= length:
         yield Problem(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from functools import cached_property
 
@@ -28,6 +28,8 @@ from pilotage.runtime.journal.records import (
     replayed_misfit,
 )
 
+_NO_EVENTS: tuple[ModelStreamEvent, ...] = ()
+
 
 class ModelCall(ModelEffect):
     """A call of a model. It is opened by `act`; its reply is recorded when the stream ends."""
@@ -39,6 +41,8 @@ class ModelCall(ModelEffect):
 
     took: JsonObject | None = None
     """The usage of a reply that the program cut short."""
+    unfit: ModelCallError | None = None
+    """Why there is no request that could be sent: the call fails without asking the model."""
 
     @cached_property
     def tries(self) -> ModelTries:
@@ -60,6 +64,8 @@ class ModelCall(ModelEffect):
             run.speaker = (self.action.id, run.ledger.epoch)
             if run.ledger.epoch > 1:
                 run.events.supersede(run.message_id)
+            if self.unfit is not None:
+                return _failing(self.unfit)
             if run.prompts is not None:
                 run.prompts.keep(self.action.id, self.model, self.request)
             return self.source.port.stream(self.request)
@@ -91,6 +97,13 @@ class ModelCall(ModelEffect):
         run.speaker = (self.action.id, run.ledger.epoch)
         run.spending.absorb(ONE_STEP)
         return ReplyRecorder(run, self).fail(error)
+
+
+async def _failing(error: ModelCallError) -> AsyncGenerator[ModelStreamEvent, None]:
+    """Return the stream of a model that was not asked: it has no events."""
+    for event in _NO_EVENTS:
+        yield event
+    raise error
 
 
 class SummaryCall(ModelEffect):

@@ -13,9 +13,10 @@ from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStr
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError
+from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.context.condense import ContextChange, ModelSummary
+from pilotage.runtime.context.condense import ModelSummary
+from pilotage.runtime.door.context_fitting import ContextFitter
 from pilotage.runtime.door.door import perform, perform_again
 from pilotage.runtime.door.model_acts import ModelCall, SummaryCall
 from pilotage.runtime.door.model_effect import ModelSource
@@ -135,7 +136,7 @@ class ModelReading(OpenStream):
         if run.replay.has_record:
             await self._call.tries.recall()
         if run.is_context_fitted or call.request.context:
-            await self._fit(is_live=is_live)
+            await ContextFitter(run, call, self._summarise, is_live=is_live).fit()
         if recorded is not None:
             run.speaker = (call.action.id, recorded.epoch)
         opened = await perform(run, call)
@@ -166,40 +167,6 @@ class ModelReading(OpenStream):
     def _is_idle(self) -> bool:
         """Return whether nobody reads the open stream: the model waits for its reader."""
         return not getattr(self._inner, "ag_running", True)
-
-    async def _fit(self, *, is_live: bool) -> None:
-        """Fit the request to its context; condensing it is an effect of its own below the call."""
-        run, call = self._run, self._call
-        stage = run.context_stage
-        if not stage.concerns(call.request, is_live=is_live):
-            return
-        fitting = stage.fitting(call.scope.path, call.action.id, call.request)
-        condensation = fitting.condensation()
-        if condensation is not None:
-            action_id = f"{call.action.id}/{words.CONDENSED}"
-            action = run.action(action_id, AgentActionKind.STEP, words.CONDENSED)
-            change = ContextChange(
-                call.scope,
-                action,
-                condensation,
-                stage.strategies,
-                ledger=run.ledger,
-                redactor=run.redactor,
-                trust=run.trust,
-                summarise=self._summarise,
-            )
-            change.number = call.number
-            is_recorded = run.replay.knows(action_id)
-            if not is_recorded and not run.replay.knows(call.action.id):
-                decision = await condensation.decide(stage.handler)
-                if decision is not None:
-                    change.decision, is_recorded = decision, True
-            if is_recorded:
-                # A person who rejects it leaves the context as it is.
-                with suppress(ToolError):
-                    fitting.condense_to(await perform(run, change))
-                run.spending.absorb(change.spent)
-        call.fit(fitting.fitted())
 
     async def _summarise(self, request: ModelRequest) -> ModelSummary:
         """Return the model's summary of earlier turns; after a failure that may pass, that of another try.

@@ -21,6 +21,7 @@ _IN_TASK, _BELOW_RESULT = f"/{TASK}", f"{RESULT}/"
 _CLAIM = CallIdentity("", "", "")
 _RETURNED = (RowStage.RETURNED, CallIdentity("the question about", RESULT, ""))
 _TRIES = (f"{words.TRY}#", f"{words.HOLD}#")
+_OF_CONTEXT = frozenset({words.CONDENSED, words.PROVIDED, words.SELECTED, words.OPTIMIZED})
 
 
 def record_rows(rows: Sequence[JournalRow], claims: Sequence[JournalRow] = ()) -> Iterator[RecordRow]:
@@ -116,7 +117,7 @@ def call_around(action_id: str, kind: AgentActionKind) -> str | None:
     above, _, name = action_id.rpartition("/")
     if kind is AgentActionKind.STEP and name.startswith(_TRIES) and _is_model_call(above):
         return above
-    if kind is AgentActionKind.APPROVAL_WAIT or name == words.CONDENSED:
+    if kind is AgentActionKind.APPROVAL_WAIT or name in _OF_CONTEXT:
         return call_around(above, AgentActionKind.STEP) or above
     if kind is AgentActionKind.SIGNAL and not name.startswith(words.SIGNAL):
         label, _, ordinal = name.partition("#")

@@ -10,6 +10,7 @@ from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
 from pilotage.agent.ports.architecture import Architecture
 from pilotage.agent.ports.budget import IAgentBudget
+from pilotage.agent.ports.context import IAgentContextProvider
 from pilotage.agent.ports.model import IAgentModel, ModelSelection
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.tools.catalog import discover_agent_tools
@@ -191,6 +192,31 @@ def check_budget(services: Services) -> None:
             family=AgentModelConfigurationError,
         )
         raise start_error(services.app.name, [problem])
+
+
+def check_context(services: Services) -> None:
+    """Check that context can be provided for every agent that declares to have it fetched for each model step.
+
+    Raises:
+        ApplicationStartError: nothing provides it.
+    """
+    if services.app.contains(IAgentContextProvider):
+        return
+    refreshing = [
+        node.pod.target.__name__
+        for node in services.app.graph.nodes
+        if isinstance(node.pod, AgentDefinition) and node.pod.spec.refresh_context_each_step
+    ]
+    if refreshing:
+        problems = [
+            Problem(
+                "agent_context_provider_missing",
+                f"{name} has its context fetched for each model step, and nothing provides IAgentContextProvider.",
+                "Add one: app.add(...), or leave refresh_context_each_step out.",
+            )
+            for name in refreshing
+        ]
+        raise start_error(services.app.name, problems)
 
 
 def _problems_of(definition: AgentDefinition, graph: Graph, services: Services) -> list[Problem]:

@@ -33,7 +33,7 @@ from pilotage.runtime.catalogs import DESCRIPTIONS
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.children.launch import ChildLauncher
 from pilotage.runtime.children.packets import output_of
-from pilotage.runtime.context.fit import ContextPolicy, ContextStage
+from pilotage.runtime.context.fit import ContextStage
 from pilotage.runtime.context.snapshots import PromptSnapshots
 from pilotage.runtime.door.model import RunAwareModel, models_held_by, within_length
 from pilotage.runtime.door.model_tries import count_lost, lost_holds
@@ -64,6 +64,7 @@ from pilotage.runtime.people.signals import MESSAGES, SignalPolicy, SignalQueue
 from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.blueprint import Blueprint, blueprint_of, selected_model, with_deferred
 from pilotage.runtime.run.cancel import Cleanup
+from pilotage.runtime.run.context_ports import context_policy
 from pilotage.runtime.run.ending import Ending, EndingPolicy
 from pilotage.runtime.run.pausing import is_paused_by_person
 from pilotage.runtime.run.program import ArchitectureProgram, ExecuteProgram, Program
@@ -192,7 +193,7 @@ class Composer:
     def _equip(self, run: Run, history: RunHistory | None, telemetry: IAgentTelemetry | None) -> None:
         """Give the run the parts that follow from its agent, its start and its history."""
         services, source, spec = self._services, run.source, run.source.definition.spec
-        if spec.context_budget is not None or source.start.given:
+        if spec.effective_context_budget is not None or source.start.given or services.has_context_ports:
             # An ephemeral run needs no manifest; what it is given or may not exceed is fitted all the same.
             run.is_context_fitted = True
         if source.start.trust:
@@ -283,10 +284,10 @@ class Composer:
         return Children(run, self._launcher)
 
     def _context_stage(self, run: Run) -> ContextStage:
-        spec, budget = run.source.definition.spec, run.source.definition.spec.context_budget
+        budget = run.source.definition.spec.effective_context_budget
         if budget is not None:
             budget = within_length(budget, self._models(run))
-        policy = ContextPolicy(budget, tuple(spec.compaction), self._services.context_handler)
+        policy = context_policy(run, self._services, budget)
         given = decode_context(run.source.start.given)
         return ContextStage(policy, given, run.salt, is_durable=run.ledger.is_durable)
 
