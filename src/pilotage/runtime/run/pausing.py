@@ -25,6 +25,7 @@ from pilotage.runtime.journal.stored_words import (
     ACTION_ID,
     DAMAGE,
     DIVERGENCE,
+    PAUSED_ON_REQUEST,
     REQUEST_ID,
     SEAL_MISSING,
     WAKE_AT,
@@ -32,10 +33,6 @@ from pilotage.runtime.journal.stored_words import (
 from pilotage.runtime.people.requests import is_recovery
 
 _ANSWER = AgentSignalKind.APPROVAL_DECISION
-
-
-PAUSED_ON_REQUEST = "paused on request"
-"""The activity of a run that a pause signal has interrupted, and that waits for nothing else."""
 
 
 def is_paused_by_person(state: AgentState) -> bool:
