@@ -563,4 +563,3 @@ async def test_an_interrupted_child_is_asked_about_where_its_parent_is_resumed()
         assert question.agent_state_id == child.id
         await runs.answer(handle.id, question.id, ApprovalDecision.APPROVE, resume=False)
         assert triple((await resumed(runs, handle.id)).state) == COMPLETED
-        await asyncio.sleep(0)
