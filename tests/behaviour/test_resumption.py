@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 import pytest
 from tests.behaviour.bureau import (
@@ -20,6 +21,7 @@ from tests.behaviour.bureau import (
     resumed,
     triple,
 )
+from tests.behaviour.newsdesk import let_run, pass_time
 from tests.behaviour.office import Worker
 from tests.behaviour.test_cleanup import Broom
 
@@ -45,9 +47,10 @@ from pilotage.agent.ports.leases import has_something_to_do
 from pilotage.agent.ports.switches import Switch
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import CallerError
-from pilotage.runtime import next_signal
+from pilotage.runtime import WorkerSettings, next_signal
 from pilotage.runtime.answers import Question
 from pilotage.runtime.runs import AgentRuns
+from pilotage.safety.redaction.policy import StreamingRedactionPolicy, StreamingSensitivePattern
 from pilotage.testing import Fault, ProcessStopped, StopAfter, StopBefore
 
 RESUME = AgentApprovalBoundaryKind.CANCELLATION_RESUME
@@ -278,9 +281,9 @@ class Cancelled:
     async def program(self, worker: Worker) -> object:
         return await self.counter.send("a")
 
-    async def begin(self, handler: Careful) -> str:
-        """Return the run, left in CANCELLING."""
-        fault = StopAfter(3)
+    async def begin(self, handler: Careful, commits: int = 3) -> str:
+        """Return the run, left in CANCELLING: its process dies after so many commits."""
+        fault = StopAfter(commits)
         async with self.bureau.process(self.agent, self.program, self.counter, handler, fault=fault) as runs:
             handle = await runs.start(self.agent, "A-17")
             await self.counter.begun["send a"].wait()
@@ -431,6 +434,95 @@ async def test_a_fork_of_a_run_that_was_asked_about_goes_on_by_itself() -> None:
         assert await runs.verify(fork.id) > 0
 
 
+async def test_a_worker_asks_once_about_a_cleanup_and_takes_it_up_with_the_answer() -> None:
+    story, handler = Cancelled(), Careful()
+    run_id = await story.begin(handler)
+    given = (
+        story.counter,
+        story.broom,
+        handler,
+        WorkerSettings(poll_seconds=2.0),
+        story.bureau.store.backlog,
+    )
+    async with story.bureau.process(story.agent, story.program, *given) as runs:
+        await pass_time(story.bureau.clock, 30)
+        assert (triple(await runs.get(run_id)), len(handler.seen)) == (CANCELLING, 1)
+        rows = len(await story.bureau.rows(run_id))
+        await runs.signal(run_id, AgentSignalKind.CANCEL)
+        await pass_time(story.bureau.clock, 30)
+        assert len(await story.bureau.rows(run_id)) == rows
+        question = await the_question(runs, run_id)
+        await runs.answer(run_id, question.id, ApprovalDecision.APPROVE, resume=False)
+        await pass_time(story.bureau.clock, 10)
+        assert triple(await runs.get(run_id)) == CANCELLED
+    assert [each.target for each in story.broom.asked] == ["run/tool:send#1"]
+
+
+@pytest.mark.parametrize("is_cleanup", [True, False])
+async def test_a_question_under_an_older_policy_is_asked_anew(is_cleanup: bool) -> None:
+    story, handler = Cancelled() if is_cleanup else Paused(), Careful()
+    run_id = await story.begin(handler)
+    handler.policy_version = "1"
+    async with story.bureau.process(story.agent, story.program, story.counter, handler) as runs:
+        await resumed(runs, run_id)
+        first = await the_question(runs, run_id)
+    handler.policy_version = "2"
+    async with story.bureau.process(story.agent, story.program, story.counter, handler) as runs:
+        await runs.answer(run_id, first.id, ApprovalDecision.APPROVE, resume=False)
+        state = (await resumed(runs, run_id)).state
+        assert triple(state) == (CANCELLING if is_cleanup else WAITING)
+        second = await the_question(runs, run_id)
+        assert second.id != first.id
+        await answered(runs, run_id, ApprovalDecision.APPROVE)
+        assert triple(await runs.get(run_id)) == (CANCELLED if is_cleanup else COMPLETED)
+        assert await runs.verify(run_id) > 0
+
+
+async def test_the_words_of_a_rejection_are_redacted() -> None:
+    pattern = StreamingSensitivePattern("badge", r"BADGE-\d+", "<badge>")
+    story, handler = Cancelled(), Careful()
+    story.agent = hired(redaction=StreamingRedactionPolicy(patterns=[pattern]))
+    run_id = await story.begin(handler, commits=4)
+    async with story.bureau.process(story.agent, story.program, story.counter, handler) as runs:
+        await resumed(runs, run_id)
+        await answered(runs, run_id, ApprovalDecision.REJECT, "show BADGE-123456")
+        report = str((await runs.get(run_id)).metadata["cancellation_cleanup"])
+    assert "<badge>" in report
+    assert "123456" not in report
+
+
+async def test_a_run_waits_for_nothing_else_while_its_cleanup_is_asked_about() -> None:
+    """A question of a tool was open, and answered, when the run was cancelled and its process died."""
+    bureau, agent, handler = Bureau(), hired(), Careful()
+    counter = Counter(bureau.world)
+
+    async def program(worker: Worker) -> object:
+        return await asyncio.gather(worker.desk.refund(Decimal(1)), counter.send("a"))
+
+    async with bureau.process(agent, program, counter, handler, fault=StopAfter(4)) as runs:
+        handle = await runs.start(agent, "A-17")
+        await counter.begun["send a"].wait()
+        await let_run(100)
+        (refund,) = await runs.questions(handle.id)
+        await runs.answer(handle.id, refund.id, ApprovalDecision.APPROVE, resume=False)
+        with suppress(ProcessStopped):
+            await runs.cancel(handle.id)
+    bureau.clock.advance(60)
+    async with bureau.process(agent, program, counter, handler) as runs:
+        assert (await runs.get(handle.id)).status is AgentStatus.CANCELLING
+        state = (await resumed(runs, handle.id)).state
+        pending = {
+            each.kind for each in await bureau.store.signals.list_pending(handle.id) if each.end is None
+        }
+        assert not has_something_to_do(state, pending, bureau.clock.now())
+        question = await the_question(runs, handle.id)
+        assert question.action_ref == "run/cleanup#1"  # type: ignore[union-attr]
+        await runs.approve(question.id)
+        assert triple((await resumed(runs, handle.id)).state) == CANCELLED
+        assert await runs.verify(handle.id) > 0
+    assert bureau.world.done == ["send a"]
+
+
 @Agent(spec=AgentExecutionSpec(name="paused child", recovery=DURABLE))
 class Child:
     """Writes for its parent."""
@@ -471,4 +563,3 @@ async def test_an_interrupted_child_is_asked_about_where_its_parent_is_resumed()
         assert question.agent_state_id == child.id
         await runs.answer(handle.id, question.id, ApprovalDecision.APPROVE, resume=False)
         assert triple((await resumed(runs, handle.id)).state) == COMPLETED
-        await asyncio.sleep(0)

@@ -19,7 +19,7 @@ from pilotage.agent.sealing_check import withheld_by
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentStructuredOutputError, RunError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.effect import MODEL_CALL, SUMMARY, Effect, Outcome, new_outcome
+from pilotage.runtime.effect import MODEL_CALL, QUESTION, SUMMARY, Effect, Outcome, new_outcome
 from pilotage.runtime.exposure.failures import Failure, is_foreign, log_failure, passed_on
 from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.exposure.trust import labelled
@@ -72,7 +72,7 @@ class Outcomes:
     def write_before(self, effect: Effect) -> None:
         """Write the row of an effect that begins, with the fact that follows from it."""
         record, view = effect.asked()
-        if not self._redactor.is_idle:
+        if not self._redactor.is_idle and effect.kind is not QUESTION:
             # A sealed one keeps them: an attempt after a crash repeats the call with the same arguments.
             record = record if self._ledger.has_key else secretless(record, self._redactor)
             view = self._redactor.json(view)

@@ -64,6 +64,8 @@ from pilotage.runtime.people.requests import (
 T = TypeVar("T")
 
 _NOT_ASKED: JsonObject = {}
+_BOUND = ("id", "agent_state_id", "argument_digest", "tool_digest", "binding", "expires_at")
+"""What binds a request to its call: ids, digests and a time, no words. No redaction policy may change it."""
 _GOING_ON = frozenset({words.RETRIED, words.DONE})
 
 
@@ -180,7 +182,8 @@ class Question(Effect):
             )
             raise RunEnded(AgentSituation.FAILED, reason, code="agent_approval_unavailable")
         request = encode_question(self._new_request())
-        self.request = self._questions.redactor.json(request)
+        bound = {name: request[name] for name in _BOUND if name in request}
+        self.request = {**self._questions.redactor.json(request), **bound}
         self.begins = approval_requested(ledger.state, self.request, self.action.name)
         return self.request, self.request
 

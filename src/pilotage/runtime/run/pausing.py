@@ -26,6 +26,7 @@ from pilotage.runtime.journal.stored_words import (
     DAMAGE,
     DIVERGENCE,
     LIMIT,
+    PAUSED_ON_REQUEST,
     REQUEST_ID,
     RESULT,
     SEAL_MISSING,
@@ -34,10 +35,6 @@ from pilotage.runtime.journal.stored_words import (
 from pilotage.runtime.people.requests import is_recovery
 
 _ANSWER = AgentSignalKind.APPROVAL_DECISION
-
-
-PAUSED_ON_REQUEST = "paused on request"
-"""The activity of a run that a pause signal has interrupted, and that waits for nothing else."""
 
 
 def is_paused_by_person(state: AgentState) -> bool:

@@ -24,7 +24,7 @@ from pilotage.runtime.journal.question_record import is_rejection
 from pilotage.runtime.journal.record_fields import optional_text, record_of
 from pilotage.runtime.journal.scope import StepScope
 from pilotage.runtime.people.questions import approval_label
-from pilotage.runtime.run.pausing import PAUSED_ON_REQUEST, is_paused_by_person
+from pilotage.runtime.run.pausing import is_paused_by_person
 from pilotage.values import value
 
 _NOT_ASKED: JsonObject = {}
@@ -146,7 +146,9 @@ class ResumptionGate:
             case ApprovalDecision.REJECT.value:
                 since: JsonObject = {words.PAUSED_AT: self._run.ports.clock.now().isoformat()}
                 stays = AgentSituation.USER_INTERRUPTED
-                ledger.change_state(ledger.state.moved_to(stays, activity=PAUSED_ON_REQUEST, metadata=since))
+                ledger.change_state(
+                    ledger.state.moved_to(stays, activity=words.PAUSED_ON_REQUEST, metadata=since)
+                )
             case _:
                 return
 
