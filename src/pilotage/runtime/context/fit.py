@@ -29,7 +29,7 @@ from pilotage.context.observation import repeated_packs, repeated_results, reply
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.context.condense import Condensation
-from pilotage.runtime.context.optimize import PackChange, SelectedActions
+from pilotage.runtime.context.optimize import PackChange, SelectedActions, valid_answers
 from pilotage.runtime.journal.scope import StepScope
 from pilotage.values import value
 
@@ -251,8 +251,8 @@ class Fitting:
         if not signals:
             return SelectedActions()
         try:
-            selected: Sequence[object] = await stage.handler.select_optimization_actions(signals, manifest)
-            actions = tuple(each for each in selected if isinstance(each, ContextOptimizationAction))
+            selected = await stage.handler.select_optimization_actions(signals, manifest)
+            actions = valid_answers(ContextOptimizationAction, selected)
         except Exception:  # noqa: BLE001 - a handler that cannot decide leaves the context as it is
             return SelectedActions()
         return SelectedActions(actions, signals, self.packs)
