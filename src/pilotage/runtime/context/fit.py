@@ -140,7 +140,7 @@ class ContextStage:
         if self._given is not None or self._provided:
             request = self._with_packs(request)
         window = (self._windows.get(path) or ContextWindow.opening(self._salt)).hear(request.messages)
-        if self.is_dynamic and (request.context or path in self._shelves):
+        if path in self._shelves or (self.is_dynamic and request.context):
             request = self._shelf(path).shown(request)
         return Fitting(self, path, call_id, request, window)
 
