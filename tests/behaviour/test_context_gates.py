@@ -206,6 +206,23 @@ async def test_provided_packs_that_no_stranger_wrote_need_none() -> None:
         assert (await (await runs.start(Clerk, "Stamp.")).result()).output == "Done."
 
 
+class Drifts(IAgentContextProvider):
+    """Provides its own words first, and those of strangers when it is asked again."""
+
+    async def provide(self, run_input: RunAgentInput, model_step: int) -> AgentContext:
+        pack = ContextPack("a", f"step {model_step}", "web", EVIDENCE, reads_untrusted=model_step > 1)
+        return AgentContext([pack])
+
+
+async def test_packs_that_are_fetched_again_bring_their_label_along() -> None:
+    model = ScriptedModel([calls("stamp", number=1), calls("stamp", number=2), says("Done.")])
+    ports = (Drifts(), Answers(KIND.RETRIEVAL_REFRESH), Reports(ContextRotSymptom.CONTRADICTORY, "a"))
+    async with process(MemoryStore(), model, *ports) as runs:
+        result = await (await runs.start(Clerk, "Stamp.")).result()
+        (question,) = await runs.questions(result.state.id)
+    assert question.arguments == {"number": 2}
+
+
 class Instructs(IAgentContextProvider):
     """Provides an instruction that a stranger wrote."""
 
