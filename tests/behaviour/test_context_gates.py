@@ -187,22 +187,40 @@ async def test_a_rejected_compression_leaves_the_transcript_as_it_is_also_in_rep
 
 async def test_provided_packs_are_untrusted_and_a_tool_that_writes_then_needs_an_approval() -> None:
     store = MemoryStore()
-    model = ScriptedModel([calls("stamp", number=1), says("Done.")])
+    model = ScriptedModel([calls("stamp", number=1), calls("stamp", number=2), says("Done.")])
     async with process(store, model, Search()) as runs:
         result = await (await runs.start(Clerk, "Stamp.")).result()
         assert result.status is AgentStatus.INTERRUPTED
         (question,) = await runs.questions(result.state.id)
     async with process(store, model) as runs:
-        # The label comes back with the record, in a process that has no provider.
-        await runs.answer(result.state.id, question.id, ApprovalDecision.DEFER, resume=False)
+        # The label comes back with the record, also in a process that has no provider any more.
+        await runs.answer(result.state.id, question.id, ApprovalDecision.APPROVE, resume=False)
         again = await (await runs.resume(result.state.id)).result()
         assert again.status is AgentStatus.INTERRUPTED
+        assert [asked.id for asked in await runs.questions(result.state.id)] != [question.id]
 
 
 async def test_provided_packs_that_no_stranger_wrote_need_none() -> None:
     model = ScriptedModel([calls("stamp", number=1), says("Done.")])
     async with process(MemoryStore(), model, Search(reads_untrusted=False)) as runs:
         assert (await (await runs.start(Clerk, "Stamp.")).result()).output == "Done."
+
+
+class Drifts(IAgentContextProvider):
+    """Provides its own words first, and those of strangers when it is asked again."""
+
+    async def provide(self, run_input: RunAgentInput, model_step: int) -> AgentContext:
+        pack = ContextPack("a", f"step {model_step}", "web", EVIDENCE, reads_untrusted=model_step > 1)
+        return AgentContext([pack])
+
+
+async def test_packs_that_are_fetched_again_bring_their_label_along() -> None:
+    model = ScriptedModel([calls("stamp", number=1), calls("stamp", number=2), says("Done.")])
+    ports = (Drifts(), Answers(KIND.RETRIEVAL_REFRESH), Reports(ContextRotSymptom.CONTRADICTORY, "a"))
+    async with process(MemoryStore(), model, *ports) as runs:
+        result = await (await runs.start(Clerk, "Stamp.")).result()
+        (question,) = await runs.questions(result.state.id)
+    assert question.arguments == {"number": 2}
 
 
 class Instructs(IAgentContextProvider):

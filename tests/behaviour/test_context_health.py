@@ -344,6 +344,16 @@ async def test_the_threshold_of_a_compaction_policy_begins_the_compaction() -> N
     assert len(office.model.requests[-1].messages) < len(office.model.requests[1].messages) + 4
 
 
+async def test_provided_packs_count_against_the_context_budget() -> None:
+    @Agent(spec=AgentExecutionSpec(recovery=DURABLE, context_budget=ContextTokenBudget(max_tokens=40)))
+    class Narrow(Desk):
+        """Answer."""
+
+    office = Office(Narrow, looking(0), Search("found " + "x" * 100))
+    result = await office.ask()
+    assert await office.outcomes(result.state.id) == [("compression", "no strategy saves anything")]
+
+
 def test_two_different_compactions_are_refused() -> None:
     with pytest.raises(AgentDefinitionError, match="Set one of them"):
         AgentExecutionSpec(

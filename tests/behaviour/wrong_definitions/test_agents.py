@@ -11,6 +11,7 @@ import pytest
 
 from pilotage.agent import (
     Agent,
+    AgentCompactionPolicy,
     AgentEventAttribution,
     AgentExecutionLimits,
     AgentExecutionSpec,
@@ -35,6 +36,7 @@ from pilotage.agent import (
     StructuredOutputSpec,
     ToolCallingSpec,
 )
+from pilotage.context import KeepRecent
 from pilotage.errors import AgentDefinitionError
 
 
@@ -97,6 +99,8 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("spec timeout", lambda: AgentExecutionSpec(timeout_seconds=0), "AgentExecutionSpec.timeout_seconds is 0. Use a positive number, or leave it out."),
     ("spec version", lambda: AgentExecutionSpec(version=0), "AgentExecutionSpec.version is 0. Use a positive number."),
     ("two timeouts", lambda: AgentExecutionSpec(timeout_seconds=1, limits=AgentExecutionLimits(2)), "AgentExecutionSpec.timeout_seconds is 1 and limits.timeout_seconds is 2. Set one of them, or both to the same value."),
+    ("two compactions", lambda: AgentExecutionSpec(compaction=[KeepRecent(2)], compaction_policy=AgentCompactionPolicy([KeepRecent(1)])), "AgentExecutionSpec.compaction is (KeepRecent(turns=2),) and compaction_policy has (KeepRecent(turns=1),). Set one of them, or both to the same strategies."),
+    ("threshold", lambda: AgentCompactionPolicy(trigger_token_threshold=0), "AgentCompactionPolicy.trigger_token_threshold is 0. Use a positive number, or leave it out."),
     ("limit", lambda: AgentExecutionLimits(max_steps=-1), "AgentExecutionLimits.max_steps is -1. Use a positive number, or leave it out."),
     ("cost", lambda: AgentExecutionLimits(max_cost=Decimal("Infinity")), "AgentExecutionLimits.max_cost is Decimal('Infinity'). Use a positive number, or leave it out."),
     ("state count", lambda: AgentState("r", "A", AgentStatus.ACTIVE, pending_signal_count=-1), "AgentState.pending_signal_count is -1. Use zero or more."),

@@ -28,7 +28,7 @@ from pilotage.context.health import KeepWithinBudget, stale_packs
 from pilotage.context.observation import repeated_packs, repeated_results, reply_count, unused_packs
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.context.condense import Condensation
-from pilotage.runtime.context.optimize import PackChange, SelectedActions
+from pilotage.runtime.context.optimize import PackChange, SelectedActions, valid_answers
 from pilotage.runtime.journal.scope import StepScope
 from pilotage.values import value
 
@@ -128,7 +128,7 @@ class ContextStage:
         if self._given is not None or self._provided:
             request = self._with_packs(request)
         window = (self._windows.get(path) or ContextWindow.opening(self._salt)).hear(request.messages)
-        if self.is_dynamic and (request.context or path in self._shelves):
+        if path in self._shelves or (self.is_dynamic and request.context):
             request = self._shelf(path).shown(request)
         return Fitting(self, path, call_id, request, window)
 
@@ -239,8 +239,8 @@ class Fitting:
         if not signals:
             return SelectedActions()
         try:
-            selected: Sequence[object] = await stage.handler.select_optimization_actions(signals, manifest)
-            actions = tuple(each for each in selected if isinstance(each, ContextOptimizationAction))
+            selected = await stage.handler.select_optimization_actions(signals, manifest)
+            actions = valid_answers(ContextOptimizationAction, selected)
         except Exception:  # noqa: BLE001 - a handler that cannot decide leaves the context as it is
             return SelectedActions()
         return SelectedActions(actions, signals, self.packs)

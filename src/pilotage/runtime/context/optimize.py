@@ -6,7 +6,7 @@ recorded here, so that replay asks neither observers nor handlers nor providers 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias, TypeVar, assert_never
 
@@ -269,6 +269,11 @@ class ContextOptimization(Effect):
 
     def _prove(self, action: ContextOptimizationAction, number: int, outcome: JsonObject) -> None:
         self._proofs.add_action(action, self._selection.signals, str(number), outcome)
+
+
+def valid_answers(kind: type[T], answers: Iterable[object]) -> tuple[T, ...]:
+    """Return the answers of a port that are of the right kind."""
+    return tuple(each for each in answers if isinstance(each, kind))
 
 
 def _decoded(kind: type[T], record: JsonObject, key: str) -> list[T]:

@@ -52,28 +52,32 @@ class ContextFitter:
     async def fit(self) -> None:
         """Let the call ask its model with a request that fits."""
         call, stage = self._call, self._run.context_stage
-        if not stage.concerns(call.request, is_live=self._is_live):
+        # What is recorded counts, also where the application does not provide or select anything any more.
+        is_provided = self._is_recorded(self._action_id(words.PROVIDED))
+        is_selected = self._is_recorded(self._action_id(words.SELECTED))
+        if not (is_provided or is_selected or stage.concerns(call.request, is_live=self._is_live)):
             return
         try:
-            is_fetched = stage.wants_context and await self._provide(stage)
+            is_fetched = (is_provided or stage.wants_context) and await self._provide(
+                stage, is_recorded=is_provided
+            )
         except (ContextUnavailableError, AgentDefinitionError) as error:
             # Only an outage may pass: packs that are refused would be refused again.
             is_outage = isinstance(error, ContextUnavailableError)
             call.unfit = ModelCallError(f"no context for the model call: {error}", retryable=is_outage)
             return
         fitting = stage.fitting(call.scope.path, call.action.id, call.request)
-        if stage.is_dynamic:
+        if stage.is_dynamic or is_selected:
             selection = await self._selection(fitting)
             await self._optimize(stage, fitting, selection, is_fetched=is_fetched)
             await self._condense(stage, fitting, selection)
         call.fit(fitting.fitted())
 
-    async def _provide(self, stage: ContextStage) -> bool:
+    async def _provide(self, stage: ContextStage, *, is_recorded: bool) -> bool:
         """Fetch the context for the call, or take the recorded one; return whether there is one for it."""
-        action = self._action(words.PROVIDED)
-        fetch = self._fetch(stage)
-        if fetch is None or not (self._is_new or self._is_recorded(action)):
+        if not (self._is_new or is_recorded):
             return False
+        fetch, action = self._fetch(stage) or _no_provider, self._action(words.PROVIDED)
         effect = ContextFetch(self._call.scope, action, fetch, self._run.redactor)
         provided: AgentContext = await self._perform(effect)
         stage.show_provided(provided)
@@ -154,7 +158,7 @@ class ContextFitter:
         """
         run, condensation = self._run, fitting.condensation()
         action, selected = self._action(words.CONDENSED), selection.compression
-        if condensation is None or (selected is None and not self._is_recorded(action)):
+        if condensation is None or (selected is None and not self._is_recorded(action.id)):
             return
         change = ContextChange(
             self._call.scope,
@@ -193,8 +197,8 @@ class ContextFitter:
         view = self._run.redactor.json({"actions": actions}) if actions else None
         return self._run.action(self._action_id(name), AgentActionKind.STEP, name, None, view)
 
-    def _is_recorded(self, action: Action) -> bool:
-        return self._run.replay.knows(action.id)
+    def _is_recorded(self, action_id: str) -> bool:
+        return self._run.replay.has_record and self._run.replay.knows(action_id)
 
     def _is_kept(self, action_id: str) -> bool:
         """Return whether an action below the call is recorded, and its record can be read."""
@@ -203,3 +207,7 @@ class ContextFitter:
 
     def _proofs(self, action: Action) -> Proofs:
         return Proofs(self._run.ledger, self._run.redactor, action.id)
+
+
+async def _no_provider() -> AgentContext:
+    raise ContextUnavailableError("the application has no IAgentContextProvider any more")

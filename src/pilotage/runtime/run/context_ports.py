@@ -15,6 +15,7 @@ from pilotage.runtime.children.children import Children
 from pilotage.runtime.children.delegation import Teammate, teammates_of
 from pilotage.runtime.children.tasks import ChildTask
 from pilotage.runtime.context.fit import ContextPolicy, Delegate, Observe, Provide
+from pilotage.runtime.context.optimize import valid_answers
 from pilotage.runtime.context.provide import ContextUnavailableError
 from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.run import Run
@@ -84,12 +85,12 @@ def _observe(run: Run, observers: Sequence[IAgentContextObserver]) -> Observe:
         found: list[ContextHealthSignal] = []
         for observer in observers:
             try:
-                seen: Sequence[object] = await run.ports.caller.ask(
+                seen = await run.ports.caller.ask(
                     (list, tuple), observer.observe, run.context, guarded, manifest
                 )
             except NoAnswerError:
                 continue
-            found += [each for each in seen if isinstance(each, ContextHealthSignal)]
+            found += valid_answers(ContextHealthSignal, seen)
         return found
 
     return observe
