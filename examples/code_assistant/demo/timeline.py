@@ -17,7 +17,8 @@ _WHAT_IT_DOES = {
 
 def timeline(evidence: Sequence[AgentEvidence]) -> Iterator[str]:
     """A line for each action: what kind it is, its name, and how it came out or what a crash would have meant."""
-    done = [each.payload for each in evidence if each.payload.get("stage") == "after"]
+    actions = [each.payload for each in evidence if "action_id" in each.payload]
+    done = [payload for payload in actions if payload.get("stage") == "after"]
     for number, payload in enumerate(done, start=1):
         kind = str(payload.get("action_kind")).replace("_", " ")
         name = _name(str(payload.get("action_id")))

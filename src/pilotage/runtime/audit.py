@@ -18,7 +18,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState
 from pilotage.errors import AgentDefinitionError
 from pilotage.ids import IClock
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, text_digest
 from pilotage.runtime.history import RunReader
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import object_or_empty
@@ -155,8 +155,12 @@ def evaluation_of(
         )
     redactor = services.redactor(services.definition_of(state.agent_type), state.tenant_id)
     payload = {**given.payload, "recorded_by": by.id}
+    guarded = redactor.json(payload)
     shown = replace(
-        given, payload=redactor.json(payload), summary=given.summary and redactor.text(given.summary)
+        given,
+        payload=guarded,
+        summary=given.summary and redactor.text(given.summary),
+        digest=text_digest(canonical_json(guarded)),
     )
     return shown.to_evidence(
         evidence_id=evidence_id or f"{state.id}:evaluation:{services.ids.uid()}",

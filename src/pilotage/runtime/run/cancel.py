@@ -28,7 +28,7 @@ from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
-from pilotage.jsonvalue import JsonObject
+from pilotage.jsonvalue import JsonObject, canonical_json, text_digest
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.exposure.failures import is_foreign
 from pilotage.runtime.journal import stored_words as words
@@ -127,7 +127,8 @@ def _evidence(ledger: Ledger, found: AgentEvidenceCandidate) -> AgentEvidence:
     """Return evidence of the end of an attempt; each has its own."""
     run_id = ledger.run.run_id
     evidence_id = f"{run_id}:{found.kind.value}@{ledger.epoch}"
-    return found.to_evidence(evidence_id=evidence_id, agent_state_id=run_id)
+    digest = text_digest(canonical_json(found.payload))
+    return replace(found, digest=digest).to_evidence(evidence_id=evidence_id, agent_state_id=run_id)
 
 
 async def despite_signals(run: Run, finish: Callable[[], Awaitable[T]]) -> T:
