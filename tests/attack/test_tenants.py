@@ -24,6 +24,7 @@ from pilotage import AgentStatus, Application, Principal
 from pilotage.adapters.agui import driver_for, frames_for, line_of
 from pilotage.adapters.asgi.authentication import BearerTokens
 from pilotage.adapters.fastapi import agent_routes
+from pilotage.agent.evidence import AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
 from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.runtime import AgentRuns, GivenAnswer
@@ -93,8 +94,10 @@ def of(run_id: str, request_id: str) -> str:
 
 Method = Callable[[Victim, str, str], Any]
 APPROVE = ApprovalDecision.APPROVE
+JUDGED = AgentEvidenceCandidate(AgentEvidenceKind.EVALUATION, {"score": 0})
 
 METHODS: dict[str, Method] = {
+    "add_evidence": lambda v, run, q: v.runs.add_evidence(run, JUDGED, principal=EVE),
     "answer": lambda v, run, q: v.runs.answer(run, q, APPROVE, principal=EVE),
     "answer_all": lambda v, run, q: v.runs.answer_all(run, [GivenAnswer(q, APPROVE)], principal=EVE),
     "answered_questions": lambda v, run, q: v.runs.answered_questions(run, principal=EVE),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.behaviour.bureau import COMPLETED, FAILED, Bureau, Metered, asked, hired, started, triple
+from tests.behaviour.bureau import COMPLETED, FAILED, LIMITED, Bureau, Metered, asked, hired, started, triple
 from tests.behaviour.office import Worker
 
 from pilotage import ModelRequest, ModelResponse, RunContext
@@ -93,7 +93,7 @@ async def test_who_does_not_answer_in_time_denies(sleepy: object) -> None:
     bureau, agent = Bureau(), hired()
     async with bureau.process(agent, speaks_and_notes, sleepy, IMPATIENT, model=Metered()) as runs:
         result = await started(runs, agent)
-    assert triple(result.state) == FAILED
+    assert triple(result.state) == (LIMITED if isinstance(sleepy, SleepyBudget) else FAILED)
     assert "TimeoutError" in str(result.error)
     assert bureau.world.done == []
 

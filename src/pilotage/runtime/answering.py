@@ -161,7 +161,9 @@ class AnswerAcceptance:
         asked = await self._asked(state, answer)
         # The answer that is stored holds no secret, and is compared with others as it is stored.
         answer = self._sender.redacted(asked.run, _signal_of("-", asked.run, answer)).payload
-        return _GivenAnswer(asked, answer, by, signal_id or self._services.ids.uid())
+        if signal_id is None and answer.get(words.DECISION) == ApprovalDecision.DEFER.value:
+            signal_id = self._services.ids.uid()
+        return _GivenAnswer(asked, answer, by, signal_id or "")
 
     async def _asked(self, state: AgentState, answer: JsonObject) -> AskedQuestion:
         """Return the question that an answer fits, open or answered."""
