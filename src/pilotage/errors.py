@@ -17,7 +17,8 @@ PilotageError
 │   ├── AgentToolBindingError
 │   ├── AgentToolDispatchError
 │   ├── ToolError
-│   │   └── StoppedShortError                   (a worker or a decision ended without its answer)
+│   │   └── DelegationError                     (a child run gave no answer that can be used)
+│   │       └── StoppedShortError               (a worker or a decision ended without its answer)
 │   ├── ToolTimeoutError                        (pilotage.runtime.door.tool_call)
 │   ├── AgentStructuredOutputError
 │   ├── AgentOutputGuardError

@@ -158,6 +158,13 @@ class now(FunctionElement[datetime]):  # noqa: N801 - reads as an SQL function
     inherit_cache = True
 
 
+class epoch_hour(FunctionElement[int]):  # noqa: N801 - reads as an SQL function
+    """The number of whole hours from 1970 to a moment."""
+
+    type = BigInteger()
+    inherit_cache = True
+
+
 class seconds_from_now(FunctionElement[datetime]):  # noqa: N801 - reads as an SQL function
     """The moment that many seconds from now, by the store's clock."""
 
@@ -187,6 +194,18 @@ class lease_seconds_from_now(FunctionElement[datetime]):  # noqa: N801 - reads a
 def _now(element: now | lease_now, compiler: SQLCompiler, **options: Any) -> str:
     # On SQLite this is a function that each connection brings along (see `sqlite`).
     return "clock_timestamp()"
+
+
+@compiles(epoch_hour, "postgresql")
+def _epoch_hour(element: epoch_hour, compiler: SQLCompiler, **options: Any) -> str:
+    moment = compiler.process(element.clauses, **options)
+    return f"CAST(floor(extract(epoch FROM {moment}) / 3600) AS BIGINT)"
+
+
+@compiles(epoch_hour)
+def _epoch_hour_elsewhere(element: epoch_hour, compiler: SQLCompiler, **options: Any) -> str:
+    moment = compiler.process(element.clauses, **options)
+    return f"({moment} / 3600000000)"
 
 
 @compiles(lease_now)

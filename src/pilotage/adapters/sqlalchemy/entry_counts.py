@@ -1,7 +1,8 @@
 """Counts of entries beside the journals: a switch, an hour of spending, a memory that was deleted by hand is missed.
 
 Codes find an entry that was changed; that one is gone, its table does not say. So entries are counted by scope, in the
-transaction that adds or removes them, in rows with codes of their own. The row of no scope counts the scopes of a table
+transaction that adds or removes them, in rows with codes of their own. Hours of spending are added up instead: one
+that was moved out of the hours that are read is missed as well. The row of no scope counts the scopes of a table
 whose scopes are no runs: a count that was deleted together with its entries is missed, too. Without a key there are no
 counts. Somebody who puts back older entries together with their older counts is not found here: see `heads`.
 """
@@ -9,11 +10,13 @@ counts. Somebody who puts back older entries together with their older counts is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Select, Table, bindparam, delete, func, select, update
 
 from pilotage.adapters.sqlalchemy.codes import RowCodes
+from pilotage.adapters.sqlalchemy.columns import epoch_hour
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values
 from pilotage.adapters.sqlalchemy.statements import Condition, bulk_insert
 from pilotage.adapters.sqlalchemy.tables import audit, counts, late_outcomes, memories, spending, switches
@@ -31,6 +34,8 @@ _SCOPES: Mapping[Table, tuple[str, ...]] = {
     late_outcomes: ("tenant_id", "run_id"),
 }
 _OF_RUNS = (audit, late_outcomes)
+_WEIGHTS: Mapping[Table, sa.ColumnElement[int]] = {spending: epoch_hour(spending.c.hour)}
+"""What an entry counts for where it is more than one: an hour of spending that was moved to another one is missed."""
 _INSERT = bulk_insert(counts, ("entries", "scope", "count", "changes", "code"), skips_known=True)
 _ONE = select(counts).where(
     counts.c.entries == bindparam("of_table"), counts.c.scope == bindparam("of_scope")
@@ -67,12 +72,26 @@ def _begin(codes: RowCodes, connection: Connection, table: Table, scope: Sequenc
         add_entries(codes, connection, table, 1)
 
 
+def weight_of(hour: datetime) -> int:
+    """Return what an hour of spending counts for."""
+    return int(hour.timestamp()) // 3_600
+
+
+def _number_in(table: Table) -> sa.ColumnElement[int]:
+    """Return the number of selected entries, each with its weight."""
+    weight = _WEIGHTS.get(table)
+    if weight is None:
+        return func.count()
+    return sa.cast(func.coalesce(func.sum(weight), 0), sa.BigInteger)
+
+
 def count_all(codes: RowCodes, connection: Connection) -> None:
     """Count the entries that are stored when counting begins."""
     connection.execute(delete(counts))
     for table, names in _SCOPES.items():
         columns = [table.c[name] for name in names]
-        found = connection.execute(select(func.count(), *columns).select_from(table).group_by(*columns)).all()
+        query = select(_number_in(table), *columns).select_from(table).group_by(*columns)
+        found = connection.execute(query).all()
         rows = [_row(codes, table, scope_text(each[1:]), each[0]) for each in found if names]
         if table not in _OF_RUNS:
             rows.append(_row(codes, table, WHOLE, len(found) if names else found[0][0]))
@@ -84,7 +103,7 @@ def counted(table: Table, of_scope: Sequence[Condition], *wanted: Condition) -> 
 
     The parameter `of_scope` is the text of the scope. An entry that is not there has no values.
     """
-    stored = select(func.count()).select_from(table).where(*of_scope).scalar_subquery()
+    stored = select(_number_in(table)).select_from(table).where(*of_scope).scalar_subquery()
     one = select(sa.literal(1).label("one")).subquery()
     is_counted = sa.and_(counts.c.entries == _short(table), counts.c.scope == bindparam("of_scope"))
     source = one.outerjoin(counts, is_counted).outerjoin(table, sa.and_(sa.true(), *of_scope, *wanted))
@@ -168,6 +187,8 @@ def forget_runs(connection: Connection, table: Table, runs: Sequence[tuple[str, 
 
 def missing(table: Table, number: int, stored: int) -> DamagedEntryError:
     """Return the error that entries of a table are missing."""
+    if table in _WEIGHTS:
+        return DamagedEntryError.changed(_name(table))
     return DamagedEntryError(
         f"{_name(table)} is {number}, and {stored} are stored: entries were deleted. Restore them from a backup."
     )

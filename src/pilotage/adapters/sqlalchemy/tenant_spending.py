@@ -16,7 +16,13 @@ from sqlalchemy import Connection, Float, bindparam, delete, select, update
 from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
-from pilotage.adapters.sqlalchemy.entry_counts import add_entries, check_counted, counted, scope_text
+from pilotage.adapters.sqlalchemy.entry_counts import (
+    add_entries,
+    check_counted,
+    counted,
+    scope_text,
+    weight_of,
+)
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values
 from pilotage.adapters.sqlalchemy.statements import bulk_insert, in_keys
 from pilotage.adapters.sqlalchemy.tables import budget_holds, spending
@@ -139,7 +145,8 @@ def _begin_hour(codes: RowCodes, connection: Connection, tenant: str, hour: date
     """Add the row of an hour, unless another process has just done so."""
     row: Values = {"tenant_id": tenant, "hour": hour, **_columns(_NOTHING)}
     row["code"] = codes.packed(spending, row)
-    add_entries(codes, connection, spending, _NEW_HOURS.run(connection, [row]), (tenant,))
+    added = _NEW_HOURS.run(connection, [row])
+    add_entries(codes, connection, spending, added * weight_of(hour), (tenant,))
 
 
 def _time(connection: Connection) -> datetime:
