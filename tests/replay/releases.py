@@ -122,7 +122,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Fails:
-    """The run fails with an error that says these words, having done these effects."""
+    """The run fails, or stops at a limit, with an error that says these words, having done these effects."""
 
     words: str
     effects: str
@@ -240,7 +240,8 @@ def _has_diverged(result: RunResult) -> bool:
 
 
 def _is_over(result: RunResult) -> bool:
-    return result.state.is_terminal or _has_diverged(result)
+    is_at_limit = result.state.reason is AgentStateReason.LIMIT_REACHED
+    return result.state.is_terminal or is_at_limit or _has_diverged(result)
 
 
 def places_of(release: Release) -> tuple[Life, RunResult]:
