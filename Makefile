@@ -43,9 +43,12 @@ quick: $(STAMP) ## run unit tests and conformance kits on memory, in less than a
 # Hundreds of tests start processes: without bytecode each of them would compile the package anew.
 COMPILE := $(BIN)/python -m compileall -q -x '/test_[^/]*\.py$$' src examples tests
 
+# A third of the time tests wait for servers and processes: one worker more than there are cores.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
+
 test: $(STAMP) ## run all tests
 	@$(COMPILE)
-	@$(BIN)/python -m pytest -q -n auto
+	@$(BIN)/python -m pytest -q -n $(WORKERS)
 
 test-vllm: $(STAMP) ## install a real vLLM server (2.5 GB, Python 3.11) and test against it
 	@$(BIN)/python tools/vllm/install.py
@@ -88,7 +91,7 @@ torture: $(STAMP) ## every pair of crashes; kill real processes over real databa
 	@$(BIN)/python -m tests.torture.run
 
 attack: $(STAMP) ## attack the edges with every example, and print for each kind: tried, held, broken
-	@$(BIN)/python -m pytest -q -n auto --exhaustive tests/attack
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --exhaustive tests/attack
 
 PEERS := langgraph pydantic-ai-slim openai-agents
 
