@@ -37,7 +37,7 @@ from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.approved import approval_mismatch
 from pilotage.runtime.journal.chain import NO_HEAD, Chain, Damage, damage_in
 from pilotage.runtime.journal.record_check import erased_by_hand, result_row, signal_mismatch, state_mismatch
-from pilotage.runtime.journal.record_fields import DamagedRecordError, record_of
+from pilotage.runtime.journal.record_fields import DamagedRecordError, record_of, with_record
 from pilotage.runtime.journal.records import decode_result
 from pilotage.runtime.journal.resolution import resolution_mismatch
 from pilotage.runtime.journal.seals import unopened
@@ -324,7 +324,7 @@ def result_in(state: AgentState, rows: Sequence[JournalRow]) -> RunResult:
 
 def _as_shown(row: JournalRow) -> JournalRow:
     """Return the row of a result with its view for its record; every other row as it is."""
-    return replace(row, record=row.view) if row.action_id == words.RESULT_ACTION else row
+    return with_record(row, row.view) if row.action_id == words.RESULT_ACTION else row
 
 
 def label_at_end(rows: Sequence[JournalRow]) -> TrustLabel:

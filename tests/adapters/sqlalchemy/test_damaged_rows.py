@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from sqlalchemy import create_engine, text
 from pilotage import AgentStatus, Application, RunPausedEvent
 from pilotage.adapters.sqlalchemy.rows import BLOB_LENGTH
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
+from pilotage.agent.principal import LOCAL
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import CallerError
+from pilotage.runtime.journal.record_fields import DamagedRecordError
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import ScriptedModel
@@ -176,3 +179,40 @@ async def test_a_head_beyond_the_last_row_interrupts_the_run(filed: Filed) -> No
     async with filed.process() as app:
         state = (await resumed(app.get(AgentRuns), run_id)).state
         assert ": it is missing" in str(state.current_activity)
+
+
+async def ended_run(filed: Filed) -> str:
+    run_id = await waiting_run(filed)
+    async with filed.process() as app:
+        runs = app.get(AgentRuns)
+        (question,) = await runs.questions(run_id)
+        await runs.approve(question.id, resume=False)
+        assert (await resumed(runs, run_id)).status is AgentStatus.COMPLETED
+    return run_id
+
+
+OUT_OF_RANGE = {
+    "attempt": changed("attempt", "0", "run/result#1"),
+    "row of a later run, and unreadable": changed("run", "run + 1000, kind = 'magic'", "run/result#1"),
+    "event without its name": (
+        'UPDATE pilotage_journal SET view = replace(view, \'"kind":"run_started"\', \'"kimd":"run_started"\')'
+        " WHERE stage = 'told'"
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", OUT_OF_RANGE)
+async def test_what_no_row_can_hold_is_named_to_readers(filed: Filed, damage: str) -> None:
+    run_id = await ended_run(filed)
+    filed.damage(OUT_OF_RANGE[damage])
+    async with filed.process() as app:
+        runs = app.get(AgentRuns)
+        for read in (runs.result(run_id, principal=LOCAL), told(runs, run_id)):
+            with suppress(CallerError, DamagedRecordError):
+                await read
+        with pytest.raises((CallerError, DamagedRecordError)):
+            await runs.verify(run_id)
+
+
+async def told(runs: AgentRuns, run_id: str) -> list[object]:
+    return [event async for event in runs.events(run_id, follow=False)]

@@ -396,8 +396,8 @@ def row_of(stored: StoredRow) -> JournalRow:
 def _unreadable(stored: StoredRow, reason: str) -> JournalRow:
     """Return a row in place of one whose columns cannot be decoded: it belongs to no action."""
     return JournalRow(
-        stored.seq,
-        str(stored.action) or "?",
+        max(stored.seq, 1),
+        str(stored.action).strip() or "?",
         None,
         JournalStage.CLAIMED,
         attempt=1,

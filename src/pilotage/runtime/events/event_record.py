@@ -29,7 +29,7 @@ from pilotage.agent.events import (
     ToolCallStartEvent,
 )
 from pilotage.agent.state import AgentStateReason
-from pilotage.errors import AgentDefinitionError
+from pilotage.errors import DamagedEntryError
 from pilotage.jsonvalue import JsonObject, JsonValue
 
 _Kind = AgentEventKind
@@ -138,17 +138,17 @@ def decode_event(record: JsonObject, by: AgentEventAttribution) -> AgentEvent:
     """Return the event of a record in the log of the run `by`.
 
     Raises:
-        AgentDefinitionError: the kind of the record is unknown, or a field is missing.
+        DamagedEntryError: the kind of the record is unknown, or a field is missing.
     """
     kind = record.get("kind")
     shape = _BY_KIND.get(kind) if isinstance(kind, str) else None
     if shape is None:
-        raise AgentDefinitionError(
+        raise DamagedEntryError(
             f"An event of kind {kind!r} is recorded, which this version of Pilotage does not know. "
             f"Read the run with the version that wrote it, or a newer one. Known: {', '.join(_BY_KIND)}."
         )
     if missing := [name for name in shape.required if name not in record]:
-        raise AgentDefinitionError(
+        raise DamagedEntryError(
             f"The record of a {shape.kind!r} event lacks {', '.join(map(repr, missing))}. "
             "It was changed after it was written: verify the run."
         )
@@ -171,7 +171,7 @@ def _decode_attribution(record: JsonValue) -> AgentEventAttribution:
         case [str(agent), str(run), str(conversation), None | str() as parent, str(branch)]:
             return AgentEventAttribution(agent, run, conversation, parent, branch)
         case _:
-            raise AgentDefinitionError(
+            raise DamagedEntryError(
                 f"The attribution {record!r} of a recorded event cannot be decoded. "
                 "It was changed after it was written: verify the run."
             )

@@ -7,6 +7,7 @@ thousands of records.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import ClassVar, TypeVar
@@ -67,6 +68,20 @@ def decode_row(row: JournalRow, decode: Callable[[JsonObject], T]) -> T:
         # A decoder or a declared type that does not check what it is given.
         expected = f"what its kind of action has ({type(error).__name__}: {error})"
         raise DamagedRecordError("record", expected, seq=row.seq, action_id=row.action_id) from error
+
+
+def with_record(row: JournalRow, record: StoredRecord) -> JournalRow:
+    """Return a row that was read with another record.
+
+    Raises:
+        DamagedRecordError: the row has a value that no row has, which only its copy looks at.
+    """
+    try:
+        return replace(row, record=record)
+    except AgentDefinitionError as error:
+        raise DamagedRecordError(
+            "row", f"a row of a journal ({error})", seq=row.seq, action_id=row.action_id
+        ) from error
 
 
 def record_of(row: JournalRow) -> JsonObject:

@@ -29,7 +29,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue, as_object, canonical_json
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.chain import Damage
-from pilotage.runtime.journal.record_fields import plain_record
+from pilotage.runtime.journal.record_fields import plain_record, with_record
 
 NOT_KEPT: JsonObject = {words.NOT_RECORDED: True}
 """The record of a read-only action whose result could not be sealed: replay performs the action again."""
@@ -127,7 +127,7 @@ class Seals:
         Raises:
             RecordSealError: the application does not have the key of one of them.
         """
-        return [replace(row, record=self._opened_or_damaged(row)) if _is_sealed(row) else row for row in rows]
+        return [with_record(row, self._opened_or_damaged(row)) if _is_sealed(row) else row for row in rows]
 
     def _opened_or_damaged(self, row: JournalRow) -> StoredRecord:
         try:

@@ -29,7 +29,7 @@ from pilotage.agent.events import (
     ToolCallStartEvent,
 )
 from pilotage.agent.state import AgentStateReason
-from pilotage.errors import AgentDefinitionError
+from pilotage.errors import DamagedEntryError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.events.event_record import decode_event, encode_event, is_record_of
 from pilotage.runtime.exposure.deltas import with_text
@@ -147,17 +147,17 @@ def test_results_that_are_empty_are_no_missing_results() -> None:
 
 @pytest.mark.parametrize("record", [{"kind": "no_such_kind"}, {}, {"kind": None}, {"kind": "AgentState"}])
 def test_an_unknown_kind_is_named(record: JsonObject) -> None:
-    with pytest.raises(AgentDefinitionError, match=f"of kind {record.get('kind')!r} is recorded") as caught:
+    with pytest.raises(DamagedEntryError, match=f"of kind {record.get('kind')!r} is recorded") as caught:
         decode_event(record, BY)
     assert all(kind.value in str(caught.value) for kind in AgentEventKind)
 
 
 def test_a_record_that_lacks_a_field_is_refused() -> None:
-    with pytest.raises(AgentDefinitionError, match="'tool_call_start' event lacks 'tool_name'"):
+    with pytest.raises(DamagedEntryError, match="'tool_call_start' event lacks 'tool_name'"):
         decode_event({"kind": "tool_call_start", "call_id": "c"}, BY)
 
 
 @pytest.mark.parametrize("by", [None, "scout", ["scout", "run-2"], ["scout", "run-2", "talk-1", 7]])
 def test_a_damaged_attribution_is_refused(by: JsonValue) -> None:
-    with pytest.raises(AgentDefinitionError, match="attribution .* cannot be decoded"):
+    with pytest.raises(DamagedEntryError, match="attribution .* cannot be decoded"):
         decode_event({"kind": "step_started", "step_name": "look", "by": by}, BY)

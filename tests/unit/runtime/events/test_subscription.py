@@ -25,7 +25,7 @@ from pilotage.agent.ports.journal import (
 )
 from pilotage.agent.state import AgentStateReason
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.errors import AgentDefinitionError, RunNotFoundError
+from pilotage.errors import DamagedEntryError, RunNotFoundError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.events.event_record import encode_event
 from pilotage.runtime.events.feed import START, EventCursor
@@ -192,7 +192,7 @@ async def test_an_event_that_cannot_be_decoded_is_not_skipped() -> None:
     following = reader(rows)
     assert await deltas_read(following, 1) == ["a"]
     for _ in range(2):
-        with pytest.raises(AgentDefinitionError, match="'unheard of'"):
+        with pytest.raises(DamagedEntryError, match="'unheard of'"):
             await anext(following)
 
 
@@ -217,7 +217,7 @@ async def test_a_batch_ends_before_an_event_that_cannot_be_decoded() -> None:
     following = reader(rows)
     assert [piece(event) for *_, event in await following.next_batch(9)] == ["a", "b"]
     for _ in range(2):
-        with pytest.raises(AgentDefinitionError, match="'unheard of'"):
+        with pytest.raises(DamagedEntryError, match="'unheard of'"):
             await following.next_batch(9)
 
 
