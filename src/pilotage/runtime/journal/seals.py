@@ -25,6 +25,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.sealing_check import WAY_OUT, withheld_by
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSignalLane
 from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, canonical_json
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
@@ -138,6 +139,8 @@ class Seals:
             return UnreadableRecord(str(error))
         except ValueError as error:
             return UnreadableRecord(f"its sealed text is no JSON: {error}")
+        except AgentDefinitionError as error:
+            return UnreadableRecord(f"it is not where a sealed text can be: {error}")
 
 
 def unopened(rows: Iterable[JournalRow]) -> Damage | None:
