@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+DEMO_STAMP := $(VENV)/.demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat picture quick test test-vllm check check-style check-pyright check-mypy docs reference bench instructions bench-peers torture attack format lock clean
+.PHONY: help install demo chat picture quick test test-near test-all test-vllm check docs reference bench instructions bench-peers torture attack format lock release clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -14,27 +15,37 @@ install: $(STAMP) ## create .venv with everything, pinned by constraints.txt and
 
 # Only wheels, each of which has its hash there: building one would bring tools along that nobody has checked. The project
 # itself has no hash; it is built with the hatchling that was installed before, and nothing is fetched for it.
+NEW_ENOUGH = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+  || { echo 'Pilotage needs Python 3.11 or newer; name one: make PYTHON=python3.12 $@'; exit 1; }
+
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 $(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo 'Pilotage needs Python 3.11 or newer; name one: make PYTHON=python3.12 install'; exit 1; }
+	@$(NEW_ENOUGH)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) --only-binary :all: --require-hashes --requirement constraints.txt
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m pip check --quiet --disable-pip-version-check
+	@touch $@ $(DEMO_STAMP)
+
+# The package and what the demo uses: no checkers, no documentation tools.
+$(DEMO_STAMP): pyproject.toml constraints-demo.txt
+	@$(NEW_ENOUGH)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) --only-binary :all: --require-hashes --requirement constraints-demo.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # A server of your own instead of the offline model: make demo MODEL_BASE_URL=http://127.0.0.1:8000/v1 MODEL_NAME=...
 MODEL := $(if $(MODEL_BASE_URL),PILOTAGE_MODEL_BASE_URL='$(MODEL_BASE_URL)' PILOTAGE_MODEL_NAME='$(MODEL_NAME)')
 
-demo: $(STAMP) ## a code assistant works, asks, is killed with SIGKILL and goes on: no key, no server
+demo: $(DEMO_STAMP) ## a code assistant works, asks, is killed with SIGKILL and goes on: no key, no server
 	@$(or $(MODEL),env -u PILOTAGE_MODEL_BASE_URL) $(BIN)/python -m examples.code_assistant.demo
 
-chat: $(STAMP) ## talk to the code assistant in this folder, or in FOLDER=...
+chat: $(DEMO_STAMP) ## talk to the code assistant in this folder, or in FOLDER=...
 	@$(MODEL) $(BIN)/python -m examples.code_assistant.chat $(FOLDER)
 
-picture: $(STAMP) ## draw docs/images/demo.svg anew from what the demo prints
+picture: $(DEMO_STAMP) ## draw docs/images/demo.svg anew from what the demo prints
 	@FORCE_COLOR=1 $(BIN)/python -m examples.code_assistant.demo | $(BIN)/python tools/terminal_picture.py docs/images/demo.svg
 
 quick: $(STAMP) ## run unit tests and conformance kits on memory, in less than a minute
@@ -50,16 +61,38 @@ test: $(STAMP) ## run all tests
 	@$(COMPILE)
 	@$(BIN)/python -m pytest -q -n $(WORKERS)
 
+test-near: $(STAMP) ## run the tests that are close to what differs from main, or from BASE=...
+	@$(BIN)/python tools/near.py $(or $(BASE),main)
+
+PYTHONS ?= 3.11 3.12 3.13
+
+test-all: ## run all tests on each of PYTHONS="3.11 3.12 3.13", each in an environment of its own
+	@for version in $(PYTHONS); do \
+	  python=$$($(PYTHON) tools/interpreters.py $$version) || exit 1; \
+	  echo "Python $$version"; \
+	  $(MAKE) --no-print-directory PYTHON=$$python VENV=.venv-$$version test || exit 1; \
+	done
+
 test-vllm: $(STAMP) ## install a real vLLM server (2.5 GB, Python 3.11) and test against it
 	@$(BIN)/python tools/vllm/install.py
 	@$(BIN)/python -m pytest -q tests/live/vllm
 
-check: check-style check-pyright check-mypy ## lint, format, types, layers, declared dependencies; make -j2 check runs them at once
+# Every tool reports, also when one before it has found something.
+CHECKS := check-lint check-format check-layers check-dependencies check-pyright check-mypy
+.PHONY: $(CHECKS)
+check: $(STAMP) ## lint, format, layers, declared dependencies, types; reports the findings of all tools at once
+	@$(MAKE) --no-print-directory --keep-going -j2 --output-sync=target $(CHECKS)
 
-check-style: $(STAMP)
+check-lint: $(STAMP)
 	@$(BIN)/ruff check .
+
+check-format: $(STAMP)
 	@$(BIN)/ruff format --check .
+
+check-layers: $(STAMP)
 	@$(BIN)/lint-imports
+
+check-dependencies: $(STAMP)
 	@$(BIN)/deptry src
 
 check-pyright: $(STAMP)
@@ -109,6 +142,9 @@ format: $(STAMP) ## let ruff put the code in order
 lock: $(STAMP) ## pin anew what make installs, with hashes (no addresses end up in the file)
 	@$(BIN)/python tools/lock.py
 
+release: $(STAMP) ## build, check and try the distributions; with VERSION=... raise the version and cut the changelog first
+	@$(BIN)/python -m tools.release $(VERSION) --pythons '$(PYTHONS)'
+
 clean: ## remove everything that was made
-	rm -rf $(VENV) .vllm site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-* .vllm site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 LOCK = (ROOT / "constraints.txt").read_text()
+DEMO = (ROOT / "constraints-demo.txt").read_text()
 PAGE = (ROOT / "docs/explanation/threats.md").read_text()
 ENTRY = re.compile(
     r"^(?P<pin>[^\s#].*?)(?: \\)?\n(?P<hashes>(?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)*)", re.MULTILINE
@@ -47,6 +48,15 @@ def test_what_the_project_needs_is_there_in_a_version_that_fits(needed: str) -> 
     assert all(wanted.specifier.contains(version, prereleases=True) for version in versions)
 
 
+def test_the_demo_installs_a_part_of_it_in_the_same_versions() -> None:
+    everything = {each[0] for each in ENTRY.finditer(LOCK)}
+    part = {each[0] for each in ENTRY.finditer(DEMO)}
+    assert part < everything
+    names = {Requirement(each["pin"]).name for each in ENTRY.finditer(DEMO)}
+    assert {"pydantic", "sqlalchemy", "typer", "httpx", "hatchling"} <= names
+    assert not {"mypy", "basedpyright", "zensical", "pytest"} & names
+
+
 def test_there_is_no_address_in_it() -> None:
     assert "://" not in LOCK
     assert not re.search(r"^\s*--(?!hash)", LOCK, re.MULTILINE)
@@ -55,6 +65,7 @@ def test_there_is_no_address_in_it() -> None:
 def test_make_checks_the_hashes_and_builds_nothing_that_it_fetches() -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert "--only-binary :all: --require-hashes --requirement constraints.txt" in makefile
+    assert "--only-binary :all: --require-hashes --requirement constraints-demo.txt" in makefile
     assert "--no-deps --no-build-isolation --editable ." in makefile
 
 
