@@ -8,9 +8,16 @@ from typing import Any
 from pilotage import AgentExecutionSpec
 from pilotage.architectures import ActorCritic, Verdict
 from pilotage.testing import says
+from pilotage.testing.architecture_proofs import (
+    WRITE,
+    ArchitectureProofs,
+    ArchitectureStory,
+    WrongOutput,
+    played,
+    proof_agent,
+    replies_of,
+)
 from pilotage.testing.script import ScriptedReply, ScriptEntry
-from tests.architectures.kit import WRITE, ArchitectureProofs, ArchitectureStory, Wrong, played
-from tests.architectures.world import agent, said_by
 
 POOR = says(output=Verdict(0.3, "too vague"))
 GOOD = says(output=Verdict(0.9, "fine"))
@@ -18,7 +25,7 @@ WORSE = says(output=Verdict(0.1, "worse"))
 
 
 def critic(*verdicts: ScriptedReply) -> ScriptEntry:
-    return said_by("critic", *verdicts)
+    return replies_of("critic", *verdicts)
 
 
 class CriticStory(ArchitectureStory):
@@ -27,22 +34,22 @@ class CriticStory(ArchitectureStory):
     partials = {2: "Draft.", 3: "Draft.", 4: "Draft."}
 
     def agents(self, **spec: Any) -> Sequence[type[object]]:
-        judge = agent("critic", output_type=Verdict)
-        return agent("stage", ActorCritic(critic=judge, max_rounds=2), **spec), judge
+        judge = proof_agent("critic", output_type=Verdict)
+        return proof_agent("stage", ActorCritic(critic=judge, max_rounds=2), **spec), judge
 
     def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
-        return [said_by("stage", says("Draft."), *deeds, says("Better.")), critic(POOR, GOOD)]
+        return [replies_of("stage", says("Draft."), *deeds, says("Better.")), critic(POOR, GOOD)]
 
-    def wrong(self) -> Mapping[str, Wrong]:
-        actor = said_by("stage", says("Draft."), says("Better."), says("Last."))
+    def wrong(self) -> Mapping[str, WrongOutput]:
+        actor = replies_of("stage", says("Draft."), says("Better."), says("Last."))
         high = says(output={"score": 2, "feedback": "wow"})
         return {
-            "a score out of range is repaired": Wrong([actor, critic(high, GOOD)], "Draft."),
-            "prose is repaired": Wrong([actor, critic(says("Nice!"), GOOD)], "Draft."),
-            "a critic that gives no verdict is an error": Wrong(
+            "a score out of range is repaired": WrongOutput([actor, critic(high, GOOD)], "Draft."),
+            "prose is repaired": WrongOutput([actor, critic(says("Nice!"), GOOD)], "Draft."),
+            "a critic that gives no verdict is an error": WrongOutput(
                 [actor, critic(high, high)], error="did not finish"
             ),
-            "the best answer wins, not the last": Wrong([actor, critic(POOR, WORSE, WORSE)], "Draft."),
+            "the best answer wins, not the last": WrongOutput([actor, critic(POOR, WORSE, WORSE)], "Draft."),
         }
 
 
@@ -53,20 +60,20 @@ class TestActorCritic(ArchitectureProofs):
         class Others(CriticStory):
             def agents(self, **spec: Any) -> Sequence[type[object]]:
                 judge = AgentExecutionSpec(instructions="You are the critic.")
-                actor = agent("actor")
-                return agent("stage", ActorCritic(critic=judge, actor=actor), **spec), actor
+                actor = proof_agent("actor")
+                return proof_agent("stage", ActorCritic(critic=judge, actor=actor), **spec), actor
 
-        script = [said_by("actor", WRITE, says("Draft."), says("Better.")), critic(POOR, GOOD)]
+        script = [replies_of("actor", WRITE, says("Draft."), says("Better.")), critic(POOR, GOOD)]
         result, stage = await played(Others(), script)
         assert (result.output, stage.world.done) == ("Better.", {"deed": 1})
 
     async def test_a_critic_without_the_type_is_told_once_and_then_named(self) -> None:
         class Prose(CriticStory):
             def agents(self, **spec: Any) -> Sequence[type[object]]:
-                judge = agent("critic")
-                return agent("stage", ActorCritic(critic=judge), **spec), judge
+                judge = proof_agent("critic")
+                return proof_agent("stage", ActorCritic(critic=judge), **spec), judge
 
-        script = [said_by("stage", says("Draft.")), critic(says("Nice!"), says("Very nice!"))]
+        script = [replies_of("stage", says("Draft.")), critic(says("Nice!"), says("Very nice!"))]
         result, _ = await played(Prose(), script)
         assert "'critic' gave no usable Verdict, asked twice" in str(result.error)
         assert result.output == "Draft."

@@ -11,9 +11,16 @@ from pilotage import AgentExecutionSpec
 from pilotage.architectures import Debate, Position, Ruling
 from pilotage.architectures.debate import leading, position_in
 from pilotage.testing import ScriptedModel, says
+from pilotage.testing.architecture_proofs import (
+    ArchitectureProofs,
+    ArchitectureStory,
+    StoryProcesses,
+    WrongOutput,
+    played,
+    proof_agent,
+    replies_of,
+)
 from pilotage.testing.script import ScriptedReply, ScriptEntry
-from tests.architectures.kit import ArchitectureProofs, ArchitectureStory, Stage, Wrong, played
-from tests.architectures.world import agent, said_by
 from tests.behaviour.family import start
 
 
@@ -21,7 +28,7 @@ def position(answer: str) -> ScriptedReply:
     return says(output=Position(answer, "because"))
 
 
-PRO = said_by("pro", position("7"), position("8"))
+PRO = replies_of("pro", position("7"), position("8"))
 
 
 class DebateStory(ArchitectureStory):
@@ -29,27 +36,32 @@ class DebateStory(ArchitectureStory):
     steps = ("debate.answered", "debate.judged")
 
     def agents(self, **spec: Any) -> Sequence[type[object]]:
-        pro, con = agent("pro", output_type=Position), agent("con", output_type=Position)
-        judge = agent("judge", output_type=Ruling)
-        return agent("panel", Debate({"pro": pro, "con": con}, judge=judge), **spec), pro, con, judge
+        pro, con = proof_agent("pro", output_type=Position), proof_agent("con", output_type=Position)
+        judge = proof_agent("judge", output_type=Ruling)
+        return proof_agent("panel", Debate({"pro": pro, "con": con}, judge=judge), **spec), pro, con, judge
 
     def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
-        con, ruling = said_by("con", *deeds, position("9")), Ruling("pro", agreed=True)
-        return [said_by("pro", position("8")), con, said_by("judge", says(output=ruling))]
+        con, ruling = replies_of("con", *deeds, position("9")), Ruling("pro", agreed=True)
+        return [replies_of("pro", position("8")), con, replies_of("judge", says(output=ruling))]
 
-    def wrong(self) -> Mapping[str, Wrong]:
-        con, nobody = said_by("con", position("9"), position("9")), says(output=Ruling("nobody", agreed=True))
+    def wrong(self) -> Mapping[str, WrongOutput]:
+        con, nobody = (
+            replies_of("con", position("9"), position("9")),
+            says(output=Ruling("nobody", agreed=True)),
+        )
         won = says(output=Ruling("con", agreed=True))
-        dead = said_by("con", *[says("")] * 4)
+        dead = replies_of("con", *[says("")] * 4)
         return {
-            "an unknown winner is repaired": Wrong([PRO, con, said_by("judge", nobody, won)], "9"),
-            "an unknown winner twice is an error": Wrong(
-                [PRO, con, said_by("judge", nobody, nobody)], "7", error="'nobody' is none of"
+            "an unknown winner is repaired": WrongOutput([PRO, con, replies_of("judge", nobody, won)], "9"),
+            "an unknown winner twice is an error": WrongOutput(
+                [PRO, con, replies_of("judge", nobody, nobody)], "7", error="'nobody' is none of"
             ),
-            "prose of the judge is repaired": Wrong([PRO, con, said_by("judge", says("con!"), won)], "9"),
-            "one voice is no debate": Wrong([PRO, dead], "8", reason="agent_unresolved"),
-            "when all fail there is nothing to judge": Wrong(
-                [dead, said_by("pro", *[says("")] * 4)], error="all debaters failed"
+            "prose of the judge is repaired": WrongOutput(
+                [PRO, con, replies_of("judge", says("con!"), won)], "9"
+            ),
+            "one voice is no debate": WrongOutput([PRO, dead], "8", reason="agent_unresolved"),
+            "when all fail there is nothing to judge": WrongOutput(
+                [dead, replies_of("pro", *[says("")] * 4)], error="all debaters failed"
             ),
         }
 
@@ -59,9 +71,9 @@ class TestDebate(ArchitectureProofs):
 
     async def test_a_judge_that_sees_no_agreement_lets_them_read_each_other(self) -> None:
         rulings = [Ruling("con", agreed=False), Ruling("pro", agreed=True)]
-        judge = said_by("judge", *[says(output=ruling) for ruling in rulings])
-        script = [PRO, said_by("con", position("9"), position("9")), judge]
-        stage, model = Stage(self.story), ScriptedModel(script)
+        judge = replies_of("judge", *[says(output=ruling) for ruling in rulings])
+        script = [PRO, replies_of("con", position("9"), position("9")), judge]
+        stage, model = StoryProcesses(self.story), ScriptedModel(script)
         async with stage.play(model) as (runs, chosen):
             result = await start(runs, chosen)
         assert result.output == "8"
@@ -82,18 +94,18 @@ class VoteStory(DebateStory):
     def agents(self, **spec: Any) -> Sequence[type[object]]:
         names = ("pro", "con", "third")
         debaters = {name: AgentExecutionSpec(instructions=f"You are the {name}.") for name in names}
-        return (agent("panel", Debate(debaters), **spec),)
+        return (proof_agent("panel", Debate(debaters), **spec),)
 
     def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
-        con = said_by("con", *deeds, position("9"), position("9 "))
-        return [PRO, con, said_by("third", position("9"), position("9"))]
+        con = replies_of("con", *deeds, position("9"), position("9 "))
+        return [PRO, con, replies_of("third", position("9"), position("9"))]
 
-    def wrong(self) -> Mapping[str, Wrong]:
-        sure = {name: said_by(name, position("Nine")) for name in ("pro", "con", "third")}
-        prose = said_by("pro", says("Nine, I think."), position("Nine"))
+    def wrong(self) -> Mapping[str, WrongOutput]:
+        sure = {name: replies_of(name, position("Nine")) for name in ("pro", "con", "third")}
+        prose = replies_of("pro", says("Nine, I think."), position("Nine"))
         return {
-            "equal answers end it after one round": Wrong(list(sure.values()), "Nine"),
-            "prose is repaired": Wrong([prose, sure["con"], sure["third"]], "Nine"),
+            "equal answers end it after one round": WrongOutput(list(sure.values()), "Nine"),
+            "prose is repaired": WrongOutput([prose, sure["con"], sure["third"]], "Nine"),
         }
 
 
@@ -128,6 +140,6 @@ async def test_an_agent_with_an_output_type_gives_the_answer_in_it() -> None:
             return super().agents(output_type=int, **spec)
 
     names = ("pro", "con", "third")
-    script = [*[said_by(name, position("9")) for name in names], said_by("panel", says(output=9))]
+    script = [*[replies_of(name, position("9")) for name in names], replies_of("panel", says(output=9))]
     result, _ = await played(Typed(), script)
     assert result.output == 9

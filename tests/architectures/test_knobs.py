@@ -55,9 +55,14 @@ from pilotage.architectures.router import Route
 from pilotage.architectures.self_refine import Critique, Issue
 from pilotage.architectures.tree_of_thoughts import Thoughts
 from pilotage.testing import MemoryAgentMemory, ScriptedModel, calls, says, turn, when
+from pilotage.testing.architecture_proofs import (
+    PAGE,
+    ArchitectureStory,
+    StoryProcesses,
+    proof_agent,
+    replies_of,
+)
 from pilotage.testing.script import ScriptedReply, ScriptEntry
-from tests.architectures.kit import PAGE, ArchitectureStory, Stage
-from tests.architectures.world import agent, said_by
 from tests.behaviour.family import start
 
 LOOPS: tuple[type[Any], ...] = (
@@ -107,7 +112,7 @@ class KnobStory(ArchitectureStory):
         self._loop, self._memory = loop, memory
 
     def agents(self, **spec: Any) -> Sequence[type[object]]:
-        return (agent("boss", self._loop, **spec),)
+        return (proof_agent("boss", self._loop, **spec),)
 
     def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
         return []
@@ -118,7 +123,7 @@ class KnobStory(ArchitectureStory):
 
 async def observed(loop: Architecture, script: Sequence[ScriptEntry]) -> Seen:
     memory = MemoryAgentMemory()
-    stage, model = Stage(KnobStory(loop, memory)), ScriptedModel(script)
+    stage, model = StoryProcesses(KnobStory(loop, memory)), ScriptedModel(script)
     async with stage.play(model) as (runs, chosen):
         result = await start(runs, chosen, "go")
         questions = len(await runs.questions(result.state.id))
@@ -172,7 +177,7 @@ def evaluation(score: float, lesson: str = "look first") -> ScriptedReply:
 
 
 def verdict(*scores: float) -> ScriptEntry:
-    return said_by("b", *(says(output=Verdict(score, "more")) for score in scores))
+    return replies_of("b", *(says(output=Verdict(score, "more")) for score in scores))
 
 
 def thinks(*replies: ScriptedReply) -> ScriptEntry:
@@ -192,7 +197,7 @@ def position(answer: str) -> ScriptedReply:
 
 
 def both(*replies: ScriptedReply) -> list[ScriptEntry]:
-    return [said_by("a", *replies), said_by("b", *replies)]
+    return [replies_of("a", *replies), replies_of("b", *replies)]
 
 
 def call_plan(*tools: str) -> ScriptedReply:
@@ -212,7 +217,7 @@ def replaced(loop: type[Any], name: str, script: Sequence[ScriptEntry], rest: Ma
 REFINE = [says("D."), critique(0.3), says("E."), critique(0.9, done=True)]
 LEARN = [says("D."), evaluation(0.3), says("E."), evaluation(0.9)]
 CRITIC: Mapping[str, Any] = {"critic": B}
-ACT = [said_by("boss", says("D."), says("E."), says("F.")), verdict(0.3, 0.6, 0.7)]
+ACT = [replies_of("boss", says("D."), says("E."), says("F.")), verdict(0.3, 0.6, 0.7)]
 PLAN = [
     when("Make a plan", plan("s")),
     when("Plan what is left", plan("t")),
@@ -220,9 +225,9 @@ PLAN = [
     when("All steps are done", says("A.")),
 ]
 DEBATE = both(position("7"), position("7"))
-SPLIT = [said_by("a", position("7"), position("8")), said_by("b", position("9"), position("9"))]
-JUDGE = said_by("judge", says(output=Ruling("b", agreed=True)))
-ROUTE = [says(output=Route("a", 0.6)), said_by("a", says("A.")), said_by("b", says("B."))]
+SPLIT = [replies_of("a", position("7"), position("8")), replies_of("b", position("9"), position("9"))]
+JUDGE = replies_of("judge", says(output=Ruling("b", agreed=True)))
+ROUTE = [says(output=Route("a", 0.6)), replies_of("a", says("A.")), replies_of("b", says("B."))]
 LEAD = [
     turn(
         calls("delegate", worker="a", instructions="x"),
@@ -231,7 +236,7 @@ LEAD = [
     says("A."),
     *both(says("w")),
 ]
-HAND = [said_by("a", calls("handoff_to_b", reason="r"), says("A.")), said_by("b", says("B."))]
+HAND = [replies_of("a", calls("handoff_to_b", reason="r"), says("A.")), replies_of("b", says("B."))]
 BOARD = [
     when("You coordinate", says(output=NextTurn(["a", "b"], False)), says(output=NextTurn([], True))),
     *both(says("w"), says("v")),
@@ -296,13 +301,13 @@ KNOBS: Sequence[Knob] = (
     Knob(Reflexion, "asks_to_keep", False, True, [PAGE, *LEARN], lambda seen: seen.open_questions),
     replaced(Reflexion, "evaluator_prompt", LEARN, {}),
     replaced(Reflexion, "lessons_prompt", LEARN, {}),
-    Knob(ActorCritic, "critic", A, B, [*ACT, said_by("a", says(output=Verdict(1, "")))], how_often),
+    Knob(ActorCritic, "critic", A, B, [*ACT, replies_of("a", says(output=Verdict(1, "")))], how_often),
     Knob(
         ActorCritic,
         "actor",
         None,
         A,
-        [*ACT, said_by("a", says("Mine."), says("M."), says("N."))],
+        [*ACT, replies_of("a", says("Mine."), says("M."), says("N."))],
         outcome,
         {
             **CRITIC,
@@ -364,7 +369,12 @@ KNOBS: Sequence[Knob] = (
     replaced(TreeOfThoughts, "scorer_prompt", TREE, SMALL),
     replaced(TreeOfThoughts, "answer_prompt", TREE, SMALL),
     Knob(
-        Debate, "debaters", TWO, {"a": A, "c": worker("c")}, [*SPLIT, said_by("c", position("7"))], how_often
+        Debate,
+        "debaters",
+        TWO,
+        {"a": A, "c": worker("c")},
+        [*SPLIT, replies_of("c", position("7"))],
+        how_often,
     ),
     Knob(Debate, "judge", None, worker("judge"), [*SPLIT, JUDGE], outcome, {"debaters": TWO}),
     Knob(Debate, "rounds", 1, 2, SPLIT, how_often, {"debaters": TWO}),
@@ -373,7 +383,7 @@ KNOBS: Sequence[Knob] = (
         "quorum",
         2,
         3,
-        [*DEBATE, said_by("c", *[says("")] * 4)],
+        [*DEBATE, replies_of("c", *[says("")] * 4)],
         outcome,
         {"debaters": {**TWO, "c": worker("c")}},
     ),
@@ -396,7 +406,7 @@ KNOBS: Sequence[Knob] = (
         "pass_full_history",
         False,
         True,
-        [said_by("a", LOOK, calls("handoff_to_b", reason="r")), HAND[1]],
+        [replies_of("a", LOOK, calls("handoff_to_b", reason="r")), HAND[1]],
         said("a found: saw x"),
         {"peers": TWO, "entry": "a"},
     ),
@@ -416,7 +426,7 @@ KNOBS: Sequence[Knob] = (
         "decider",
         None,
         worker("judge"),
-        [*BOARD, said_by("judge", says("J."))],
+        [*BOARD, replies_of("judge", says("J."))],
         outcome,
         {"agents": TWO},
     ),
@@ -434,7 +444,7 @@ KNOBS: Sequence[Knob] = (
     replaced(
         Blackboard,
         "decider_prompt",
-        [*BOARD, said_by("judge", says("J."))],
+        [*BOARD, replies_of("judge", says("J."))],
         {"agents": TWO, "decider": worker("judge")},
     ),
     replaced(Blackboard, "closing_prompt", BOARD, {"agents": TWO}),
@@ -527,7 +537,7 @@ async def _spoken(loop: type[Any], most: int | None) -> int:
     rest, script = SIDE_BY_SIDE[loop]
     story = KnobStory(loop(**rest, max_parallel=most), MemoryAgentMemory())
     model = CrowdedModel(script)
-    async with Stage(story).play(model) as (runs, chosen):
+    async with StoryProcesses(story).play(model) as (runs, chosen):
         result = await start(runs, chosen, "go")
     assert result.error is None
     return model.crowd.most
@@ -556,7 +566,7 @@ async def observed_typed(loop: Architecture, script: Sequence[ScriptEntry]) -> S
             return super().agents(output_type=int, **spec)
 
     memory = MemoryAgentMemory()
-    stage, model = Stage(Typed(loop, memory)), ScriptedModel(script)
+    stage, model = StoryProcesses(Typed(loop, memory)), ScriptedModel(script)
     async with stage.play(model) as (runs, chosen):
         return Seen(await start(runs, chosen, "go"), model, memory, 0)
 

@@ -11,9 +11,16 @@ from pilotage.architectures import PlanAndExecute, Reflexion, Supervisor
 from pilotage.architectures.plan_and_execute import Plan, PlanStep, StepReport
 from pilotage.architectures.reflexion import Evaluation
 from pilotage.testing import ScriptedModel, calls, says, when
+from pilotage.testing.architecture_proofs import (
+    WRITE,
+    ArchitectureProofs,
+    ArchitectureStory,
+    StoryProcesses,
+    WrongOutput,
+    proof_agent,
+    replies_of,
+)
 from pilotage.testing.script import ScriptedReply, ScriptEntry
-from tests.architectures.kit import WRITE, ArchitectureProofs, ArchitectureStory, Stage, Wrong
-from tests.architectures.world import agent, said_by
 from tests.behaviour.family import start, told
 
 DELEGATE = calls("delegate", worker="clerk", instructions="pay Ada")
@@ -28,22 +35,22 @@ class WorkersThatPlan(ArchitectureStory):
     steps = ("reflexion.attempted", "reflexion.evaluated", "reflexion.attempted", "reflexion.evaluated")
 
     def agents(self, **spec: Any) -> Sequence[type[object]]:
-        clerk = agent("clerk", PlanAndExecute())
+        clerk = proof_agent("clerk", PlanAndExecute())
         chief = Reflexion(base=Supervisor(workers={"clerk": clerk}), max_attempts=2)
-        return agent("chief", chief, **spec), clerk
+        return proof_agent("chief", chief, **spec), clerk
 
     def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
         done = [*deeds, says(output=StepReport("sent"))]
-        clerk = said_by("clerk", PLAN, *done, says("The money is on its way."))
+        clerk = replies_of("clerk", PLAN, *done, says("The money is on its way."))
         chief = [DELEGATE, says("Paid at length."), POOR, says("Paid, briefly."), GOOD]
-        return [clerk, said_by("chief", *chief)]
+        return [clerk, replies_of("chief", *chief)]
 
 
 class TestReflexionOverSupervisorOverWorkersThatPlan(ArchitectureProofs):
     story = WorkersThatPlan()
 
     async def test_what_a_worker_tells_carries_its_parent_and_its_branch(self) -> None:
-        stage, model = Stage(self.story), ScriptedModel(self.story.script(WRITE))
+        stage, model = StoryProcesses(self.story), ScriptedModel(self.story.script(WRITE))
         async with stage.play(model) as (runs, chosen):
             result = await start(runs, chosen)
             events = await told(runs, result.state.id)
@@ -68,24 +75,24 @@ class SupervisorThatPlans(ArchitectureStory):
     expected = "All paid."
 
     def agents(self, **spec: Any) -> Sequence[type[object]]:
-        clerk = agent("clerk")
+        clerk = proof_agent("clerk")
         chief = Reflexion(base=Supervisor(workers={"clerk": clerk}, base=PlanAndExecute()), max_attempts=1)
-        return agent("chief", chief, **spec), clerk
+        return proof_agent("chief", chief, **spec), clerk
 
     def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
         step = when("only this one: send the money", DELEGATE, says(output=StepReport("sent")))
         return [
-            said_by("clerk", *deeds, says("Sent.")),
+            replies_of("clerk", *deeds, says("Sent.")),
             step,
-            said_by("chief", PLAN, says("All paid."), GOOD),
+            replies_of("chief", PLAN, says("All paid."), GOOD),
         ]
 
-    def wrong(self) -> Mapping[str, Wrong]:
+    def wrong(self) -> Mapping[str, WrongOutput]:
         forward = calls("forward", worker="clerk")
         step = when("only this one: send the money", forward, says(output=StepReport("not sent")))
         return {
-            "words are not forwarded out of a branch": Wrong(
-                [step, said_by("chief", PLAN, says("Nothing."), GOOD)], "Nothing."
+            "words are not forwarded out of a branch": WrongOutput(
+                [step, replies_of("chief", PLAN, says("Nothing."), GOOD)], "Nothing."
             )
         }
 

@@ -8,9 +8,13 @@ from typing import Any
 from pilotage.architectures import PlanAndExecute
 from pilotage.architectures.plan_and_execute import Plan, PlanStep, StepReport, StepStatus
 from pilotage.testing import says, when
+from pilotage.testing.architecture_proofs import (
+    ArchitectureProofs,
+    ArchitectureStory,
+    WrongOutput,
+    proof_agent,
+)
 from pilotage.testing.script import ScriptedReply, ScriptEntry
-from tests.architectures.kit import ArchitectureProofs, ArchitectureStory, Wrong
-from tests.architectures.world import agent
 
 PLAN = Plan(
     [
@@ -41,12 +45,12 @@ class PlanStory(ArchitectureStory):
     partials = {1: "", 4: "order 7\npaid", 5: "order 7\npaid\nmailed"}
 
     def agents(self, **spec: Any) -> Sequence[type[object]]:
-        return (agent("planner", PlanAndExecute(max_replans=1, max_steps=3), **spec),)
+        return (proof_agent("planner", PlanAndExecute(max_replans=1, max_steps=3), **spec),)
 
     def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
         return [LOOK, pay(*deeds), TELL, ANSWER, plans(says(output=PLAN))]
 
-    def wrong(self) -> Mapping[str, Wrong]:
+    def wrong(self) -> Mapping[str, WrongOutput]:
         cyclic = says(output=Plan([PlanStep("a", "first", ["b"]), PlanStep("b", "second", ["a"])]))
         unknown = says(output=Plan([PlanStep("a", "first", ["z"])]))
         long = says(output=Plan([PlanStep(str(n), "something") for n in range(4)]))
@@ -56,22 +60,24 @@ class PlanStory(ArchitectureStory):
         again = says(output=Plan([PlanStep("borrow", "give it back later", ["look"])]))
         later = when("only this one: give it back later", says(output=StepReport("paid later")))
         return {
-            "a cyclic plan is repaired": Wrong([*rest, plans(cyclic, good)], "Ada has her money."),
-            "a cyclic plan twice is an error": Wrong([plans(cyclic, cyclic)], error="wait for each other"),
-            "an unknown need twice is an error": Wrong(
+            "a cyclic plan is repaired": WrongOutput([*rest, plans(cyclic, good)], "Ada has her money."),
+            "a cyclic plan twice is an error": WrongOutput(
+                [plans(cyclic, cyclic)], error="wait for each other"
+            ),
+            "an unknown need twice is an error": WrongOutput(
                 [plans(unknown, unknown)], error="needs 'z', which is no step"
             ),
-            "a plan that is too long twice is an error": Wrong(
+            "a plan that is too long twice is an error": WrongOutput(
                 [plans(long, long)], error="there are 4 steps; 3"
             ),
-            "one id twice is an error": Wrong([plans(twins, twins)], error="'a' is used 2 times"),
-            "prose instead of a plan is repaired": Wrong(
+            "one id twice is an error": WrongOutput([plans(twins, twins)], error="'a' is used 2 times"),
+            "prose instead of a plan is repaired": WrongOutput(
                 [*rest, plans(says("First..."), good)], "Ada has her money."
             ),
-            "a failed step leads to a new plan": Wrong(
+            "a failed step leads to a new plan": WrongOutput(
                 [LOOK, later, failed, ANSWER, plans(good, again)], "Ada has her money."
             ),
-            "a plan that fails again ends with what there is": Wrong(
+            "a plan that fails again ends with what there is": WrongOutput(
                 [
                     LOOK,
                     when(
@@ -82,7 +88,7 @@ class PlanStory(ArchitectureStory):
                 "order 7",
                 reason="agent_plan_failed",
             ),
-            "a step that never reports is a failed step": Wrong(
+            "a step that never reports is a failed step": WrongOutput(
                 [
                     LOOK,
                     later,

@@ -12,7 +12,8 @@ from pilotage.agent import AgentSession, Architecture, Dependencies, ModelToolCa
 from pilotage.errors import AgentDefinitionError
 from pilotage.runtime.architecture.registry import find_architecture
 from pilotage.testing import CrashReport, ScriptedModel, crash_matrix, says, when
-from tests.architectures.world import Hands, Ledger, Perils, agent
+from pilotage.testing.architecture_proofs import proof_agent
+from pilotage.testing.proof_world import ActionLedger, HostileTools, ProofTools
 
 PAYING = ModelToolCall("write", {"what": "deed"}, "pay")
 
@@ -53,8 +54,8 @@ class DecidesByChance:
 
 async def crashed(wrong: Architecture) -> CrashReport:
     model = ScriptedModel([when(f"question {n}", *[says(f"answer {n}")] * 3) for n in range(2)])
-    world = [Ledger(), Hands, Perils]
-    return await crash_matrix(agent("wrong", wrong), "go", model=model, add=world, second_stops=())
+    world = [ActionLedger(), ProofTools, HostileTools]
+    return await crash_matrix(proof_agent("wrong", wrong), "go", model=model, add=world, second_stops=())
 
 
 async def test_what_a_branch_keeps_beside_its_result_is_missed_after_a_crash() -> None:

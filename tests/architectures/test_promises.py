@@ -32,9 +32,17 @@ from pilotage.architectures.router import Route
 from pilotage.architectures.self_refine import Critique
 from pilotage.architectures.tree_of_thoughts import Thoughts
 from pilotage.testing import ScriptedModel, calls, says, turn, when
+from pilotage.testing.architecture_proofs import (
+    ASK,
+    WRITE,
+    ArchitectureStory,
+    StoryProcesses,
+    played,
+    proof_agent,
+    replies_of,
+    survived,
+)
 from pilotage.testing.script import ScriptedReply, ScriptEntry
-from tests.architectures.kit import ASK, WRITE, ArchitectureStory, Stage, played, survived
-from tests.architectures.world import agent, said_by
 from tests.behaviour.family import resume, start
 
 REFUSES = says("I will not.", finish_reason=ModelFinishReason.REFUSAL)
@@ -46,7 +54,7 @@ class Story(ArchitectureStory):
     """One loop with some workers, played as a test says."""
 
     def __init__(self, name: str, loop: Architecture, *workers: type[object], **spec: Any) -> None:
-        self._make = lambda **more: (agent(name, loop, **{**spec, **more}), *workers)
+        self._make = lambda **more: (proof_agent(name, loop, **{**spec, **more}), *workers)
 
     def agents(self, **spec: Any) -> Sequence[type[object]]:
         return self._make(**spec)
@@ -75,24 +83,24 @@ async def test_a_revision_that_is_refused_cut_off_or_empty_does_not_replace_a_dr
     result = await survived(refining, [WRITE, says("Draft."), POOR, *bad])
     assert (result.status, result.output) == (AgentStatus.COMPLETED, "Draft.")
     assert result.artifacts["settled"] == why
-    critic = agent("critic", output_type=Verdict)
+    critic = proof_agent("critic", output_type=Verdict)
     acting = Story("stage", ActorCritic(critic=critic), critic)
-    judged = said_by("critic", says(output=Verdict(0.3, "vague")))
-    result = await survived(acting, [said_by("stage", WRITE, says("Draft."), *bad), judged])
+    judged = replies_of("critic", says(output=Verdict(0.3, "vague")))
+    result = await survived(acting, [replies_of("stage", WRITE, says("Draft."), *bad), judged])
     assert (result.status, result.output) == (AgentStatus.COMPLETED, "Draft.")
     assert result.artifacts["settled"] == why
 
 
 @pytest.mark.parametrize("is_spec", [True, False])
 async def test_a_revision_of_another_actor_that_fails_does_not_replace_a_draft(is_spec: bool) -> None:
-    critic = agent("critic", output_type=Verdict)
-    actor = AgentExecutionSpec(instructions="You are the actor.") if is_spec else agent("actor")
+    critic = proof_agent("critic", output_type=Verdict)
+    actor = AgentExecutionSpec(instructions="You are the actor.") if is_spec else proof_agent("actor")
     others = (critic,) if isinstance(actor, AgentExecutionSpec) else (critic, actor)
     story = Story("stage", ActorCritic(critic=critic, actor=actor), *others)
-    judged = said_by("critic", says(output=Verdict(0.3, "vague")))
-    result = await survived(story, [said_by("actor", says("Draft."), REFUSES), judged])
+    judged = replies_of("critic", says(output=Verdict(0.3, "vague")))
+    result = await survived(story, [replies_of("actor", says("Draft."), REFUSES), judged])
     assert (result.status, result.output) == (AgentStatus.COMPLETED, "Draft.")
-    result, _ = await played(story, [said_by("actor", REFUSES), judged])
+    result, _ = await played(story, [replies_of("actor", REFUSES), judged])
     assert (result.status, result.interruption_reason) == (AgentStatus.INTERRUPTED, "agent_refusal")
 
 
@@ -114,19 +122,19 @@ def swarm(*, specs: bool = False, **knobs: Any) -> Story:
             name: AgentExecutionSpec(instructions=f"You are the {name}.") for name in ("front", "billing")
         }
         return Story("swarm", Swarm(peers, entry="front", **knobs))
-    front, billing = agent("front"), agent("billing")
+    front, billing = proof_agent("front"), proof_agent("billing")
     return Story("swarm", Swarm({"front": front, "billing": billing}, entry="front", **knobs), front, billing)
 
 
 @pytest.mark.parametrize("specs", [False, True])
 async def test_a_handoff_in_circles_is_answered_inside_the_run_of_the_peer(specs: bool) -> None:
     script = [
-        said_by("front", TO_BILLING, WRITE, TO_BILLING, says("I answer.")),
-        said_by("billing", TO_FRONT),
+        replies_of("front", TO_BILLING, WRITE, TO_BILLING, says("I answer.")),
+        replies_of("billing", TO_FRONT),
     ]
     result = await survived(swarm(specs=specs), script)
     assert result.output == "I answer."
-    stage, model = Stage(swarm(specs=specs)), ScriptedModel(script)
+    stage, model = StoryProcesses(swarm(specs=specs)), ScriptedModel(script)
     async with stage.play(model) as (runs, chosen):
         await start(runs, chosen)
     # The peer paid once, is told in its own run, and has no way out any more.
@@ -142,11 +150,11 @@ async def test_a_handoff_in_circles_is_answered_inside_the_run_of_the_peer(specs
 @pytest.mark.parametrize("specs", [False, True])
 async def test_a_peer_gets_the_trail(specs: bool) -> None:
     script = [
-        said_by("front", calls("look", what="order 7"), TO_BILLING, says("Done.")),
-        said_by("billing", TO_FRONT),
+        replies_of("front", calls("look", what="order 7"), TO_BILLING, says("Done.")),
+        replies_of("billing", TO_FRONT),
     ]
     for knobs, found in (({}, False), ({"pass_full_history": True}, True)):
-        stage, model = Stage(swarm(specs=specs, **knobs)), ScriptedModel(script)
+        stage, model = StoryProcesses(swarm(specs=specs, **knobs)), ScriptedModel(script)
         async with stage.play(model) as (runs, chosen):
             await start(runs, chosen, "Where is it?")
         told = [request.messages[-1].text for request in model.requests]
@@ -164,7 +172,7 @@ def position(answer: str) -> ScriptedReply:
 
 
 def debate(**knobs: Any) -> Story:
-    debaters = {name: agent(name, output_type=Position) for name in ("pro", "con", "third")}
+    debaters = {name: proof_agent(name, output_type=Position) for name in ("pro", "con", "third")}
     return Story("panel", Debate(debaters, **knobs), *debaters.values())
 
 
@@ -173,9 +181,9 @@ DEAD = [EMPTY, EMPTY]
 
 async def test_who_fails_keeps_the_earlier_position() -> None:
     script = [
-        said_by("pro", position("7"), position("8")),
-        said_by("con", position("9"), *DEAD),
-        said_by("third", WRITE, position("7"), position("9")),
+        replies_of("pro", position("7"), position("8")),
+        replies_of("con", position("9"), *DEAD),
+        replies_of("third", WRITE, position("7"), position("9")),
     ]
     result = await survived(debate(), script)
     assert result.output == "9"
@@ -185,14 +193,14 @@ async def test_who_fails_keeps_the_earlier_position() -> None:
 
 async def test_one_voice_is_no_agreement_and_a_quorum_is_needed() -> None:
     alone = [
-        said_by("pro", position("7"), position("7")),
-        said_by("con", *DEAD * 2),
-        said_by("third", *DEAD * 2),
+        replies_of("pro", position("7"), position("7")),
+        replies_of("con", *DEAD * 2),
+        replies_of("third", *DEAD * 2),
     ]
     result = await survived(debate(), alone)
     assert (result.status, result.interruption_reason) == (AgentStatus.INTERRUPTED, "agent_unresolved")
     assert result.output == "7"
-    two = [alone[0], said_by("con", position("7"), position("7")), said_by("third", *DEAD * 2)]
+    two = [alone[0], replies_of("con", position("7"), position("7")), replies_of("third", *DEAD * 2)]
     result, _ = await played(debate(), two)
     assert (result.status, result.output, len(result.artifacts["rounds"])) == ("completed", "7", 1)  # type: ignore[arg-type]
     result, _ = await played(debate(quorum=3), two)
@@ -244,9 +252,9 @@ async def test_a_line_without_next_thoughts_is_dropped_too() -> None:
 
 
 async def test_the_fallback_takes_an_unknown_route() -> None:
-    billing, other = agent("billing"), agent("other")
+    billing, other = proof_agent("billing"), proof_agent("other")
     story = Story("desk", Router({"billing": billing}, fallback=other), billing, other)
-    script = [says(output=Route("nowhere", 0.9)), said_by("other", WRITE, says("Mine."))]
+    script = [says(output=Route("nowhere", 0.9)), replies_of("other", WRITE, says("Mine."))]
     assert (await survived(story, script)).output == "Mine."
 
 
@@ -254,7 +262,7 @@ async def test_the_fallback_takes_an_unknown_route() -> None:
 
 
 def board(coordinator: Any = Coordination.MODEL, *more: type[object]) -> Story:
-    radar, sonar = agent("radar"), agent("sonar")
+    radar, sonar = proof_agent("radar"), proof_agent("sonar")
     contributors = {"radar": radar, "sonar": sonar}
     return Story(
         "bridge", Blackboard(contributors, coordinator=coordinator, max_rounds=2), radar, sonar, *more
@@ -266,11 +274,11 @@ def picks(*names: str, done: bool = False) -> ScriptedReply:
 
 
 CLOSE = when("what stands on the board", says("A ship."))
-SHIP = said_by("radar", WRITE, says("a ship"))
+SHIP = replies_of("radar", WRITE, says("a ship"))
 
 
 async def test_contributors_that_all_failed_are_a_failure() -> None:
-    dead = [said_by("radar", *DEAD), said_by("sonar", *DEAD)]
+    dead = [replies_of("radar", *DEAD), replies_of("sonar", *DEAD)]
     coordinating = when("You coordinate", picks("radar"), picks("sonar"))
     result = await survived(board(), [*dead, coordinating])
     assert (result.status, "all contributors failed" in str(result.error)) == (AgentStatus.FAILED, True)
@@ -285,9 +293,9 @@ async def test_contradictory_and_premature_decisions_are_repaired(wrong: Scripte
 @pytest.mark.parametrize("is_spec", [True, False])
 async def test_the_coordinator_may_be_a_worker(is_spec: bool) -> None:
     captain: Any = AgentExecutionSpec(instructions="You are the captain.")
-    captain = captain if is_spec else agent("captain", output_type=NextTurn)
+    captain = captain if is_spec else proof_agent("captain", output_type=NextTurn)
     story = board(captain, *(() if is_spec else (captain,)))
-    coordinating = said_by("captain", picks("radar", done=True), picks("radar"), picks(done=True))
+    coordinating = replies_of("captain", picks("radar", done=True), picks("radar"), picks(done=True))
     assert (await survived(story, [SHIP, coordinating, CLOSE])).output == "A ship."
 
 
@@ -295,13 +303,13 @@ async def test_the_coordinator_may_be_a_worker(is_spec: bool) -> None:
 
 
 async def test_a_failure_of_a_worker_clears_what_could_be_forwarded() -> None:
-    clerk = agent("clerk")
+    clerk = proof_agent("clerk")
     story = Story("chief", Supervisor({"clerk": clerk}), clerk)
     asked = [calls("delegate", worker="clerk", instructions=what) for what in ("pay", "pay again")]
     forwarded = calls("forward", worker="clerk")
     script = [
-        said_by("clerk", WRITE, says("Paid."), *DEAD),
-        said_by("chief", *asked, forwarded, says("It failed later.")),
+        replies_of("clerk", WRITE, says("Paid."), *DEAD),
+        replies_of("chief", *asked, forwarded, says("It failed later.")),
     ]
     assert (await survived(story, script)).output == "It failed later."
 
@@ -325,11 +333,11 @@ async def test_what_is_no_truth_value_is_repaired(done: object) -> None:
 
 
 async def test_a_verdict_of_an_agent_is_decoded_as_strictly() -> None:
-    critic = agent("critic", output_type=Verdict)
+    critic = proof_agent("critic", output_type=Verdict)
     story = Story("stage", ActorCritic(critic=critic), critic)
     wrong = says(output={"score": "0.9", "feedback": "fine"})
-    judged = said_by("critic", wrong, says(output=Verdict(0.9, "fine")))
-    result, _ = await played(story, [said_by("stage", says("Draft.")), judged])
+    judged = replies_of("critic", wrong, says(output=Verdict(0.9, "fine")))
+    result, _ = await played(story, [replies_of("stage", says("Draft.")), judged])
     assert result.output == "Draft."
 
 
@@ -347,9 +355,9 @@ async def test_a_refused_decision_keeps_its_own_code_and_is_not_asked_for_again(
 @pytest.mark.parametrize("is_spec", [True, False])
 async def test_the_refusal_of_a_worker_keeps_its_own_code(is_spec: bool) -> None:
     billing: Any = AgentExecutionSpec(instructions="You are the billing.")
-    billing = billing if is_spec else agent("billing")
+    billing = billing if is_spec else proof_agent("billing")
     story = Story("desk", Router({"billing": billing}), *(() if is_spec else (billing,)))
-    script = [said_by("desk", says(output=Route("billing", 0.9))), said_by("billing", REFUSES)]
+    script = [replies_of("desk", says(output=Route("billing", 0.9))), replies_of("billing", REFUSES)]
     result = await survived(story, script)
     assert (result.state.reason, result.interruption_reason) == (
         AgentStateReason.LIMIT_REACHED,
@@ -368,7 +376,7 @@ async def test_an_empty_plan_is_refused() -> None:
 
 def supervised(is_spec: bool, **spec: Any) -> Story:
     clerk: Any = AgentExecutionSpec(instructions="You are the clerk.")
-    clerk = clerk if is_spec else agent("clerk")
+    clerk = clerk if is_spec else proof_agent("clerk")
     return Story("chief", Supervisor({"clerk": clerk}), *(() if is_spec else (clerk,)), **spec)
 
 
@@ -387,12 +395,15 @@ async def test_a_worker_that_starves_at_the_limit_of_its_parent_stops_the_parent
     is_spec: bool, limits: AgentExecutionLimits, code: str
 ) -> None:
     more = calls("note", what="again")
-    script = [said_by("clerk", WRITE, more, says("Paid.")), said_by("chief", DELEGATE, says("All paid."))]
+    script = [
+        replies_of("clerk", WRITE, more, says("Paid.")),
+        replies_of("chief", DELEGATE, says("All paid.")),
+    ]
     story = supervised(is_spec, limits=limits)
     result = await survived(story, script)
     assert (result.state.reason, result.interruption_reason) == (AgentStateReason.LIMIT_REACHED, code)
     assert result.output == "Asking."
-    stage, model = Stage(story), ScriptedModel(script)
+    stage, model = StoryProcesses(story), ScriptedModel(script)
     async with stage.play(model) as (runs, chosen):
         stopped = await start(runs, chosen)
     async with stage.play(model.restarted()) as (runs, _):
@@ -406,10 +417,10 @@ async def test_a_worker_that_starves_at_the_limit_of_its_parent_stops_the_parent
 async def test_a_rejection_inside_a_worker_means_the_same(is_spec: bool, policy: RejectionPolicy) -> None:
     story = supervised(is_spec, on_rejection=policy)
     script = [
-        said_by("clerk", ASK, says("Not paid.")),
-        said_by("chief", DELEGATE, says("It was not to be.")),
+        replies_of("clerk", ASK, says("Not paid.")),
+        replies_of("chief", DELEGATE, says("It was not to be.")),
     ]
-    stage, model = Stage(story), ScriptedModel(script)
+    stage, model = StoryProcesses(story), ScriptedModel(script)
     async with stage.play(model) as (runs, chosen):
         paused = await start(runs, chosen)
         (question,) = await runs.questions(paused.state.id)

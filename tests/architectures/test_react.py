@@ -7,9 +7,13 @@ from typing import Any
 
 from pilotage.architectures import React
 from pilotage.testing import calls, says, turn
+from pilotage.testing.architecture_proofs import (
+    ArchitectureProofs,
+    ArchitectureStory,
+    WrongOutput,
+    proof_agent,
+)
 from pilotage.testing.script import ScriptedReply, ScriptEntry
-from tests.architectures.kit import ArchitectureProofs, ArchitectureStory, Wrong
-from tests.architectures.world import agent
 
 
 class ReactStory(ArchitectureStory):
@@ -17,15 +21,15 @@ class ReactStory(ArchitectureStory):
     partials = {1: "Let me look. ", 2: "Let me look. "}
 
     def agents(self, **spec: Any) -> Sequence[type[object]]:
-        return (agent("clerk", React(), **spec),)
+        return (proof_agent("clerk", React(), **spec),)
 
     def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
         return [turn(says("Let me look. "), calls("look", what="order 7")), *deeds, says("Paid.")]
 
-    def wrong(self) -> Mapping[str, Wrong]:
+    def wrong(self) -> Mapping[str, WrongOutput]:
         return {
-            "an unknown tool is told to the model": Wrong([calls("guess"), says("Sorry.")], "Sorry."),
-            "silence is no answer": Wrong([says(""), says("")], reason="agent_empty_reply"),
+            "an unknown tool is told to the model": WrongOutput([calls("guess"), says("Sorry.")], "Sorry."),
+            "silence is no answer": WrongOutput([says(""), says("")], reason="agent_empty_reply"),
         }
 
 

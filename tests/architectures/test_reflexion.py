@@ -13,18 +13,18 @@ from pilotage.architectures.reflexion import Evaluation
 from pilotage.errors import AgentMemoryError
 from pilotage.safety import TrustLabel
 from pilotage.testing import MemoryAgentMemory, ScriptedModel, says
-from pilotage.testing.script import ScriptedReply, ScriptEntry
-from tests.architectures.kit import (
+from pilotage.testing.architecture_proofs import (
     PAGE,
     WRITE,
     ArchitectureProofs,
     ArchitectureStory,
-    Stage,
-    Wrong,
+    StoryProcesses,
+    WrongOutput,
     played,
+    proof_agent,
     survived,
 )
-from tests.architectures.world import agent
+from pilotage.testing.script import ScriptedReply, ScriptEntry
 from tests.behaviour.family import resume, start, told
 
 POOR = says(output=Evaluation(0.3, "look before you pay"))
@@ -45,7 +45,7 @@ class ReflexionStory(ArchitectureStory):
         self.memory = memory
 
     def agents(self, **spec: Any) -> Sequence[type[object]]:
-        return (agent("learner", Reflexion(max_attempts=2), **spec),)
+        return (proof_agent("learner", Reflexion(max_attempts=2), **spec),)
 
     def add(self) -> Sequence[object]:
         return [] if self.memory is None else [self.memory]
@@ -53,14 +53,14 @@ class ReflexionStory(ArchitectureStory):
     def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
         return [*deeds, FIRST, POOR, SECOND, GOOD]
 
-    def wrong(self) -> Mapping[str, Wrong]:
+    def wrong(self) -> Mapping[str, WrongOutput]:
         low = says(output={"score": -0.1, "lesson": "x"})
         return {
-            "a score out of range is repaired": Wrong([FIRST, low, GOOD], "First."),
-            "a score out of range twice is an error": Wrong([FIRST, low, low], "First.", error="score"),
-            "prose is repaired": Wrong([FIRST, says("Good one."), GOOD], "First."),
-            "the best attempt wins, not the last": Wrong([FIRST, POOR, SECOND, WORSE], "First."),
-            "attempts without a word are no answer": Wrong(
+            "a score out of range is repaired": WrongOutput([FIRST, low, GOOD], "First."),
+            "a score out of range twice is an error": WrongOutput([FIRST, low, low], "First.", error="score"),
+            "prose is repaired": WrongOutput([FIRST, says("Good one."), GOOD], "First."),
+            "the best attempt wins, not the last": WrongOutput([FIRST, POOR, SECOND, WORSE], "First."),
+            "attempts without a word are no answer": WrongOutput(
                 [says(""), says(""), WORSE] * 2, reason="agent_empty_reply"
             ),
         }
@@ -78,14 +78,14 @@ class TestReflexionWithMemory(ArchitectureProofs):
 
 async def test_a_lesson_reaches_the_next_attempt_and_the_next_run_of_the_same_user_only() -> None:
     story = ReflexionStory(memory := MemoryAgentMemory())
-    stage, model = Stage(story), ScriptedModel(story.script(WRITE))
+    stage, model = StoryProcesses(story), ScriptedModel(story.script(WRITE))
     async with stage.play(model) as (runs, chosen):
         await start(runs, chosen, "go")
     shown = [any("look before you pay" in m.text for m in request.messages) for request in model.requests]
     assert shown == [False, False, False, True, False]
     assert [item.text for item in await memory.export(LEARNER)] == ["look before you pay"]
     assert await memory.export(MemoryScope("default", "local")) == await memory.export(LEARNER)
-    again, later = Stage(story), ScriptedModel([FIRST, GOOD])
+    again, later = StoryProcesses(story), ScriptedModel([FIRST, GOOD])
     async with again.play(later) as (runs, chosen):
         await start(runs, chosen, "go")
     assert any("look before you pay" in m.text for m in later.requests[0].messages)
@@ -93,7 +93,7 @@ async def test_a_lesson_reaches_the_next_attempt_and_the_next_run_of_the_same_us
 
 async def test_a_lesson_from_strangers_stays_within_the_run() -> None:
     story = ReflexionStory(memory := MemoryAgentMemory())
-    stage, model = Stage(story), ScriptedModel([PAGE, FIRST, POOR, SECOND, GOOD])
+    stage, model = StoryProcesses(story), ScriptedModel([PAGE, FIRST, POOR, SECOND, GOOD])
     async with stage.play(model) as (runs, chosen):
         result = await start(runs, chosen)
     assert result.output == "Second."
@@ -103,12 +103,12 @@ async def test_a_lesson_from_strangers_stays_within_the_run() -> None:
 
 class Asking(ReflexionStory):
     def agents(self, **spec: Any) -> Sequence[type[object]]:
-        return (agent("learner", Reflexion(max_attempts=2, asks_to_keep=True), **spec),)
+        return (proof_agent("learner", Reflexion(max_attempts=2, asks_to_keep=True), **spec),)
 
 
 async def test_a_person_may_agree_to_keep_a_lesson_from_strangers_which_taints_later_runs() -> None:
     story = Asking(memory := MemoryAgentMemory())
-    stage, model = Stage(story), ScriptedModel([PAGE, FIRST, POOR, SECOND, GOOD])
+    stage, model = StoryProcesses(story), ScriptedModel([PAGE, FIRST, POOR, SECOND, GOOD])
     async with stage.play(model) as (runs, chosen):
         paused = await start(runs, chosen)
         (question,) = await runs.questions(paused.state.id)
@@ -125,7 +125,7 @@ async def test_a_person_may_agree_to_keep_a_lesson_from_strangers_which_taints_l
 
 async def test_a_person_who_does_not_agree_costs_the_run_nothing_but_the_lesson() -> None:
     story = Asking(memory := MemoryAgentMemory())
-    stage, model = Stage(story), ScriptedModel([PAGE, FIRST, POOR, SECOND, GOOD])
+    stage, model = StoryProcesses(story), ScriptedModel([PAGE, FIRST, POOR, SECOND, GOOD])
     async with stage.play(model) as (runs, chosen):
         paused = await start(runs, chosen)
         (question,) = await runs.questions(paused.state.id)
@@ -170,7 +170,7 @@ async def test_a_memory_that_fails_loses_lessons_and_no_answer(broken: str, erro
 
 async def test_a_lesson_that_is_too_long_is_lost_and_said() -> None:
     story = ReflexionStory(memory := MemoryAgentMemory())
-    stage = Stage(story)
+    stage = StoryProcesses(story)
     long = says(output=Evaluation(0.3, "x" * 9_000))
     async with stage.play(ScriptedModel([FIRST, long, SECOND, GOOD])) as (runs, chosen):
         result = await start(runs, chosen)
@@ -184,7 +184,7 @@ async def test_a_lesson_that_is_too_long_is_lost_and_said() -> None:
 async def test_equal_lessons_are_kept_once_and_the_oldest_leave() -> None:
     class Few(ReflexionStory):
         def agents(self, **spec: Any) -> Sequence[type[object]]:
-            return (agent("learner", Reflexion(max_attempts=3, max_lessons=2), **spec),)
+            return (proof_agent("learner", Reflexion(max_attempts=3, max_lessons=2), **spec),)
 
     def taught(lesson: str) -> ScriptedReply:
         return says(output=Evaluation(0.2, lesson))

@@ -9,9 +9,16 @@ from pilotage.agent import ToolCallResultEvent, ToolCallStartEvent
 from pilotage.architectures import Rewoo
 from pilotage.architectures.rewoo import Argument, CallPlan, PlannedCall
 from pilotage.testing import ScriptedModel, calls, says
+from pilotage.testing.architecture_proofs import (
+    WRITE,
+    ArchitectureProofs,
+    ArchitectureStory,
+    StoryProcesses,
+    WrongOutput,
+    played,
+    proof_agent,
+)
 from pilotage.testing.script import ScriptedReply, ScriptEntry
-from tests.architectures.kit import WRITE, ArchitectureProofs, ArchitectureStory, Stage, Wrong, played
-from tests.architectures.world import agent
 from tests.behaviour.family import start, told
 
 LOOK = PlannedCall("E1", "look", [Argument("what", "order 7")])
@@ -38,12 +45,12 @@ class RewooStory(ArchitectureStory):
     partials = {1: "- E1: saw order 7\n- D0: deed\n- E2: saw saw order 7"}
 
     def agents(self, **spec: Any) -> Sequence[type[object]]:
-        return (agent("planner", Rewoo(max_steps=4), **spec),)
+        return (proof_agent("planner", Rewoo(max_steps=4), **spec),)
 
     def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
         return [plan(LOOK, *planned(*deeds), AGAIN), ANSWER]
 
-    def wrong(self) -> Mapping[str, Wrong]:
+    def wrong(self) -> Mapping[str, WrongOutput]:
         unknown = plan(PlannedCall("E1", "guess", []))
         cyclic = plan(
             PlannedCall("E1", "look", [Argument("what", result_of="E2")]),
@@ -57,26 +64,30 @@ class RewooStory(ArchitectureStory):
         failing = plan(PlannedCall("E1", "fail", [Argument("what", "x")]), AGAIN)
         deep = plan(LOOK, PlannedCall("E2", "look", [Argument("what", result_of="E1", member="price")]))
         return {
-            "an unknown tool is repaired": Wrong([unknown, good, ANSWER], "Paid and noted."),
-            "an unknown tool twice is an error": Wrong([unknown, unknown], error="'guess', which is no tool"),
-            "a cyclic plan twice is an error": Wrong([cyclic, cyclic], error="wait for each other"),
-            "a bad reference twice is an error": Wrong(
+            "an unknown tool is repaired": WrongOutput([unknown, good, ANSWER], "Paid and noted."),
+            "an unknown tool twice is an error": WrongOutput(
+                [unknown, unknown], error="'guess', which is no tool"
+            ),
+            "a cyclic plan twice is an error": WrongOutput([cyclic, cyclic], error="wait for each other"),
+            "a bad reference twice is an error": WrongOutput(
                 [dangling, dangling], error="needs 'E9', which is no step"
             ),
-            "a wrong argument twice is an error": Wrong(
+            "a wrong argument twice is an error": WrongOutput(
                 [misnamed, misnamed], error="takes no argument 'whom'"
             ),
-            "a member of nothing twice is an error": Wrong(
+            "a member of nothing twice is an error": WrongOutput(
                 [torn, torn], error="a member without a result_of"
             ),
-            "a value and a reference at once is an error": Wrong([both, both], error="Give one"),
-            "prose is repaired": Wrong([says("I would look."), good, ANSWER], "Paid and noted."),
-            "an empty plan is repaired": Wrong([plan(), good, ANSWER], "Paid and noted."),
-            "an empty plan twice is an error": Wrong([plan(), plan()], error="there is no step"),
-            "a call that fails keeps those that need it from being made": Wrong(
+            "a value and a reference at once is an error": WrongOutput([both, both], error="Give one"),
+            "prose is repaired": WrongOutput([says("I would look."), good, ANSWER], "Paid and noted."),
+            "an empty plan is repaired": WrongOutput([plan(), good, ANSWER], "Paid and noted."),
+            "an empty plan twice is an error": WrongOutput([plan(), plan()], error="there is no step"),
+            "a call that fails keeps those that need it from being made": WrongOutput(
                 [failing, says("No.")], "No."
             ),
-            "a member that is not there is told to the solver": Wrong([deep, says("No price.")], "No price."),
+            "a member that is not there is told to the solver": WrongOutput(
+                [deep, says("No price.")], "No price."
+            ),
         }
 
 
@@ -84,7 +95,7 @@ class TestRewoo(ArchitectureProofs):
     story = RewooStory()
 
     async def test_the_planner_never_sees_a_result(self) -> None:
-        stage, model = Stage(self.story), ScriptedModel(self.story.script(WRITE))
+        stage, model = StoryProcesses(self.story), ScriptedModel(self.story.script(WRITE))
         async with stage.play(model) as (runs, chosen):
             await start(runs, chosen)
         planner, solver = model.requests
@@ -94,7 +105,7 @@ class TestRewoo(ArchitectureProofs):
         assert solver.tool_calling is None
 
     async def test_every_call_is_told_with_its_result(self) -> None:
-        stage, model = Stage(self.story), ScriptedModel([plan(LOOK, AGAIN), ANSWER])
+        stage, model = StoryProcesses(self.story), ScriptedModel([plan(LOOK, AGAIN), ANSWER])
         async with stage.play(model) as (runs, chosen):
             result = await start(runs, chosen)
             events = await told(runs, result.state.id)

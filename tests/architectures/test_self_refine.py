@@ -8,9 +8,15 @@ from typing import Any
 from pilotage.architectures import SelfRefine
 from pilotage.architectures.self_refine import Critique, Issue, Severity
 from pilotage.testing import says
+from pilotage.testing.architecture_proofs import (
+    WRITE,
+    ArchitectureProofs,
+    ArchitectureStory,
+    WrongOutput,
+    played,
+    proof_agent,
+)
 from pilotage.testing.script import ScriptedReply, ScriptEntry
-from tests.architectures.kit import WRITE, ArchitectureProofs, ArchitectureStory, Wrong, played
-from tests.architectures.world import agent
 
 POOR = says(output=Critique(0.4, False, [Issue("too short", Severity.CRITICAL)]))
 GOOD = says(output=Critique(0.9, True))
@@ -24,25 +30,27 @@ class RefineStory(ArchitectureStory):
     partials = {1: "", 2: "Draft.", 3: "Draft.", 4: "Draft."}
 
     def agents(self, **spec: Any) -> Sequence[type[object]]:
-        return (agent("writer", SelfRefine(max_rounds=2), **spec),)
+        return (proof_agent("writer", SelfRefine(max_rounds=2), **spec),)
 
     def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
         return [*deeds, DRAFT, POOR, BETTER, GOOD]
 
-    def wrong(self) -> Mapping[str, Wrong]:
+    def wrong(self) -> Mapping[str, WrongOutput]:
         high = says(output={"score": 11, "done": True})
         return {
-            "a score out of range is repaired": Wrong([DRAFT, high, GOOD], "Draft."),
-            "a score out of range twice is an error": Wrong([DRAFT, high, high], "Draft.", error="score"),
-            "prose is repaired": Wrong([DRAFT, says("Nice!"), GOOD], "Draft."),
-            "prose twice is an error": Wrong(
+            "a score out of range is repaired": WrongOutput([DRAFT, high, GOOD], "Draft."),
+            "a score out of range twice is an error": WrongOutput(
+                [DRAFT, high, high], "Draft.", error="score"
+            ),
+            "prose is repaired": WrongOutput([DRAFT, says("Nice!"), GOOD], "Draft."),
+            "prose twice is an error": WrongOutput(
                 [DRAFT, says("Nice!"), says("Fine!")], "Draft.", error="asked twice"
             ),
-            "the best draft wins, not the last": Wrong([DRAFT, POOR, BETTER, GOOD], "Better."),
-            "a later draft that is worse does not win": Wrong(
+            "the best draft wins, not the last": WrongOutput([DRAFT, POOR, BETTER, GOOD], "Better."),
+            "a later draft that is worse does not win": WrongOutput(
                 [DRAFT, POOR, BETTER, WORSE, BETTER, WORSE], "Draft."
             ),
-            "an empty draft ends it": Wrong([says(""), says("")], reason="agent_empty_reply"),
+            "an empty draft ends it": WrongOutput([says(""), says("")], reason="agent_empty_reply"),
         }
 
 

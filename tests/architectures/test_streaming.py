@@ -35,10 +35,10 @@ from pilotage.container import Pod
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import MemoryStore, ProcessStopped, ScriptedModel, StopAfter, calls, says
+from pilotage.testing.architecture_proofs import WRITE, StoryProcesses, replies_of
+from pilotage.testing.proof_world import HostileTools
 from tests.adapters.agui.sequence import fault_in
-from tests.architectures.kit import WRITE, Stage
 from tests.architectures.test_debate import VoteStory
-from tests.architectures.world import Perils, said_by
 from tests.behaviour.family import resume, start, told
 
 ARGUMENTS, TEXT = "TOOL_CALL_ARGS", "TEXT_MESSAGE_CONTENT"
@@ -46,7 +46,7 @@ ARGUMENTS, TEXT = "TOOL_CALL_ARGS", "TEXT_MESSAGE_CONTENT"
 
 async def test_branches_stream_side_by_side_and_every_text_is_whole() -> None:
     story = VoteStory()
-    stage, model = Stage(story), ScriptedModel(story.script(WRITE))
+    stage, model = StoryProcesses(story), ScriptedModel(story.script(WRITE))
     async with stage.play(model) as (runs, chosen):
         result = await start(runs, chosen)
         events = await told(runs, result.state.id)
@@ -94,10 +94,12 @@ def test_parts_that_speak_at_the_same_time_do_not_cut_each_other_off_for_agui_cl
 async def test_nothing_is_told_twice_when_a_process_dies_between_branches() -> None:
     story = VoteStory()
     for number in range(2, 6):
-        stage, model = Stage(story), ScriptedModel(story.script(calls("note", what="deed")))
+        stage, model = StoryProcesses(story), ScriptedModel(story.script(calls("note", what="deed")))
         agents = story.agents()
         with suppress(ProcessStopped):
-            async with stage.process(*agents, model=model, fault=StopAfter(number), add=[Perils]) as runs:
+            async with stage.process(
+                *agents, model=model, fault=StopAfter(number), add=[HostileTools]
+            ) as runs:
                 await start(runs, agents[0])
         async with stage.play(model.restarted()) as (runs, _):
             (state,) = await stage.states()
@@ -150,8 +152,8 @@ async def test_tools_of_workers_know_tenant_user_conversation_and_metadata_of_th
     delegate = calls("delegate", worker="clerk", instructions="look")
     model = ScriptedModel(
         [
-            said_by("clerk", calls("whoami"), says("Seen.")),
-            said_by("chief", calls("whoami"), delegate, says("Done.")),
+            replies_of("clerk", calls("whoami"), says("Seen.")),
+            replies_of("chief", calls("whoami"), delegate, says("Done.")),
         ]
     )
     app = Application("office").add(Chief, Clerk, Looking, seen, model, *MemoryStore().ports)

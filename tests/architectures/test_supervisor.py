@@ -8,16 +8,23 @@ from typing import Any
 from pilotage import AgentExecutionSpec
 from pilotage.architectures import Supervisor
 from pilotage.testing import calls, says, turn, when
+from pilotage.testing.architecture_proofs import (
+    WRITE,
+    ArchitectureProofs,
+    ArchitectureStory,
+    WrongOutput,
+    played,
+    proof_agent,
+    replies_of,
+)
 from pilotage.testing.script import ScriptedReply, ScriptEntry
-from tests.architectures.kit import WRITE, ArchitectureProofs, ArchitectureStory, Wrong, played
-from tests.architectures.world import agent, said_by
 
 BOTH = turn(
     says("Let me ask. "),
     calls("delegate", worker="research", instructions="find out"),
     calls("delegate", worker="write", instructions="write it up"),
 )
-RESEARCH = said_by("research", says("It rains."))
+RESEARCH = replies_of("research", says("It rains."))
 
 
 class SupervisorStory(ArchitectureStory):
@@ -26,24 +33,28 @@ class SupervisorStory(ArchitectureStory):
     partials = {1: "Let me ask. ", 4: "Let me ask. "}
 
     def agents(self, **spec: Any) -> Sequence[type[object]]:
-        research, write = agent("research"), agent("write")
+        research, write = proof_agent("research"), proof_agent("write")
         workers = {"research": research, "write": write}
-        return agent("chief", Supervisor(workers=workers), **spec), research, write
+        return proof_agent("chief", Supervisor(workers=workers), **spec), research, write
 
     def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
-        return [RESEARCH, said_by("write", *deeds, says("Paid.")), BOTH, says(self.expected)]
+        return [RESEARCH, replies_of("write", *deeds, says("Paid.")), BOTH, says(self.expected)]
 
-    def wrong(self) -> Mapping[str, Wrong]:
+    def wrong(self) -> Mapping[str, WrongOutput]:
         nobody = calls("delegate", worker="nobody", instructions="do it")
         silent = calls("forward", worker="write")
         vague = calls("delegate", worker="research", instructions=" ")
         unasked = calls("delegate", worker="research")
         return {
-            "an unknown worker is told to the model": Wrong([nobody, says("Alone then.")], "Alone then."),
-            "words that nobody said cannot be forwarded": Wrong([silent, says("Sorry.")], "Sorry."),
-            "blank instructions are told to the model": Wrong([vague, says("Alone then.")], "Alone then."),
-            "missing instructions are told to the model": Wrong([unasked, says("Alone.")], "Alone."),
-            "wrong control calls are answered as often as they come": Wrong(
+            "an unknown worker is told to the model": WrongOutput(
+                [nobody, says("Alone then.")], "Alone then."
+            ),
+            "words that nobody said cannot be forwarded": WrongOutput([silent, says("Sorry.")], "Sorry."),
+            "blank instructions are told to the model": WrongOutput(
+                [vague, says("Alone then.")], "Alone then."
+            ),
+            "missing instructions are told to the model": WrongOutput([unasked, says("Alone.")], "Alone."),
+            "wrong control calls are answered as often as they come": WrongOutput(
                 [nobody, vague, silent, unasked, nobody, says("Alone.")], "Alone."
             ),
         }
@@ -57,14 +68,14 @@ class TestSupervisor(ArchitectureProofs):
         both = turn(
             calls("delegate", worker="research", instructions="look"), calls("forward", worker="research")
         )
-        writer = said_by("write", WRITE, says("Paid, with thanks."))
+        writer = replies_of("write", WRITE, says("Paid, with thanks."))
         result, stage = await played(self.story, [writer, delegate, calls("forward", worker="write")])
         assert (result.output, stage.world.done) == ("Paid, with thanks.", {"deed": 1})
         at_once, _ = await played(self.story, [RESEARCH, both])
         assert at_once.output == "It rains."
 
     async def test_a_worker_that_fails_is_seen_by_the_supervisor(self) -> None:
-        dead = said_by("write", says(""), says(""))
+        dead = replies_of("write", says(""), says(""))
         result, _ = await played(
             self.story, [RESEARCH, dead, BOTH, when("'write' failed", says("Only rain."))]
         )
@@ -74,10 +85,10 @@ class TestSupervisor(ArchitectureProofs):
         class WithSpecs(SupervisorStory):
             def agents(self, **spec: Any) -> Sequence[type[object]]:
                 clerk = AgentExecutionSpec(instructions="You are the clerk.", objective="pays")
-                return (agent("chief", Supervisor(workers={"clerk": clerk}), **spec),)
+                return (proof_agent("chief", Supervisor(workers={"clerk": clerk}), **spec),)
 
         script = [
-            said_by("clerk", WRITE, says("Paid.")),
+            replies_of("clerk", WRITE, says("Paid.")),
             calls("delegate", worker="clerk", instructions="pay Ada"),
             says("All paid."),
         ]

@@ -11,9 +11,16 @@ import pytest
 from pilotage import AgentDefinitionError, AgentExecutionSpec
 from pilotage.architectures import HandedOver, Peer, Swarm
 from pilotage.testing import ScriptedModel, calls, says, turn
+from pilotage.testing.architecture_proofs import (
+    ArchitectureProofs,
+    ArchitectureStory,
+    StoryProcesses,
+    WrongOutput,
+    played,
+    proof_agent,
+    replies_of,
+)
 from pilotage.testing.script import ScriptedReply, ScriptEntry
-from tests.architectures.kit import ArchitectureProofs, ArchitectureStory, Stage, Wrong, played
-from tests.architectures.world import agent, said_by
 from tests.behaviour.family import start
 
 TO_BILLING = calls("handoff_to_billing", reason="money", context="order 7")
@@ -25,31 +32,32 @@ class SwarmStory(ArchitectureStory):
     steps = ("swarm.handed_over", "swarm.answered")
 
     def agents(self, **spec: Any) -> Sequence[type[object]]:
-        front, billing = agent("front"), agent("billing")
+        front, billing = proof_agent("front"), proof_agent("billing")
         peers = {"front": front, "billing": billing}
-        return agent("swarm", Swarm(peers, entry="front", max_handoffs=3), **spec), front, billing
+        return proof_agent("swarm", Swarm(peers, entry="front", max_handoffs=3), **spec), front, billing
 
     def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
-        return [said_by("front", TO_BILLING), said_by("billing", *deeds, says("Paid back."))]
+        return [replies_of("front", TO_BILLING), replies_of("billing", *deeds, says("Paid back."))]
 
-    def wrong(self) -> Mapping[str, Wrong]:
-        billing = said_by("billing", says("Paid back."))
+    def wrong(self) -> Mapping[str, WrongOutput]:
+        billing = replies_of("billing", says("Paid back."))
         return {
-            "a handoff to nobody is told to the model": Wrong(
-                [said_by("front", calls("handoff_to_nobody", reason="x"), TO_BILLING), billing], "Paid back."
-            ),
-            "a payload that does not fit is told to the model": Wrong(
-                [said_by("front", calls("handoff_to_billing", context="x"), TO_BILLING), billing],
+            "a handoff to nobody is told to the model": WrongOutput(
+                [replies_of("front", calls("handoff_to_nobody", reason="x"), TO_BILLING), billing],
                 "Paid back.",
             ),
-            "of two handoffs in one reply the first counts": Wrong(
-                [said_by("front", turn(TO_BILLING, calls("handoff_to_billing", reason="again"))), billing],
+            "a payload that does not fit is told to the model": WrongOutput(
+                [replies_of("front", calls("handoff_to_billing", context="x"), TO_BILLING), billing],
                 "Paid back.",
             ),
-            "a circle ends with the peer that closes it": Wrong(
+            "of two handoffs in one reply the first counts": WrongOutput(
+                [replies_of("front", turn(TO_BILLING, calls("handoff_to_billing", reason="again"))), billing],
+                "Paid back.",
+            ),
+            "a circle ends with the peer that closes it": WrongOutput(
                 [
-                    said_by("front", TO_BILLING, TO_BILLING, says("Nobody knows.")),
-                    said_by("billing", TO_FRONT),
+                    replies_of("front", TO_BILLING, TO_BILLING, says("Nobody knows.")),
+                    replies_of("billing", TO_FRONT),
                 ],
                 "Nobody knows.",
             ),
@@ -61,8 +69,8 @@ class TestSwarm(ArchitectureProofs):
 
     async def test_at_the_cap_the_last_peer_has_no_handoff_left(self) -> None:
         reasons = [calls("handoff_to_billing", reason=str(n)) for n in range(2)]
-        script = [said_by("front", *reasons), said_by("billing", TO_FRONT, says("Then I answer."))]
-        stage, model = Stage(self.story), ScriptedModel(script)
+        script = [replies_of("front", *reasons), replies_of("billing", TO_FRONT, says("Then I answer."))]
+        stage, model = StoryProcesses(self.story), ScriptedModel(script)
         async with stage.play(model) as (runs, chosen):
             result = await start(runs, chosen)
         offered = [
@@ -96,13 +104,13 @@ class SpecStory(SwarmStory):
     def agents(self, **spec: Any) -> Sequence[type[object]]:
         front = AgentExecutionSpec(instructions="You are the front.")
         billing = Peer(AgentExecutionSpec(instructions="You are the billing."), Order, only_the_number)
-        return (agent("swarm", Swarm({"front": front, "billing": billing}, entry="front"), **spec),)
+        return (proof_agent("swarm", Swarm({"front": front, "billing": billing}, entry="front"), **spec),)
 
     def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
         handoff = calls("handoff_to_billing", number=7)
-        return [said_by("front", handoff), said_by("billing", *deeds, says("Paid back."))]
+        return [replies_of("front", handoff), replies_of("billing", *deeds, says("Paid back."))]
 
-    def wrong(self) -> Mapping[str, Wrong]:
+    def wrong(self) -> Mapping[str, WrongOutput]:
         return {}
 
 
@@ -110,7 +118,7 @@ class TestSwarmOfSpecs(ArchitectureProofs):
     story = SpecStory()
 
     async def test_a_peer_sees_what_its_filter_lets_through(self) -> None:
-        stage, model = Stage(self.story), ScriptedModel(self.story.script())
+        stage, model = StoryProcesses(self.story), ScriptedModel(self.story.script())
         async with stage.play(model) as (runs, chosen):
             await start(runs, chosen, "my secret question")
         last = model.requests[-1]
@@ -118,7 +126,7 @@ class TestSwarmOfSpecs(ArchitectureProofs):
 
 
 async def test_an_agent_that_answers_by_itself_needs_no_handoff() -> None:
-    result, stage = await played(SwarmStory(), [said_by("front", says("Hello."))])
+    result, stage = await played(SwarmStory(), [replies_of("front", says("Hello."))])
     assert (result.output, len(await stage.states())) == ("Hello.", 2)
 
 

@@ -10,9 +10,15 @@ import pytest
 from pilotage.architectures import TreeOfThoughts
 from pilotage.architectures.tree_of_thoughts import Line, Rating, Thoughts, ranked, thought_problems
 from pilotage.testing import says, when
+from pilotage.testing.architecture_proofs import (
+    WRITE,
+    ArchitectureProofs,
+    ArchitectureStory,
+    WrongOutput,
+    played,
+    proof_agent,
+)
 from pilotage.testing.script import ScriptedReply, ScriptEntry
-from tests.architectures.kit import WRITE, ArchitectureProofs, ArchitectureStory, Wrong, played
-from tests.architectures.world import agent
 
 
 def proposes(after: str, *replies: ScriptedReply) -> ScriptEntry:
@@ -50,19 +56,19 @@ class TreeStory(ArchitectureStory):
 
     def agents(self, **spec: Any) -> Sequence[type[object]]:
         tree = TreeOfThoughts(branch_factor=2, max_depth=3, beam_width=1, min_score=0.1)
-        return (agent("thinker", tree, **spec),)
+        return (proof_agent("thinker", tree, **spec),)
 
     def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
         return [*FIRST, *SECOND, when("Your best line of thought", *deeds, says("Ride a bike."))]
 
-    def wrong(self) -> Mapping[str, Wrong]:
+    def wrong(self) -> Mapping[str, WrongOutput]:
         answer = when("Your best line of thought", says("Ride a bike."))
         start = proposes("no thought yet.", thoughts("ride", "ride"), thoughts("ride"))
         solved = scores("1. ride", score(0.9))
         none = proposes("no thought yet.", says("Hm."), says("Hm?"))
         return {
-            "the same thought twice is repaired": Wrong([start, solved, answer], "Ride a bike."),
-            "a score out of range is repaired": Wrong(
+            "the same thought twice is repaired": WrongOutput([start, solved, answer], "Ride a bike."),
+            "a score out of range is repaired": WrongOutput(
                 [
                     proposes("no thought yet.", thoughts("ride")),
                     scores("1. ride", score(9), score(0.9)),
@@ -70,17 +76,17 @@ class TreeStory(ArchitectureStory):
                 ],
                 "Ride a bike.",
             ),
-            "a score out of range twice is an error": Wrong(
+            "a score out of range twice is an error": WrongOutput(
                 [proposes("no thought yet.", thoughts("ride")), scores("1. ride", score(9), score(9))],
                 error="score",
             ),
-            "prose twice is an error": Wrong([none], error="no usable Thoughts"),
-            "without a line that is good enough it ends short": Wrong(
+            "prose twice is an error": WrongOutput([none], error="no usable Thoughts"),
+            "without a line that is good enough it ends short": WrongOutput(
                 [proposes("no thought yet.", thoughts("ride")), scores("1. ride", score(0.05))],
                 "1. ride",
                 reason="agent_unresolved",
             ),
-            "a line that grows worse is not the answer": Wrong(
+            "a line that grows worse is not the answer": WrongOutput(
                 [
                     *FIRST,
                     proposes("1. ride", thoughts("a cow")),

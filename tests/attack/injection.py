@@ -31,7 +31,7 @@ from pilotage.agent.tools.described import described_tool
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.testing import ScriptedModel, calls, says
-from tests.architectures.world import Perils
+from pilotage.testing.proof_world import HostileTools
 
 UNGATED = ToolApprovalRequirement.NOT_REQUIRED
 LOOK_UP = ToolEffects(DataAccess.READ, network=True)
@@ -43,7 +43,7 @@ STEAL, LEAK = calls("write", what="stolen"), calls("lookup", words="what the use
 
 
 @Pod
-class Outward(Perils):
+class Outward(HostileTools):
     """A way out that only reads."""
 
     @agent_tool(effects=LOOK_UP)

@@ -20,8 +20,9 @@ from pilotage.architectures import Rewoo
 from pilotage.architectures.rewoo import Argument, PlannedCall
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import ScriptedModel, calls
+from pilotage.testing.architecture_proofs import ASK, ArchitectureStory, StoryProcesses
+from pilotage.testing.architecture_proofs import proof_agent as made
 from pilotage.testing.script import ScriptedReply, ScriptEntry
-from tests.architectures.kit import ASK, ArchitectureStory, Stage
 from tests.architectures.test_actor_critic import CriticStory
 from tests.architectures.test_blackboard import BoardStory
 from tests.architectures.test_debate import DebateStory
@@ -34,7 +35,6 @@ from tests.architectures.test_self_refine import RefineStory
 from tests.architectures.test_supervisor import SupervisorStory
 from tests.architectures.test_swarm import SwarmStory
 from tests.architectures.test_tree_of_thoughts import TreeStory
-from tests.architectures.world import agent as made
 from tests.attack.injection import (
     FAILURES,
     LEAK,
@@ -91,7 +91,7 @@ architectures = pytest.mark.parametrize("story", STORIES, ids=lambda story: type
 harms = pytest.mark.parametrize("harm", HARMS)
 
 
-class Scene(Stage):
+class Scene(StoryProcesses):
     """A story whose agents read what strangers wrote."""
 
     @asynccontextmanager

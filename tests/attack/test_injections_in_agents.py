@@ -40,7 +40,7 @@ from pilotage.runtime import AgentRuns, next_signal, step
 from pilotage.runtime.plugin import initialize
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 from pilotage.testing import MemoryAgentMemory, MemoryStore, ScriptedModel, calls, says
-from tests.architectures.world import Hands
+from pilotage.testing.proof_world import ProofTools
 from tests.attack.injection import (
     LEAKED,
     STOLEN,
@@ -71,7 +71,7 @@ def agent(name: str = "victim", **spec: Any) -> type[object]:
         ),
     )
     class Victim:
-        def __init__(self, hands: Hands, channels: Outward) -> None:
+        def __init__(self, hands: ProofTools, channels: Outward) -> None:
             self.hands, self.channels = hands, channels
 
     return Victim
@@ -86,7 +86,7 @@ class House:
 
     def app(self, model: IAgentModel, *agents: object) -> Application:
         """The application of one process."""
-        app = Application("house").add(*agents, Hands, self.channels, self.world, self.memory, model)
+        app = Application("house").add(*agents, ProofTools, self.channels, self.world, self.memory, model)
         initialize(app.add(*self.store.ports))
         return app
 
@@ -245,7 +245,7 @@ async def fetched() -> str:
 class Handwritten:
     """Business code that obeys what it reads by one of the channels of hand-written agents."""
 
-    def __init__(self, hands: Hands, channels: Channels, model: IAgentModel) -> None:
+    def __init__(self, hands: ProofTools, channels: Channels, model: IAgentModel) -> None:
         self.hands, self.channels, self.model = hands, channels, model
 
     async def execute(self, channel: str) -> str:
@@ -290,7 +290,7 @@ async def test_a_hand_written_agent_that_a_scheduler_wakes() -> None:
 async def test_an_ephemeral_run_that_cannot_ask_ends_and_names_the_declaration() -> None:
     world, model = World(), ScriptedModel([calls("page"), calls("write", what="stolen"), says("Done.")])
     victim = agent(recovery=RecoveryStrategy.NONE)
-    result = await run(victim, "go", model=model, add=[Hands, Channels, world])
+    result = await run(victim, "go", model=model, add=[ProofTools, Channels, world])
     assert (result.status, world.done) == (AgentStatus.FAILED, {})
     assert result.error is not None
     assert "declare reads_untrusted=False there" in str(result.error["message"])

@@ -6,9 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
-from tests.architectures.kit import Stage
 from tests.architectures.test_react import ReactStory
-from tests.architectures.world import Perils, agent
 from tests.behaviour.family import Family, start, told
 
 from pilotage import (
@@ -30,6 +28,8 @@ from pilotage.runtime import AgentRunner
 from pilotage.runtime.events.projections import YieldProjector
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import ScriptedModel, calls, says, turn
+from pilotage.testing.architecture_proofs import StoryProcesses, proof_agent
+from pilotage.testing.proof_world import HostileTools
 
 NOTES = [turn(says(f"Note {n}."), calls("note", what=str(n))) for n in range(3)]
 SCRIPT = [*NOTES, says("All noted.")]
@@ -39,8 +39,8 @@ def steps(number: int) -> AgentExecutionLimits:
     return AgentExecutionLimits(max_steps=number)
 
 
-def stage() -> Stage:
-    return Stage(ReactStory())
+def stage() -> StoryProcesses:
+    return StoryProcesses(ReactStory())
 
 
 async def test_a_run_at_a_limit_shows_what_it_has_to_readers_of_another_process() -> None:
@@ -116,8 +116,8 @@ class Counting:
 
 
 async def test_turns_that_a_loop_sets_count() -> None:
-    family, counter = Family(), agent("counter", Counting())
-    async with family.process(counter, add=[Perils]) as runs:
+    family, counter = Family(), proof_agent("counter", Counting())
+    async with family.process(counter, add=[HostileTools]) as runs:
         result = await start(runs, counter)
         stored = await runs.result(result.state.id)
     assert (result.turns, stored.turns) == (7, 7)
@@ -125,8 +125,8 @@ async def test_turns_that_a_loop_sets_count() -> None:
 
 async def test_a_loop_knows_whether_somebody_may_read_while_it_runs() -> None:
     family, loop = Family(), Counting()
-    durable = agent("durable", loop)
-    async with family.process(durable, add=[Perils]) as runs:
+    durable = proof_agent("durable", loop)
+    async with family.process(durable, add=[HostileTools]) as runs:
         await start(runs, durable)
 
     @Agent(spec=AgentExecutionSpec(architecture=loop))

@@ -12,14 +12,14 @@ from pilotage.architectures.parts import (
     ROUNDS_OVER,
     Candidates,
     WorkerRef,
+    add_question,
+    adopt_result,
     ask_worker,
     carry_out,
     check_worker,
-    declared,
-    hand_up,
+    declared_agents,
     settle_for_best,
     take_output,
-    take_up,
 )
 from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.react import React
@@ -87,7 +87,7 @@ class ActorCritic:
             AgentStructuredOutputError: the critic gives no verdict, asked twice.
             ToolError: the critic failed, or the actor at its first answer.
         """
-        take_up(session, prompt)
+        add_question(session, prompt)
         candidates, task = Candidates(session), prompt
         for round_ in range(self.max_rounds + 1):
             answer = await self._answer(task, session, deps, is_revising=bool(candidates))
@@ -109,7 +109,7 @@ class ActorCritic:
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """The critic and the actor."""
-        return declared({"critic": self.critic}, actor=self.actor)
+        return declared_agents({"critic": self.critic}, actor=self.actor)
 
     async def _answer(
         self, task: str, session: AgentSession, deps: Dependencies, *, is_revising: bool
@@ -121,7 +121,7 @@ class ActorCritic:
         if is_revising and (part.interrupted or not is_something(part.output)):
             return _NoAnswer(part.interruption_reason or StopReason.EMPTY_REPLY)
         if part.interrupted:
-            hand_up(session, part)
+            adopt_result(session, part)
         return part.output
 
     async def _worked(

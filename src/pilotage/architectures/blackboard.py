@@ -18,14 +18,14 @@ from pilotage.agent.ports.architecture import (
 from pilotage.architectures.deciding import Flag, judge
 from pilotage.architectures.parts import (
     WorkerRef,
+    add_question,
     ask_worker,
     check_worker,
     check_workers,
-    close_with,
-    declared,
+    conclude,
+    declared_agents,
     purpose_of,
     take_output,
-    take_up,
 )
 from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.turn import Events
@@ -114,7 +114,7 @@ class Blackboard:
             AgentStructuredOutputError: the coordinator does not say who is next, asked twice.
             ToolError: all contributors failed, or the decider.
         """
-        take_up(session, prompt)
+        add_question(session, prompt)
         board: list[Post] = []
         for round_ in range(1, self.max_rounds + 1):
             turn = await self._next(round_, board, prompt, session, deps)
@@ -132,7 +132,7 @@ class Blackboard:
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """The contributors, the coordinator and the decider."""
-        return declared(self.agents, coordinator=self._coordinator, decider=self.decider)
+        return declared_agents(self.agents, coordinator=self._coordinator, decider=self.decider)
 
     @property
     def _coordinator(self) -> WorkerRef | None:
@@ -201,7 +201,7 @@ class Blackboard:
             take_output(session, deps, await ask_worker(self.decider, "decider", task, session, deps))
             return
         session.messages.append(ModelMessage.evidence(f"The board:\n{_shown(board)}", source="blackboard"))
-        await close_with(session, deps, "decider", fill(self.closing_prompt))
+        await conclude(session, deps, "decider", fill(self.closing_prompt))
 
 
 def turn_problems(turn: NextTurn, board: Sequence[Post]) -> list[str]:

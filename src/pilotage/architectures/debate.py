@@ -21,12 +21,12 @@ from pilotage.architectures.deciding import Flag, judge
 from pilotage.architectures.moves import StopReason
 from pilotage.architectures.parts import (
     WorkerRef,
+    add_question,
     ask_worker,
     check_workers,
-    close_with,
-    declared,
+    conclude,
+    declared_agents,
     interrupt,
-    take_up,
 )
 from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.turn import Events
@@ -118,7 +118,7 @@ class Debate:
             AgentStructuredOutputError: the judge gives no ruling, asked twice.
             ToolError: all debaters failed, or the judge.
         """
-        take_up(session, prompt)
+        add_question(session, prompt)
         question, rounds = briefing(session, prompt), list[JsonValue]()
         positions: dict[str, Position] = {}
         is_quorate = False
@@ -144,11 +144,11 @@ class Debate:
         elif deps.output is not None:
             decided = f"A debate has ended. The answer it came to:\n{as_text(session.output)}"
             session.messages.append(ModelMessage.evidence(decided, source="debate"))
-            await close_with(session, deps, "closing", fill(self.closing_prompt))
+            await conclude(session, deps, "closing", fill(self.closing_prompt))
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """The debaters and the judge."""
-        return declared(self.debaters, judge=self.judge)
+        return declared_agents(self.debaters, judge=self.judge)
 
     async def _answered(
         self, question: str, before: Mapping[str, Position], session: AgentSession, deps: Dependencies

@@ -34,7 +34,7 @@ _OF_A_SPEC = frozenset({"name", "objective", "instructions", "architecture", "ou
 async def carry_out(
     base: Architecture, session: AgentSession, deps: Dependencies, name: str, prompt: str
 ) -> AgentSession:
-    """Let a loop work on a prompt, with the instructions and messages of a session, and tell what happens.
+    """Run a loop on a prompt, with the instructions and messages of a session, and report its events.
 
     The session of the part holds what it came to. While the session above has no output, the text of the part stands
     for it: whatever ends the run, it ends with the best there is.
@@ -54,41 +54,41 @@ async def carry_out(
     return part
 
 
-async def speak(session: AgentSession, deps: Dependencies, name: str, prompt: str) -> AgentSession:
-    """Let the model answer without tools: in words or, where the agent has an output type, in that."""
+async def answer_in_words(session: AgentSession, deps: Dependencies, name: str, prompt: str) -> AgentSession:
+    """Ask the model for an answer without tools: text or, where the agent has an output type, a value of it."""
     return await carry_out(_SPEAKING, session, deps.with_tools(NoTools), name, prompt)
 
 
-async def close_with(session: AgentSession, deps: Dependencies, name: str, prompt: str) -> None:
-    """Let the model say the answer of the session; where it does not come to one, the session says why."""
-    hand_up(session, await speak(session, deps, name, prompt))
+async def conclude(session: AgentSession, deps: Dependencies, name: str, prompt: str) -> None:
+    """Ask the model for the answer of the session; without one the session has the reason."""
+    adopt_result(session, await answer_in_words(session, deps, name, prompt))
 
 
-def hand_up(session: AgentSession, part: AgentSession) -> None:
-    """What a part came to is what the session comes to."""
+def adopt_result(session: AgentSession, part: AgentSession) -> None:
+    """Make the output of a part, or the reason why it has none, the session's own."""
     if is_something(part.output) or not is_something(session.output):
         session.output = part.output
     session.interrupted, session.interruption_reason = part.interrupted, part.interruption_reason
 
 
-def take_up(session: AgentSession, prompt: str) -> None:
-    """Put the question into the session, so that every call of the model knows it."""
+def add_question(session: AgentSession, prompt: str) -> None:
+    """Add the question to the session's messages, so that every model call has it."""
     session.messages[:] = asked(session, prompt)
 
 
-def aside(session: AgentSession) -> AgentSession:
-    """A session beside another one, for a branch: what a branch changes besides its result is lost in replay."""
+def branch_session(session: AgentSession) -> AgentSession:
+    """Return a copy of a session for a branch: what a branch changes besides its result is lost in replay."""
     return AgentSession(session.id, session.instructions, list(session.messages))
 
 
 def interrupt(session: AgentSession, reason: StopReason) -> None:
-    """End without the answer: the best so far stands for it, and the reason says why."""
+    """End the session without the answer, for a reason; its output so far stands."""
     session.interrupted, session.interruption_reason = True, reason.value
 
 
 @value
 class Candidate:
-    """An answer, how good somebody finds it from 0 to 1, and why it stopped short, if it did."""
+    """An answer with its score from 0 to 1, and the reason why it stopped short, if it did."""
 
     output: object
     score: float
@@ -137,7 +137,7 @@ def _quality(candidate: Candidate) -> tuple[bool, bool, float]:
 
 
 def settle_for_best(session: AgentSession, why: str) -> None:
-    """Say why there is no better answer than the best candidate, which the session holds."""
+    """Record why there is no better answer than the best candidate, which the session has."""
     session.metadata["settled"] = why
 
 
@@ -171,8 +171,8 @@ def check_worker(owner: object, field: str, worker: WorkerRef | None) -> None:
         )
 
 
-def declared(workers: Mapping[str, WorkerRef], **others: WorkerRef | None) -> Mapping[str, AgentRef]:
-    """The agents among some workers, and others where they are given; of a spec, those that its loop hands work to."""
+def declared_agents(workers: Mapping[str, WorkerRef], **others: WorkerRef | None) -> Mapping[str, AgentRef]:
+    """Return the agents among workers, for `declared_workers()`; of a spec, those that its loop hands work to."""
     found: dict[str, AgentRef] = {}
     given = {name: other for name, other in others.items() if other is not None}
     for name, worker in {**workers, **given}.items():
@@ -185,7 +185,7 @@ def declared(workers: Mapping[str, WorkerRef], **others: WorkerRef | None) -> Ma
 
 
 def purpose_of(worker: WorkerRef) -> str:
-    """What a worker is good for, as far as it says so."""
+    """Return the declared purpose of a worker, or an empty text."""
     if isinstance(worker, AgentExecutionSpec):
         return worker.objective or _first_line(worker.instructions)
     definition = AgentDefinition.get_or_none(worker) if isinstance(worker, type) else None

@@ -22,7 +22,7 @@ from pilotage.agent.ports.architecture import (
 from pilotage.architectures.deciding import decide
 from pilotage.architectures.graph import graph_problems, levels
 from pilotage.architectures.moves import StopReason
-from pilotage.architectures.parts import aside, carry_out, close_with, interrupt, take_up
+from pilotage.architectures.parts import add_question, branch_session, carry_out, conclude, interrupt
 from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import Events
@@ -126,7 +126,7 @@ class PlanAndExecute:
         Raises:
             AgentStructuredOutputError: the model makes no plan that can be carried out, asked twice.
         """
-        take_up(session, prompt)
+        add_question(session, prompt)
         done: dict[str, StepReport] = {}
         for replan in range(self.max_replans + 1):
             plan = await self._planned(session, deps, done)
@@ -145,7 +145,7 @@ class PlanAndExecute:
                     is_through = False
                     break
             if is_through:
-                await close_with(session, deps, "synthesis", fill(self.synthesis_prompt))
+                await conclude(session, deps, "synthesis", fill(self.synthesis_prompt))
                 return
         interrupt(session, StopReason.PLAN_FAILED)
 
@@ -187,7 +187,7 @@ class PlanAndExecute:
         found = f"\nWhat you know from earlier steps:\n{listed(needed)}" if needed else ""
         task = fill(self.step_prompt, task=step.task, known=found)
         reporting = deps.with_output(StructuredOutputSpec.from_type(StepReport))
-        part = await carry_out(self.base, aside(session), reporting, "base", task)
+        part = await carry_out(self.base, branch_session(session), reporting, "base", task)
         if part.interrupted:
             words = f"{as_text(part.output)} ({part.interruption_reason})"
             return StepReport(words.strip(), StepStatus.FAILED)

@@ -13,7 +13,14 @@ from pilotage.agent.messages import ModelMessage
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Architecture, Dependencies, workers_of
 from pilotage.agent.ports.memory import LONGEST_TEXT, IAgentMemory, MemoryItem, MemoryKind, MemoryScope
 from pilotage.architectures.deciding import Share, decide
-from pilotage.architectures.parts import ROUNDS_OVER, Candidates, aside, carry_out, settle_for_best, take_up
+from pilotage.architectures.parts import (
+    ROUNDS_OVER,
+    Candidates,
+    add_question,
+    branch_session,
+    carry_out,
+    settle_for_best,
+)
 from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import Events
@@ -156,7 +163,7 @@ class Reflexion:
         Raises:
             AgentStructuredOutputError: the model gives no evaluation, asked twice.
         """
-        take_up(session, prompt)
+        add_question(session, prompt)
         candidates, lessons = Candidates(session), Lessons(deps, self.max_lessons)
         known = await lessons.recalled(prompt)
         for number in range(1, self.max_attempts + 1):
@@ -184,7 +191,7 @@ class Reflexion:
         self, session: AgentSession, deps: Dependencies, prompt: str, known: Sequence[str]
     ) -> AgentSession:
         """Until there is a candidate, what the first attempt says is the best there is."""
-        told = aside(session)
+        told = branch_session(session)
         if known:
             note = fill(self.lessons_prompt, lessons="\n".join(f"- {lesson}" for lesson in known))
             told.messages.insert(-1, ModelMessage.evidence(note, source="reflexion"))

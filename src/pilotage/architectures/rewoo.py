@@ -20,7 +20,7 @@ from pilotage.agent.model_request import ModelToolSpec, hidden_arguments
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies, ToolCallOutcome
 from pilotage.architectures.deciding import decide
 from pilotage.architectures.graph import graph_problems, levels
-from pilotage.architectures.parts import close_with, take_up
+from pilotage.architectures.parts import add_question, conclude
 from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.turn import Events
 from pilotage.architectures.wording import as_text, listed
@@ -146,7 +146,7 @@ class Rewoo:
         Raises:
             AgentStructuredOutputError: the model makes no plan that can be carried out, asked twice.
         """
-        take_up(session, prompt)
+        add_question(session, prompt)
         message_id = deps.next_message_id()
         plan = await self._planned(session, deps)
         session.metadata["plan"] = to_json_value(plan)
@@ -161,7 +161,7 @@ class Rewoo:
         session.messages.append(
             ModelMessage.evidence(f"What the tools gave:\n{_shown(outcomes)}", source="rewoo")
         )
-        await close_with(session, deps, "solver", fill(self.solver_prompt))
+        await conclude(session, deps, "solver", fill(self.solver_prompt))
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """None: the agent works alone."""

@@ -10,13 +10,13 @@ from pilotage.architectures.deciding import Share, decide
 from pilotage.architectures.moves import StopReason
 from pilotage.architectures.parts import (
     WorkerRef,
+    add_question,
     ask_worker,
     check_workers,
-    declared,
+    declared_agents,
     interrupt,
     purpose_of,
     take_output,
-    take_up,
 )
 from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.turn import Events
@@ -73,7 +73,7 @@ class Router:
             AgentStructuredOutputError: the model names no route, asked twice, and there is no fallback.
             ToolError: the specialist failed.
         """
-        take_up(session, prompt)
+        add_question(session, prompt)
         known = {"route": list(self.routes)}
         chosen = await decide(
             session, deps, Route, self._question(), choices=known, may_miss=self.fallback is not None
@@ -91,7 +91,7 @@ class Router:
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """The specialists."""
-        return declared(self.routes, fallback=self.fallback)
+        return declared_agents(self.routes, fallback=self.fallback)
 
     def _for(self, chosen: Route) -> tuple[str, WorkerRef | None]:
         if chosen.confidence >= self.min_confidence and chosen.route in self.routes:

@@ -13,10 +13,10 @@ from pilotage.architectures.moves import StopReason
 from pilotage.architectures.parts import (
     ROUNDS_OVER,
     Candidates,
+    add_question,
+    adopt_result,
     carry_out,
-    hand_up,
     settle_for_best,
-    take_up,
 )
 from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.react import React
@@ -92,7 +92,7 @@ class SelfRefine:
         Raises:
             AgentStructuredOutputError: the model gives no critique, asked twice.
         """
-        take_up(session, prompt)
+        add_question(session, prompt)
         candidates = Candidates(session)
         draft = await carry_out(self.base, session, deps, "draft", prompt)
         for round_ in range(self.max_rounds + 1):
@@ -101,7 +101,7 @@ class SelfRefine:
                 yield deps.progress("refine.settled", round=round_, why=session.metadata["settled"])
                 return
             if draft.interrupted:
-                hand_up(session, draft)
+                adopt_result(session, draft)
                 return
             criticising = fill(self.critic_prompt, draft=as_text(draft.output))
             critique = await decide(session, deps, Critique, criticising)

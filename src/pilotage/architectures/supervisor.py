@@ -21,7 +21,7 @@ from pilotage.agent.ports.architecture import (
     workers_of,
 )
 from pilotage.architectures.deciding import outside
-from pilotage.architectures.parts import WorkerRef, ask_worker, check_workers, declared, purpose_of
+from pilotage.architectures.parts import WorkerRef, ask_worker, check_workers, declared_agents, purpose_of
 from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import Events, close_stream
@@ -97,7 +97,7 @@ class Supervisor:
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """The workers, and those of the base."""
-        return {**workers_of(self.base), **declared(self.workers)}
+        return {**workers_of(self.base), **declared_agents(self.workers)}
 
 
 class _Desk:

@@ -10,12 +10,12 @@ from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
 from pilotage.architectures.parts import (
     WorkerRef,
+    add_question,
     ask_worker,
     check_workers,
-    declared,
+    declared_agents,
     purpose_of,
     take_output,
-    take_up,
 )
 from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.turn import Events
@@ -135,7 +135,7 @@ class Swarm:
         Raises:
             ToolError: a peer failed.
         """
-        take_up(session, prompt)
+        add_question(session, prompt)
         question = task = briefing(session, prompt)
         active, trail = self.entry, list[Passing]()
         while True:
@@ -157,7 +157,7 @@ class Swarm:
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """The peers."""
-        return declared(self._workers)
+        return declared_agents(self._workers)
 
     @property
     def _workers(self) -> dict[str, WorkerRef]:

@@ -19,7 +19,7 @@ from pilotage.agent.ports.architecture import (
 )
 from pilotage.architectures.deciding import Share, decide
 from pilotage.architectures.moves import StopReason
-from pilotage.architectures.parts import aside, carry_out, hand_up, interrupt, take_up
+from pilotage.architectures.parts import add_question, adopt_result, branch_session, carry_out, interrupt
 from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import Events
@@ -113,7 +113,7 @@ class TreeOfThoughts:
         Raises:
             ToolError: no line is left, because none of the first thoughts or none of the first scores can be used.
         """
-        take_up(session, prompt)
+        add_question(session, prompt)
         beam, best = [Line()], Line()
         tree: list[Line] = []
         for depth in range(1, self.max_depth + 1):
@@ -130,10 +130,10 @@ class TreeOfThoughts:
         if best.score < self.min_score:
             interrupt(session, StopReason.UNRESOLVED)
             return
-        told = aside(session)
+        told = branch_session(session)
         note = fill(self.answer_prompt, line=best.text)
         told.messages.insert(-1, ModelMessage.evidence(note, source="tree"))
-        hand_up(session, await carry_out(self.base, told, deps, "answer", prompt))
+        adopt_result(session, await carry_out(self.base, told, deps, "answer", prompt))
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """Those of the base."""
@@ -187,11 +187,11 @@ class TreeOfThoughts:
             return thought_problems(found.thoughts, self.branch_factor)
 
         question = fill(self.proposer_prompt, line=_so_far(line), branch_factor=self.branch_factor)
-        return await decide(aside(session), deps, Thoughts, question, check=problems)
+        return await decide(branch_session(session), deps, Thoughts, question, check=problems)
 
     async def _score(self, thoughts: tuple[str, ...], session: AgentSession, deps: Dependencies) -> Rating:
         question = fill(self.scorer_prompt, line=_so_far(Line(thoughts)))
-        return await decide(aside(session), deps, Rating, question)
+        return await decide(branch_session(session), deps, Rating, question)
 
 
 def ranked(lines: Sequence[Line]) -> list[Line]:

@@ -5,6 +5,14 @@ Shipped to users and never registered by Pilotage itself. The conformance kits a
 """
 
 from pilotage.testing.agent_memory import MemoryAgentMemory
+from pilotage.testing.architecture_proofs import (
+    ArchitectureProofs,
+    ArchitectureStory,
+    StoryProcesses,
+    WrongOutput,
+    proof_agent,
+    replies_of,
+)
 from pilotage.testing.coordination import MemoryBacklog, MemoryLeases, MemoryWakeUps
 from pilotage.testing.crash_matrix import CrashReport, always, crash_matrix
 from pilotage.testing.faults import (
@@ -29,6 +37,7 @@ from pilotage.testing.memory import (
     MemoryTaskStore,
 )
 from pilotage.testing.outbox import MemoryOutbox
+from pilotage.testing.proof_world import ActionLedger, HostileTools, ProofProcesses, ProofTools
 from pilotage.testing.retention import MemoryRetention
 from pilotage.testing.script import calls, fails, says, turn, when
 from pilotage.testing.scripted_model import ScriptedModel
@@ -37,11 +46,13 @@ from pilotage.testing.tenant_spending import MemoryTenantSpending
 
 # fmt: off
 __all__ = [
-    "CrashReport", "FailWrite", "Fault", "FaultyJournal", "LoseReply", "MemoryAgentMemory",
-    "MemoryAuditLog", "MemoryBacklog", "MemoryEvidenceRepository", "MemoryJournal",
-    "MemoryLateOutcomes", "MemoryLeases", "MemoryOutbox", "MemoryRetention", "MemorySealer",
-    "MemorySignalRepository", "MemoryStateRepository", "MemoryStore", "MemorySwitches",
-    "MemoryTaskStore", "MemoryTenantSpending", "MemoryWakeUps", "ProcessStopped", "ScriptedModel",
-    "SeededIds", "StopAfter", "StopBefore", "VirtualClock", "always", "calls", "crash_matrix", "fails",
-    "says", "turn", "when",
+    "ActionLedger", "ArchitectureProofs", "ArchitectureStory", "CrashReport", "FailWrite", "Fault",
+    "FaultyJournal", "HostileTools", "LoseReply", "MemoryAgentMemory", "MemoryAuditLog", "MemoryBacklog",
+    "MemoryEvidenceRepository", "MemoryJournal", "MemoryLateOutcomes", "MemoryLeases",
+    "MemoryOutbox", "MemoryRetention", "MemorySealer", "MemorySignalRepository",
+    "MemoryStateRepository", "MemoryStore", "MemorySwitches", "MemoryTaskStore",
+    "MemoryTenantSpending", "MemoryWakeUps", "ProcessStopped", "ProofProcesses", "ProofTools",
+    "ScriptedModel", "SeededIds", "StopAfter", "StopBefore", "StoryProcesses", "VirtualClock",
+    "WrongOutput", "always", "calls", "crash_matrix", "fails", "proof_agent", "replies_of", "says",
+    "turn", "when",
 ]

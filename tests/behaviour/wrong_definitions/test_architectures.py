@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
-from tests.architectures.world import Hands, Ledger, Perils, agent
 
 from pilotage import AgentExecutionLimits, AgentExecutionSpec, Application
 from pilotage.architectures import (
@@ -27,6 +26,8 @@ from pilotage.architectures import (
 from pilotage.errors import AgentBootstrapError, AgentDefinitionError
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import MemoryStore, ScriptedModel
+from pilotage.testing.architecture_proofs import proof_agent
+from pilotage.testing.proof_world import ActionLedger, HostileTools, ProofTools
 
 LIMITED = AgentExecutionSpec(
     instructions="Work.", limits=AgentExecutionLimits(max_steps=3), timeout_seconds=None
@@ -84,8 +85,10 @@ def test_a_wrong_architecture_is_told_what_to_write_instead(define: Callable[[],
 
 
 async def test_a_worker_that_is_not_part_of_the_application_is_named_at_start_up() -> None:
-    desk = agent("desk", Supervisor(workers={"clerk": agent("clerk"), "other": "nobody"}))
-    app = Application("office").add(desk, Hands, Perils, Ledger(), ScriptedModel([]), *MemoryStore().ports)
+    desk = proof_agent("desk", Supervisor(workers={"clerk": proof_agent("clerk"), "other": "nobody"}))
+    app = Application("office").add(
+        desk, ProofTools, HostileTools, ActionLedger(), ScriptedModel([]), *MemoryStore().ports
+    )
     initialize(app)
     with pytest.raises(AgentBootstrapError) as caught:
         async with app:

@@ -1,7 +1,11 @@
-"""The proofs that every architecture gives, from one story of it.
+"""`ArchitectureProofs`: the proofs that every loop strategy gives, from one story of it.
 
-A story is a small run in which the model of the deepest branch does *deeds* (tool calls, one after the other) before it
-says something. The kit lets it do a payment that must happen once, ask a person, hang, or obey a stranger.
+A story is a small run in which the model of the deepest branch makes *deeds* (tool calls, one after the other) before
+it answers. The proofs let it make a payment that must happen once, ask a person, hang, or obey a stranger, and stop its
+process at every write. Subclass `ArchitectureProofs` in a test module, with pytest-asyncio in auto mode:
+
+    class TestMyLoop(ArchitectureProofs):
+        story = MyStory()
 """
 
 from __future__ import annotations
@@ -9,20 +13,25 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pilotage import AgentExecutionLimits, AgentStatus, ModelMessage, RunAgentInput
-from pilotage.agent import AgentApprovalRequest, AgentDefinition, StepFinishedEvent
-from pilotage.agent.run_values import RunResult
-from pilotage.agent.spec import LimitCode
-from pilotage.agent.state import AgentStateReason
+from pilotage.agent.approval import AgentApprovalRequest
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.events import StepFinishedEvent
+from pilotage.agent.messages import ModelMessage, ModelMessageRole
+from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.architecture import Architecture
+from pilotage.agent.run_values import RunAgentInput, RunResult
+from pilotage.agent.spec import AgentExecutionLimits, AgentExecutionSpec, LimitCode, RecoveryStrategy
+from pilotage.agent.state import AgentStateReason, AgentStatus
+from pilotage.agent.stereotype import Agent
 from pilotage.jsonvalue import to_json_value
 from pilotage.runtime.runs import AgentRuns
-from pilotage.testing import ScriptedModel, calls, crash_matrix
-from pilotage.testing.script import ScriptedReply, ScriptEntry
-from tests.architectures.world import Hands, Ledger, Perils
-from tests.behaviour.family import Family, resume, start, told
+from pilotage.testing.crash_matrix import crash_matrix
+from pilotage.testing.proof_world import ActionLedger, HostileTools, ProofProcesses, ProofTools
+from pilotage.testing.script import ScriptedReply, ScriptedThread, ScriptedTurn, ScriptEntry, calls, when
+from pilotage.testing.scripted_model import ScriptedModel
+from pilotage.values import value
 
 WRITE = calls("write", what="deed")
 ASK = calls("ask", what="deed")
@@ -31,9 +40,9 @@ PAGE = calls("page")
 OBEY = calls("write", what="stolen")
 
 
-@dataclass(frozen=True)
-class Wrong:
-    """A script in which the model gets something wrong, and what comes of it."""
+@value
+class WrongOutput:
+    """A script in which the model gets something wrong, and the expected end of the run."""
 
     script: Sequence[ScriptEntry]
     output: object = None
@@ -42,64 +51,93 @@ class Wrong:
 
 
 class ArchitectureStory(ABC):
-    """One architecture at work."""
+    """One run of an architecture, with its model's script.
+
+    `expected` is the answer, `steps` the names of the steps that are reported, `partials` the output of a run that ends
+    at a limit, by the number of model calls that are allowed.
+    """
 
     prompt: str = "go"
     expected: object
     steps: Sequence[str] = ()
     partials: Mapping[int, object] = {}
-    """By the number of model calls that are allowed, what a run ends with."""
 
     @abstractmethod
     def agents(self, **spec: Any) -> Sequence[type[object]]:
-        """The agent that has the architecture, with this in its spec, and behind it its workers."""
+        """Return the agent that has the architecture, with these fields in its spec, then its workers."""
 
     @abstractmethod
     def script(self, *deeds: ScriptedReply) -> Sequence[ScriptEntry]:
-        """What the model says when it does these deeds in the deepest branch."""
+        """Return the model's script in which the deepest branch makes these deeds."""
 
-    def wrong(self) -> Mapping[str, Wrong]:
-        """What goes wrong, by a name for it."""
+    def wrong(self) -> Mapping[str, WrongOutput]:
+        """Return scripts with wrong output of the model, by a name for each."""
         return {}
 
     def add(self) -> Sequence[object]:
-        """What the application has besides, made anew for every process."""
+        """Return further pods of the application, made anew for every process."""
         return ()
 
 
-class Stage(Family):
-    """A family whose world also holds up and lies."""
+class StoryProcesses(ProofProcesses):
+    """The processes in which a story is played."""
 
     def __init__(self, story: ArchitectureStory) -> None:
         super().__init__()
         self.story = story
-        self.world = self.ledger = Ledger()
 
     @asynccontextmanager
     async def play(self, model: ScriptedModel, **spec: Any) -> AsyncGenerator[tuple[AgentRuns, type[object]]]:
-        """One process of the story."""
+        """Open one process of the story; yield its runs and the agent that has the architecture."""
         agents = self.story.agents(**spec)
-        async with self.process(*agents, model=model, add=[Perils, *self.story.add()]) as runs:
+        async with self.process(*agents, model=model, add=[HostileTools, *self.story.add()]) as runs:
             yield runs, agents[0]
+
+
+def proof_agent(name: str, architecture: Architecture | None = None, **spec: Any) -> type[object]:
+    """Make a durable agent with `ProofTools` and `HostileTools`; without an architecture ReAct drives it."""
+    own: dict[str, Any] = {
+        "name": name,
+        "recovery": RecoveryStrategy.ACTION_BOUNDARY,
+        "instructions": f"You are the {name}.",
+        "architecture": architecture,
+    }
+
+    @Agent(name=name, spec=AgentExecutionSpec(**(own | spec)))
+    class Made:
+        def __init__(self, tools: ProofTools, hostile: HostileTools) -> None:
+            self.tools, self.hostile = tools, hostile
+
+    return Made
+
+
+def replies_of(name: str, *turns: ScriptedTurn | Sequence[ScriptedReply]) -> ScriptedThread:
+    """Script the replies of the model to the requests of the agent that `proof_agent` made under this name."""
+
+    def is_of_agent(request: ModelRequest) -> bool:
+        first = request.messages[0]
+        return first.role is ModelMessageRole.SYSTEM and first.text == f"You are the {name}."
+
+    return when(is_of_agent, *turns)
 
 
 async def played(
     story: ArchitectureStory, script: Sequence[ScriptEntry], **spec: Any
-) -> tuple[RunResult, Stage]:
-    """Play a script to where it gets."""
-    stage = Stage(story)
+) -> tuple[RunResult, StoryProcesses]:
+    """Play a script in one process, and return the result and the processes."""
+    stage = StoryProcesses(story)
     async with stage.play(ScriptedModel(script), **spec) as (runs, agent):
-        return await start(runs, agent, story.prompt), stage
+        return await (await runs.start(agent, story.prompt)).result(), stage
 
 
 async def survived(story: ArchitectureStory, script: Sequence[ScriptEntry]) -> RunResult:
-    """Play a script with a crash at every write: it comes to the same end, and repeats no effect."""
-    ledger, (agent, *workers) = Ledger(), story.agents()
+    """Play a script with a crash at every write; check that the end is the same and no effect is repeated."""
+    ledger, (agent, *workers) = ActionLedger(), story.agents()
     report = await crash_matrix(
         agent,
         story.prompt,
         model=ScriptedModel(script),
-        add=[ledger, Hands, Perils, *workers, *story.add()],
+        add=[ledger, ProofTools, HostileTools, *workers, *story.add()],
         second_stops=(),
     )
     report.assert_same_result()
@@ -109,37 +147,37 @@ async def survived(story: ArchitectureStory, script: Sequence[ScriptEntry]) -> R
 
 
 class ArchitectureProofs:
-    """Every subclass names a story, and proves all of this for it."""
+    """The proofs of one architecture: a subclass names a story."""
 
     story: ClassVar[ArchitectureStory]
     most_points: ClassVar[int] = 2_000
 
-    async def test_the_story_comes_to_its_answer_and_tells_its_steps(self) -> None:
-        stage, model = Stage(self.story), ScriptedModel(self.story.script(WRITE))
+    async def test_the_story_comes_to_its_answer_and_reports_its_steps(self) -> None:
+        stage, model = StoryProcesses(self.story), ScriptedModel(self.story.script(WRITE))
         async with stage.play(model) as (runs, agent):
-            result = await start(runs, agent, self.story.prompt)
-            events = await told(runs, result.state.id)
+            result = await (await runs.start(agent, self.story.prompt)).result()
+            events = [event async for event in runs.events(result.state.id)]
             for state in await stage.states():
                 await runs.verify(state.id)
         assert (result.error, to_json_value(result.output)) == (None, to_json_value(self.story.expected))
         assert stage.world.done == {"deed": 1}
         model.assert_complete()
-        # Whoever speaks has instructions.
+        # Every request carries the instructions of its agent.
         assert all(request.messages[0].text.startswith("You are the ") for request in model.requests)
         own = [event for event in events if event.attribution.run_id == result.state.id]
         names = [event.step_name for event in own if isinstance(event, StepFinishedEvent)]
         assert [name for name in names if name in self.story.steps] == list(self.story.steps)
 
     async def test_an_application_without_a_key_comes_to_the_same_answer(self) -> None:
-        stage, model = Stage(self.story), ScriptedModel(self.story.script(WRITE))
+        stage, model = StoryProcesses(self.story), ScriptedModel(self.story.script(WRITE))
         stage.has_sealer = False
         async with stage.play(model) as (runs, agent):
-            result = await start(runs, agent, self.story.prompt)
+            result = await (await runs.start(agent, self.story.prompt)).result()
         assert (result.error, to_json_value(result.output)) == (None, to_json_value(self.story.expected))
         assert stage.world.done == {"deed": 1}
 
-    async def test_what_was_said_before_reaches_every_call_that_speaks_for_the_agent(self) -> None:
-        stage, model = Stage(self.story), ScriptedModel(self.story.script(WRITE))
+    async def test_the_history_of_the_conversation_reaches_every_call_for_the_agent(self) -> None:
+        stage, model = StoryProcesses(self.story), ScriptedModel(self.story.script(WRITE))
         before = [ModelMessage.user("My name is Ada."), ModelMessage.assistant("Hello, Ada.")]
         async with stage.play(model) as (runs, agent):
             given = RunAgentInput("r1", self.story.prompt, message_history=before)
@@ -151,8 +189,8 @@ class ArchitectureProofs:
             assert any("My name is Ada." in message.text for message in request.messages)
 
     async def test_a_crash_at_any_write_changes_nothing(self) -> None:
-        ledger, (agent, *workers) = Ledger(), self.story.agents()
-        add = [ledger, Hands, Perils, *workers, *self.story.add()]
+        ledger, (agent, *workers) = ActionLedger(), self.story.agents()
+        add = [ledger, ProofTools, HostileTools, *workers, *self.story.add()]
         report = await crash_matrix(
             agent,
             self.story.prompt,
@@ -173,30 +211,30 @@ class ArchitectureProofs:
         silent = ScriptedModel([])
         async with stage.play(silent) as (runs, _):
             fork = await runs.fork(result.state.id)
-            again = await resume(runs, fork.id)
+            again = await (await runs.resume(fork.id)).result()
         assert (again.status, to_json_value(again.output)) == (result.status, to_json_value(result.output))
         assert again.artifacts == result.artifacts
         assert (silent.requests, stage.world.done) == ([], {"deed": 1})
 
     async def test_a_question_in_the_deepest_branch_is_answered_after_a_restart(self) -> None:
-        stage, model = Stage(self.story), ScriptedModel(self.story.script(ASK))
+        stage, model = StoryProcesses(self.story), ScriptedModel(self.story.script(ASK))
         async with stage.play(model) as (runs, agent):
-            paused = await start(runs, agent, self.story.prompt)
+            paused = await (await runs.start(agent, self.story.prompt)).result()
         assert (paused.status, stage.world.done) == (AgentStatus.INTERRUPTED, {})
         async with stage.play(model.restarted()) as (runs, _):
             (question,) = await runs.questions(paused.state.id)
             assert isinstance(question, AgentApprovalRequest)
             await runs.approve(question.id)
         async with stage.play(model.restarted()) as (runs, _):
-            result = await resume(runs, paused.state.id)
+            result = await (await runs.resume(paused.state.id)).result()
         assert (result.error, to_json_value(result.output)) == (None, to_json_value(self.story.expected))
         assert stage.world.done == {"deed": 1}
 
     async def test_a_run_is_cancelled_in_its_middle(self) -> None:
-        stage, model = Stage(self.story), ScriptedModel(self.story.script(HANG))
+        stage, model = StoryProcesses(self.story), ScriptedModel(self.story.script(HANG))
         async with stage.play(model) as (runs, agent):
             run = await runs.start(agent, self.story.prompt)
-            await stage.ledger.is_hanging.wait()
+            await stage.world.is_hanging.wait()
             await runs.cancel(run.id, reason="enough")
             result = await run.result()
             states = await stage.states()
@@ -218,9 +256,9 @@ class ArchitectureProofs:
     async def test_a_run_at_a_limit_goes_on_under_a_higher_one(self) -> None:
         whole, _ = await played(self.story, self.story.script(WRITE))
         for number in range(1, whole.spent.steps):
-            stage, model = Stage(self.story), ScriptedModel(self.story.script(WRITE))
+            stage, model = StoryProcesses(self.story), ScriptedModel(self.story.script(WRITE))
             async with stage.play(model, limits=_steps(number)) as (runs, agent):
-                stopped = await start(runs, agent, self.story.prompt)
+                stopped = await (await runs.start(agent, self.story.prompt)).result()
             async with stage.play(model.restarted(), limits=_steps(number)) as (runs, _):
                 higher = await runs.resume(stopped.state.id, limits=_steps(whole.spent.steps))
                 result = await higher.result()
