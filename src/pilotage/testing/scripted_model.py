@@ -15,6 +15,7 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.errors import AgentDefinitionError, ModelCallError
 from pilotage.models.streaming import deltas_of, final_events, text_deltas
+from pilotage.runtime.journal.scope import current_place
 from pilotage.testing.script import (
     ScriptedFailure,
     ScriptedThread,
@@ -25,6 +26,16 @@ from pilotage.testing.script import (
     response_of,
     unused_turns,
 )
+from pilotage.values import value
+
+
+@value
+class _Answered:
+    """A request that was answered, with the scope of the code that made it."""
+
+    scope: str
+    request: ModelRequest
+    turn: ScriptedTurn
 
 
 class ScriptedModel(IAgentModel):
@@ -49,8 +60,8 @@ class ScriptedModel(IAgentModel):
         if by_transcript:
             _reject_passed_failures(self._threads)
         self._positions = [0] * len(self._threads)
-        self._asked_before: list[tuple[ModelRequest, ScriptedTurn]] = []
-        self._answered: list[tuple[ModelRequest, ScriptedTurn]] = []
+        self._asked_before: list[_Answered] = []
+        self._answered: list[_Answered] = []
         self.requests: list[ModelRequest] = []
 
     @property
@@ -81,7 +92,7 @@ class ScriptedModel(IAgentModel):
         """This model as a process finds it that starts after the one that asked so far has died.
 
         It goes on where this one is. A request that this one answered is answered in the same way again, once:
-        the dead process may not have recorded the answer.
+        the dead process may not have recorded the answer. An equal request of another branch is a new one.
         """
         model = self.fresh()
         model._positions = list(self._positions)  # noqa: SLF001 - another one of this class
@@ -96,15 +107,16 @@ class ScriptedModel(IAgentModel):
 
     def _take(self, request: ModelRequest) -> ScriptedTurn:
         self.requests.append(request)
-        said = self._said_before(request) or self._next(request)
-        self._answered.append((request, said))
+        scope = _scope()
+        said = self._said_before(scope, request) or self._next(request)
+        self._answered.append(_Answered(scope, request, said))
         return said
 
-    def _said_before(self, request: ModelRequest) -> ScriptedTurn | None:
-        for index, (asked, said) in enumerate(self._asked_before):
-            if _essence(asked) == _essence(request):
+    def _said_before(self, scope: str, request: ModelRequest) -> ScriptedTurn | None:
+        for index, each in enumerate(self._asked_before):
+            if each.scope == scope and _essence(each.request) == _essence(request):
                 del self._asked_before[index]
-                return said
+                return each.turn
         return None
 
     def _next(self, request: ModelRequest) -> ScriptedTurn:
@@ -122,6 +134,12 @@ def _deltas(said: ScriptedTurn, request: ModelRequest) -> Iterator[ModelStreamEv
     if isinstance(said, ScriptedFailure):
         return text_deltas(said.after)
     return deltas_of(said.text, said.calls, said.reasoning, request)
+
+
+def _scope() -> str:
+    """Return the path of the running code in its run: equal requests of parallel branches differ in it."""
+    place = current_place()
+    return place.scope.path if place else ""
 
 
 def _essence(request: ModelRequest) -> object:
