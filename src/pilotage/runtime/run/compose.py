@@ -62,10 +62,11 @@ from pilotage.runtime.journal.start_record import (
 from pilotage.runtime.people.questions import Questions
 from pilotage.runtime.people.signals import MESSAGES, SignalPolicy, SignalQueue
 from pilotage.runtime.run.attempt import RunAttempt
-from pilotage.runtime.run.blueprint import Blueprint, blueprint_of, selected_model, with_deferred
+from pilotage.runtime.run.blueprint import Blueprint, blueprint_of, with_deferred
 from pilotage.runtime.run.cancel import Cleanup
 from pilotage.runtime.run.context_ports import context_policy
 from pilotage.runtime.run.ending import Ending, EndingPolicy
+from pilotage.runtime.run.model_choice import selected_model
 from pilotage.runtime.run.pausing import is_paused_by_person
 from pilotage.runtime.run.program import ArchitectureProgram, ExecuteProgram, Program
 from pilotage.runtime.run.resumption import ResumptionGate, was_anybody_asked
@@ -298,12 +299,12 @@ class Composer:
         return [self._model(run, self._blueprint(run))]
 
     def _model(self, run: Run, drawn: Blueprint) -> IAgentModel:
-        """Return the model of a run: its caller's, the one that was selected, its agent's, or the application's."""
-        wanted, selected = run.source.overrides.model, run.source.start.model
+        """Return the model of a run: its caller's, the one that was chosen, its agent's, or the application's."""
+        wanted, chosen = run.source.overrides.model, run.source.start.chosen_model
         if wanted is not None:
             return wanted if isinstance(wanted, RunAwareModel) else RunAwareModel(wanted)
-        if selected is not None:
-            return selected_model(self._services.app, selected)
+        if chosen is not None:
+            return selected_model(self._services.app, chosen)
         return drawn.model or self._services.model
 
     def _blueprint(self, run: Run) -> Blueprint:

@@ -29,12 +29,12 @@ from pilotage.runtime.journal.ledger import EphemeralLedger
 from pilotage.runtime.journal.record_fields import DamagedRecordError
 from pilotage.runtime.journal.start_record import RunStart, decode_start, last_limits, raised
 from pilotage.runtime.run.attempt import RunAttempt
-from pilotage.runtime.run.blueprint import selected_model
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.claim import RunClaims, is_resume_requested, settle_resumption
 from pilotage.runtime.run.compose import Claimed, Composer, new_claimed
 from pilotage.runtime.run.damaged import DamagedRuns, PoisonedRuns
 from pilotage.runtime.run.handles import RunHandle, RunSubscriptions
+from pilotage.runtime.run.model_choice import ModelChoices, selected_model
 from pilotage.runtime.run.pausing import is_paused_by_person
 from pilotage.runtime.services import Services
 
@@ -97,6 +97,7 @@ class RunSupervisor(RunStarter):
         self._composer = Composer(services, ChildLauncher(services, self.records, self))
         self._live: dict[str, LiveRun] = {}
         self.subscriptions = RunSubscriptions(services, self.records, self._live)
+        self.models = ModelChoices(services)
         self._is_leaving = False
 
     def live(self, run_id: str) -> LiveRun | None:
@@ -116,6 +117,8 @@ class RunSupervisor(RunStarter):
         parent: Run | None = None,
         overrides: Overrides = NO_OVERRIDES,
     ) -> LiveRun:
+        if parent is not None:
+            start = await self.models.of_child(definition, start, parent.source.start, run.run_id)
         if parent is not None and not parent.ledger.is_durable:
             return self.begin_ephemeral(definition, start, run, parent=parent)
         lease = self._services.new_lease(run)
@@ -229,8 +232,8 @@ class RunSupervisor(RunStarter):
         known = last_limits(history.claims) or start.limits
         limits = None if limits is None else raised(known, limits)
         start = start if (limits or known) == start.limits else replace(start, limits=limits or known)
-        if start.model is not None:
-            selected_model(services.app, start.model)
+        if start.chosen_model is not None:
+            selected_model(services.app, start.chosen_model)
         deadline = self.claims.deadline(definition, state, history)
         ledger = await self.claims.take_over(definition, state, history, principal, limits)
         last = ledger.newest_signal
