@@ -13,8 +13,8 @@ class IAgentModelResolver(ABC):
     """Chooses the model of each run whose loop a model drives: by its input, its tenant, its metadata.
 
     It is asked once, before the run is recorded. The choice is part of the run's start: an attempt that resumes the run
-    does not ask again, and the child runs of the run use the same model. Agents with an `execute()` of their own use the
-    models that they inject; it is not asked for them, but for their child runs.
+    does not ask again, and the child runs of the run use the same model. Agents with an `execute()` of their own use
+    the models that they inject; it is not asked for them, but for their child runs.
     """
 
     @abstractmethod

@@ -51,9 +51,10 @@ class RunStart:
     may use, None for all of its agent's. `history` is the number of turns of the conversation before it. `salt` goes
     into fingerprints: the run's own id, for a fork that of its original run. `trust` is the label of what the parent
     knew when it delegated, or of the given context. `model` is the one its caller selected, `resolved_model` the one
-    that the application chose, `deferred` the tools that the caller performs. `session` is the conversation of a parent, which a worker reads and does not hold. `branch` is
-    the step of its parent that it stands for, `exits` are the control calls that end it, `delegation` is the packet it
-    came in, without its task. With `steering_input_required` the run waits for a steering instruction first.
+    that the application chose, `deferred` the tools that the caller performs. `session` is the conversation of a
+    parent, which a worker reads and does not hold. `branch` is the step of its parent that it stands for, `exits` are
+    the control calls that end it, `delegation` is the packet it came in, without its task. With
+    `steering_input_required` the run waits for a steering instruction first.
     """
 
     agent: str

@@ -11,7 +11,7 @@ from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.architecture import AgentSession, Dependencies
-from pilotage.agent.ports.conversations import ConversationTurn
+from pilotage.agent.ports.conversations import ConversationTurn, ITaskStore
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.telemetry import IAgentTelemetry
 from pilotage.agent.recovery import AgentActionKind
@@ -138,10 +138,18 @@ class Composer:
             # The user's message for the conversation; an agent with a custom input has none.
             instruction.prompt if instruction else None,
             hidden_output(definition),
+            self._task_store(run),
         )
         pending = partial(self._services.pending_signals, run.ledger.run)
         gate = None if claimed.found is None else self._gate(run, claimed.found)
         return RunAttempt(tools, program, Ending(run, policy), pending, gate)
+
+    def _task_store(self, run: Run) -> ITaskStore | None:
+        """Return the store that gets the turns of a durable run after its end; None for the journal's own."""
+        if run.source.start.history is None or not run.ledger.is_durable:
+            return None
+        store = self._services.conversations
+        return None if store is None or store.is_journaled else store
 
     def _gate(self, run: Run, found: AgentState) -> ResumptionGate | None:
         """Return the gate of an attempt that finds its run stopped by a person; None if nobody is asked about it."""

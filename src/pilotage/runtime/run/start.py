@@ -174,7 +174,7 @@ class RunStarts:
         origin = decode_start(rows[0])
         definition = self._services.definition_of(origin.agent)
         facts = {name: fact for name, fact in origin.metadata.items() if name != "alias"}
-        history = await self._launcher.history(origin)
+        history = await self._launcher.conversations.history(origin)
         start = replace(
             origin,
             input=_with_history(origin.input, history),
@@ -240,12 +240,7 @@ class RunStarts:
     ) -> int | None:
         if conversation is None or not definition.is_declarative:
             return None
-        conversations = self._services.conversations
-        return (
-            None
-            if conversations is None
-            else len(await conversations.load_history(principal.tenant, conversation))
-        )
+        return await self._launcher.conversations.count(principal.tenant, conversation)
 
 
 def _with_history(given: JsonObject, turns: Sequence[ConversationTurn]) -> JsonObject:

@@ -32,6 +32,7 @@ from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.claim import RunClaims, is_resume_requested, settle_resumption
 from pilotage.runtime.run.compose import Claimed, Composer, new_claimed
+from pilotage.runtime.run.conversation import Conversations
 from pilotage.runtime.run.damaged import DamagedRuns, PoisonedRuns
 from pilotage.runtime.run.handles import RunHandle, RunSubscriptions
 from pilotage.runtime.run.model_choice import ModelChoices, selected_model
@@ -98,6 +99,7 @@ class RunSupervisor(RunStarter):
         self._live: dict[str, LiveRun] = {}
         self.subscriptions = RunSubscriptions(services, self.records, self._live)
         self.models = ModelChoices(services)
+        self.conversations = Conversations(services, self.records)
         self._is_leaving = False
 
     def live(self, run_id: str) -> LiveRun | None:
@@ -124,7 +126,7 @@ class RunSupervisor(RunStarter):
         lease = self._services.new_lease(run)
         ledger = await self.claims.begin(definition, start, run, lease)
         try:
-            history = await self.history(start)
+            history = await self.conversations.history(start)
             instance = self._services.instance_of(definition)
         except BaseException:
             await release_lease(lease)
@@ -252,7 +254,7 @@ class RunSupervisor(RunStarter):
         if is_resumed:
             # The signal is consumed: the state it requests must be recorded in the same commit.
             ledger.change_state(ledger.state.moved_to(AgentSituation.RUNNING))
-        turns, instance = await self.history(start), services.instance_of(definition)
+        turns, instance = await self.conversations.history(start), services.instance_of(definition)
         return new_claimed(
             definition=definition,
             instance=instance,
@@ -386,16 +388,6 @@ class RunSupervisor(RunStarter):
         if self._is_leaving:
             attempt.hand_over()
         return live
-
-    async def history(self, start: RunStart) -> Sequence[ConversationTurn]:
-        """Return the turns of the run's conversation before the run began."""
-        # Checked first: accessing `services.conversations` may open a database.
-        if not start.history or start.conversation is None:
-            return ()
-        conversations, tenant = self._services.conversations, start.principal.tenant
-        if conversations is None:
-            return ()
-        return await conversations.load_history(tenant, start.conversation, up_to=start.history)
 
     def _forget(self, live: LiveRun, task: asyncio.Task[RunResult]) -> None:
         # Retrieve the exception, so that asyncio does not log it: callers get it from `result()`.
