@@ -48,6 +48,7 @@ from pilotage.agent.facts import (
     AgentRunPaused, AgentRunResumed, AgentRunStarted, AgentSignalTooLate, IAgentEventPublisher,
     UnreadableFactError, read_fact, write_fact,
 )
+from pilotage.agent.media import MediaSafetyLimits
 from pilotage.agent.messages import (
     ContentPart, MediaPart, ModelMessage, ModelMessageRole, ModelToolCall, TextPart,
 )
@@ -218,7 +219,7 @@ __all__ = [
     "ContextPack", "ContextPackRole", "ContextRotSymptom", "ContextSensitivity", "ContextTokenBudget",
     "render_context_pack",
     # Contract 15: models
-    "ContentPart", "IAgentModel", "IAgentModelResolver", "JsonSchemaConstraint", "MediaPart",
+    "ContentPart", "IAgentModel", "IAgentModelResolver", "JsonSchemaConstraint", "MediaPart", "MediaSafetyLimits",
     "ModelCapability", "ModelError",
     "ModelFinishReason", "ModelMessage", "ModelMessageRole", "ModelRequest", "ModelResponse",
     "ModelSelection", "ModelStreamEvent", "ModelStreamEventKind", "ModelToolCall", "ModelToolChoice",

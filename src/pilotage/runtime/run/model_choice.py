@@ -5,10 +5,13 @@ The choice is made before a run is recorded, and is part of its start record.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from types import NoneType
 
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.media import check_taken_by, media_in
+from pilotage.agent.messages import MediaPart
 from pilotage.agent.ports.model import IAgentModel, ModelSelection
 from pilotage.agent.ports.model_resolver import IAgentModelResolver
 from pilotage.agent.run_values import RunAgentInput
@@ -22,7 +25,7 @@ from pilotage.errors import (
 )
 from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.run import NO_OVERRIDES, Overrides
-from pilotage.runtime.journal.start_record import RunStart
+from pilotage.runtime.journal.start_record import RunStart, decode_instruction
 from pilotage.runtime.run.blueprint import problems_with
 from pilotage.runtime.run.context_ports import input_of
 from pilotage.runtime.services import Services
@@ -93,6 +96,31 @@ class ModelChoices:
             raise AgentToolDispatchError(str(error)) from error
         return start
 
+    def check_media(
+        self, definition: AgentDefinition, start: RunStart, given: object, overrides: Overrides
+    ) -> None:
+        """Check the media of a run's input: its agent allows them, and the model that drives it takes them.
+
+        An agent with an `execute()` of its own gives them to the models that it calls, and they are checked there.
+
+        Raises:
+            MediaRefusedError: they are refused; the message has the part and the limit, or the model and the type.
+        """
+        media = list(_media_of(definition, start, given))
+        if not media:
+            return
+        definition.spec.media_limits.check(media)
+        if definition.is_declarative:
+            capability = self._model(definition, start, overrides).capability
+            check_taken_by(capability.model, capability.media_types, media)
+
+    def _model(self, definition: AgentDefinition, start: RunStart, overrides: Overrides) -> IAgentModel:
+        if overrides.model is not None:
+            return overrides.model
+        if start.chosen_model is not None:
+            return selected_model(self._services.app, start.chosen_model)
+        return self._services.model_of(self._services.instance_of(definition))
+
     async def _resolved(
         self,
         resolver: IAgentModelResolver,
@@ -124,6 +152,13 @@ def _asked(definition: AgentDefinition, start: RunStart, given: object, run_id: 
     if isinstance(given, RunAgentInput):
         return replace(given, conversation_id=start.conversation, metadata=start.metadata)
     return input_of(definition, start, run_id)
+
+
+def _media_of(definition: AgentDefinition, start: RunStart, given: object) -> Iterator[MediaPart]:
+    if definition.is_declarative:
+        yield from media_in(decode_instruction(start.input).messages)
+    elif isinstance(given, RunAgentInput):
+        yield from (*given.attachments, *media_in(given.message_history))
 
 
 def selected_model(app: Application, model_ref: str) -> IAgentModel:

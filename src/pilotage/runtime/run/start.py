@@ -70,6 +70,7 @@ class RunStarts:
             AgentDefinitionError: the class is no agent of this application, or the input does not fit.
             CallerError: the agent cannot wait for the steering instruction that the input requires.
             ModelNotFoundError: the input selects a model that the application does not have.
+            MediaRefusedError: the input has media that the agent does not allow, or that its model does not take.
             RunConflictError: the alias belongs to a run with another input, or another run has the conversation.
         """
         definition = self._services.definition_of(agent)
@@ -204,12 +205,15 @@ class RunStarts:
         Raises:
             ModelNotFoundError: the application has no such model, or several models of which none is chosen.
             CallerError: the agent uses the models it injects, or the model lacks a capability that the agent needs.
+            MediaRefusedError: the input has media that the agent does not allow, or that its model does not take.
             AgentModelConfigurationError: the resolver of the application gave no answer.
         """
         models = self._launcher.models
-        if models.are_made(definition, start, overrides):
-            return start
-        return await models.of_run(definition, start, given, run_id, overrides)
+        if not models.are_made(definition, start, overrides):
+            start = await models.of_run(definition, start, given, run_id, overrides)
+        if isinstance(given, RunAgentInput) or words.MESSAGES in start.input:
+            models.check_media(definition, start, given, overrides)
+        return start
 
     async def _begin(
         self, definition: AgentDefinition, start: RunStart, run_id: str, given: object, overrides: Overrides
