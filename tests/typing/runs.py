@@ -116,6 +116,10 @@ async def right_runs(runs: AgentRuns) -> None:
     assert_type((await (await runs.start("declarative", "a question")).result()).output, Any)
 
 
+def _use(given: object) -> None:
+    """Never called: takes what a call gave."""
+
+
 def wrong_inputs() -> None:
     """Never called: an input of another type is refused."""
     run_sync(Streams, 5)  # type: ignore[misc] # pyright: ignore[reportCallIssue, reportArgumentType]
@@ -123,9 +127,9 @@ def wrong_inputs() -> None:
     run_sync(Awaited, 5)  # type: ignore[misc] # pyright: ignore[reportCallIssue, reportArgumentType]
     run_sync(Alone, 5)  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
     run_sync(Declarative, 5)  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
-    run_sync(Streams, "A-17").output  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-    run_sync(Generates, "A-17").status  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-    run_sync(Computes, "one").output  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    _use(run_sync(Streams, "A-17").output)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+    _use(run_sync(Generates, "A-17").status)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+    _use(run_sync(Computes, "one").output)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
     assert_type(run_sync(Computes, "one"), TextDoesNotFit)
     run_sync(Alone, colour="red")  # type: ignore[call-overload] # pyright: ignore[reportCallIssue]
 
@@ -135,6 +139,6 @@ async def wrong_runs(runs: AgentRuns) -> None:
     await runs.start(Streams, 5)  # type: ignore[misc] # pyright: ignore[reportCallIssue, reportArgumentType]
     refused = await runs.start(Streams, "A-17")
     await refused.result()  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-    (await run(Streams, "A-17")).output  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    _use((await run(Streams, "A-17")).output)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
     await runs.start(Awaited, Command("x"))  # type: ignore[misc] # pyright: ignore[reportCallIssue, reportArgumentType]
     _words: str = (await run(Awaited, "a")).output  # type: ignore[assignment] # pyright: ignore[reportAssignmentType]
