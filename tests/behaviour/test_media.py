@@ -17,7 +17,7 @@ from pilotage import (
     RunAgentInput,
 )
 from pilotage.agent import MediaPart, MediaSafetyLimits, ModelCapability, ModelSelection, TextPart
-from pilotage.errors import MediaTooLargeError, MediaTypeRefusedError, ModelCallError
+from pilotage.errors import AgentDefinitionError, MediaTooLargeError, MediaTypeRefusedError, ModelCallError
 from pilotage.models import FallbackModel
 from pilotage.runtime import AgentRunner
 from pilotage.testing import ScriptedModel, crash_matrix, says
@@ -179,3 +179,11 @@ async def test_a_fallback_passes_over_a_model_that_does_not_take_the_media() -> 
     async with Bureau().process(Viewer, model=model) as runs:
         assert (await started(runs, Viewer, asks(picture()))).output == "A cat."
     assert (len(blind.requests), len(eye.requests)) == (0, 1)
+
+
+@pytest.mark.parametrize("messages", ["junk", [{"role": "nobody"}], [{"role": "user", "content": 5}]])
+async def test_messages_that_are_none_are_refused_before_anything_is_written(messages: object) -> None:
+    async with Bureau().process(Viewer, model=sees("image/*")) as runs:
+        with pytest.raises(AgentDefinitionError, match="Viewer: the messages of the input do not fit"):
+            await runs.start(Viewer, {"instruction": "What is this?", "messages": messages})
+        assert not (await runs.list()).runs

@@ -21,7 +21,7 @@ from pilotage import (
     ToolEffects,
     agent_tool,
 )
-from pilotage.agent import AgentState, ConversationTurn, ITaskStore, ToolApprovalRequirement
+from pilotage.agent import AgentState, ConversationTurn, ITaskStore, RunKey, ToolApprovalRequirement
 from pilotage.agent.ports.conversations import conversation_in
 from pilotage.errors import RunConflictError
 from pilotage.runtime import AgentRunner, AgentRuns
@@ -183,14 +183,22 @@ async def test_turns_that_the_store_did_not_take_are_there_for_the_next_run() ->
     assert len(house.book.lines["chat"]) == 4
 
 
-async def test_a_run_whose_turns_are_on_their_way_holds_its_conversation() -> None:
+async def test_a_run_that_was_erased_has_nothing_to_append() -> None:
     house = House()
     house.book.is_closed = True
     result, _ = await house.talk("I am Ada.", "Hello, Ada.")
     house.book.is_closed = False
-    run = next(iter(await house.store.states.list_by_status(AgentStatus.COMPLETED)))
-    key = next(key for key, _ in house.store.outbox if key.run_id == result.state.id)
-    await house.store.leases.acquire(key, "another process", 60)
+    await house.store.retention.erase(RunKey("default", result.state.id))
+    _, shown = await house.talk("Who am I?", "I do not know.")
+    assert shown == ["Who am I?"]
+
+
+async def test_a_run_whose_turns_are_on_their_way_holds_its_conversation() -> None:
+    house = House()
+    house.book.is_closed = True
+    run = (await house.talk("I am Ada.", "Hello, Ada."))[0].state
+    house.book.is_closed = False
+    await house.store.leases.acquire(RunKey("default", run.id), "another process", 60)
     async with house.process(says("Ada.")) as (runs, _):
         with pytest.raises(RunConflictError, match=f"held by run '{run.id}', whose turns are being appended"):
             await runs.start(Friend, "Who am I?", conversation_id="chat")

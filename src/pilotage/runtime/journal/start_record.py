@@ -26,6 +26,7 @@ from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, text_digest, to_json_value
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import (
+    DamagedRecordError,
     contract_value,
     count_field,
     decode_row,
@@ -231,6 +232,10 @@ def _encode_instruction(definition: AgentDefinition, given: object) -> JsonObjec
         given = given.instruction
     elif _is_instruction(given):
         # A parent run gives its child the instruction as it is recorded.
+        try:
+            decode_instruction(given)
+        except DamagedRecordError as error:
+            raise AgentDefinitionError(f"{name}: the messages of the input do not fit: {error}") from error
         return given
     try:
         prompt = given if isinstance(given, str) else canonical_json(to_json_value(given))

@@ -15,7 +15,7 @@ from pilotage.agent.ports.conversations import ConversationTurn, ConversationTur
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.repositories import IAgentStateRepository
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.errors import CallerError, RunConflictError
+from pilotage.errors import CallerError, PilotageError, RunConflictError
 from pilotage.jsonvalue import JsonValue, canonical_json
 from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.run import Run
@@ -75,12 +75,12 @@ class Conversations:
         if last is None:
             return ()
         run = RunKey(tenant, last.id)
-        rows = await self._records.rows(run)
-        start = decode_start(rows[0])
-        redactor = self._services.redactor(self._services.definition_of(last.agent_type), tenant)
-        question, output = decode_instruction(start.input).prompt, result_in(last, rows).output
-        said = turns_of(conversation, question, output, label_at_end(rows), redactor)
-        if said is None or start.history is None or _are_in(said.turns, known[start.history :]):
+        try:
+            before, said = await self._said_in(last, run, conversation)
+        except PilotageError:
+            # What it said was erased, or cannot be read here.
+            return ()
+        if said is None or _are_in(said.turns, known[before:]):
             return ()
         leases = self._services.leases
         if leases is not None and await leases.holder(run) is not None:
@@ -88,6 +88,18 @@ class Conversations:
                 f"conversation {conversation!r} is held by run {last.id!r}, whose turns are being appended"
             )
         return said.turns
+
+    async def _said_in(
+        self, state: AgentState, run: RunKey, conversation: str
+    ) -> tuple[int, ConversationTurns | None]:
+        """Return the number of turns before a run, and its own; None for a run that adds none."""
+        rows = await self._records.rows(run)
+        start = decode_start(rows[0])
+        if start.history is None:
+            return 0, None
+        redactor = self._services.redactor(self._services.definition_of(state.agent_type), run.tenant_id)
+        question, output = decode_instruction(start.input).prompt, result_in(state, rows).output
+        return start.history, turns_of(conversation, question, output, label_at_end(rows), redactor)
 
     async def _last_completed(self, tenant: str, conversation: str) -> AgentState | None:
         states = self._services.app.get_or_none(IAgentStateRepository)
