@@ -36,6 +36,9 @@ PilotageError
     ├── SignalNotFoundError
     ├── EvidenceNotFoundError
     ├── ModelNotFoundError
+    ├── MediaRefusedError
+    │   ├── MediaTooLargeError
+    │   └── MediaTypeRefusedError
     ├── NotAuthenticatedError
     └── PermissionDeniedError
 
@@ -68,6 +71,9 @@ __all__ = [
     "ContextNotActiveError",
     "DamagedEntryError",
     "EvidenceNotFoundError",
+    "MediaRefusedError",
+    "MediaTooLargeError",
+    "MediaTypeRefusedError",
     "ModelCallError",
     "ModelNotFoundError",
     "NotAuthenticatedError",
@@ -454,6 +460,27 @@ class ModelNotFoundError(CallerError):
 
     message: ClassVar[str] = "There is no such model."
     code: ClassVar[str] = "model_not_found"
+
+
+class MediaRefusedError(CallerError):
+    """A run was given media that its agent does not allow, or that its model does not take."""
+
+    message: ClassVar[str] = "The media are refused."
+    code: ClassVar[str] = "media_refused"
+
+
+class MediaTooLargeError(MediaRefusedError):
+    """There are more media, or more bytes of them, than the agent allows."""
+
+    message: ClassVar[str] = "The media are too large."
+    code: ClassVar[str] = "media_too_large"
+
+
+class MediaTypeRefusedError(MediaRefusedError):
+    """A media part is of a type that the agent does not allow, or that its model does not take."""
+
+    message: ClassVar[str] = "The type of the media is refused."
+    code: ClassVar[str] = "media_type_refused"
 
 
 class NotAuthenticatedError(CallerError):

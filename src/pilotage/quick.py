@@ -16,6 +16,8 @@ from pilotage.agent.typed import (
     Out,
     Takes,
     TakesNothing,
+    TakesOther,
+    TextDoesNotFit,
     TypedResult,
 )
 from pilotage.errors import CallerError
@@ -48,6 +50,8 @@ async def run(
     agent: type[ComputesAlone[Out]], given: AsJson | None = None, **options: Unpack[RunOptions]
 ) -> TypedResult[Out]: ...
 @overload
+async def run(agent: type[TakesOther], given: str, **options: Unpack[RunOptions]) -> TextDoesNotFit: ...
+@overload
 async def run(agent: type[object], given: AsText = None, **options: Unpack[RunOptions]) -> RunResult: ...
 async def run(
     agent: type[object],
@@ -56,7 +60,7 @@ async def run(
     model: IAgentModel | None = None,
     add: Iterable[object] = (),
     principal: Principal = LOCAL,
-) -> RunResult:
+) -> Any:
     """Run an agent once and give its result; `add` holds what it needs besides the pods it asks for by their class.
 
     Without a `model`, or one in `add`, an adapter that is installed and configured provides it, else the offline model.
@@ -90,6 +94,10 @@ def run_sync(
     agent: type[ComputesAlone[Out]], given: AsJson | None = None, **options: Unpack[RunOptions]
 ) -> TypedResult[Out]: ...
 @overload
+def run_sync(  # pyright: ignore[reportOverlappingOverload]
+    agent: type[TakesOther], given: str, **options: Unpack[RunOptions]
+) -> TextDoesNotFit: ...
+@overload
 def run_sync(agent: type[object], given: AsText = None, **options: Unpack[RunOptions]) -> RunResult: ...
 def run_sync(
     agent: type[object],
@@ -98,7 +106,7 @@ def run_sync(
     model: IAgentModel | None = None,
     add: Iterable[object] = (),
     principal: Principal = LOCAL,
-) -> RunResult:
+) -> Any:
     """The same from a program without an event loop.
 
     Raises:

@@ -75,9 +75,9 @@ class Registry:
         return ADA
 
 
-async def evidence() -> dict[str, JsonObject]:
+async def evidence(ports: tuple[object, ...]) -> dict[str, JsonObject]:
     """What the record shows of each tool's result."""
-    async with Application("town").add(Registry).load_plugins() as app:
+    async with Application("town").add(Registry, *ports).load_plugins() as app:
         runs = app.get(AgentRuns)
         run = await runs.start(Registry)
         assert (await run.result()).output == "read"
@@ -85,8 +85,8 @@ async def evidence() -> dict[str, JsonObject]:
     return {str(each.payload["capture"]): each.payload for each in found}
 
 
-async def test_each_policy_keeps_what_it_says() -> None:
-    kept = await evidence()
+async def test_each_policy_keeps_what_it_says(ports: tuple[object, ...]) -> None:
+    kept = await evidence(ports)
     assert list(kept) == ["none", "reference_only", "summary", "structured", "raw", "redacted"]
     assert kept["structured"]["result"] == {"name": "[REDACTED]", "town": "London"}
     assert kept["raw"]["result"] == {"name": "Ada", "town": "London"}
@@ -94,7 +94,7 @@ async def test_each_policy_keeps_what_it_says() -> None:
 
 
 @pytest.mark.parametrize("capture", ["none", "reference_only", "summary", "redacted"])
-async def test_what_is_not_kept_is_nowhere_in_the_payload(capture: str) -> None:
-    payload = str((await evidence())[capture])
+async def test_what_is_not_kept_is_nowhere_in_the_payload(capture: str, ports: tuple[object, ...]) -> None:
+    payload = str((await evidence(ports))[capture])
     assert "Ada" not in payload
     assert "London" not in payload

@@ -48,13 +48,13 @@ def _nothing_paid() -> None:
     PAID.clear()
 
 
-def process() -> Application:
-    return Application("bank").add(Teller, Payments, OfflineModel).load_plugins()
+def process(ports: tuple[object, ...]) -> Application:
+    return Application("bank").add(Teller, Payments, OfflineModel, *ports).load_plugins()
 
 
-async def waiting() -> tuple[str, AgentApprovalRequest]:
+async def waiting(ports: tuple[object, ...]) -> tuple[str, AgentApprovalRequest]:
     """A run that waits, and its process has ended."""
-    async with process() as app:
+    async with process(ports) as app:
         runs = app.get(AgentRuns)
         run = await runs.start(Teller, "pay amount=12.50")
         state = (await run.result()).state
@@ -77,10 +77,15 @@ async def waiting() -> tuple[str, AgentApprovalRequest]:
     ],
 )
 async def test_the_decision_decides(
-    decision: str, details: dict[str, object], status: str, reason: str | None, paid: list[str]
+    decision: str,
+    details: dict[str, object],
+    status: str,
+    reason: str | None,
+    paid: list[str],
+    ports: tuple[object, ...],
 ) -> None:
-    run_id, request = await waiting()
-    async with process() as app:
+    run_id, request = await waiting(ports)
+    async with process(ports) as app:
         runs = app.get(AgentRuns)
         await runs.answer(run_id, request.id, ApprovalDecision(decision), **details)  # type: ignore[arg-type]
         state = (await (await runs.resume(run_id)).result()).state
@@ -89,9 +94,11 @@ async def test_the_decision_decides(
         await runs.verify(run_id)
 
 
-async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays() -> None:
-    run_id, request = await waiting()
-    async with process() as app:
+async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays(
+    ports: tuple[object, ...],
+) -> None:
+    run_id, request = await waiting(ports)
+    async with process(ports) as app:
         runs = app.get(AgentRuns)
         with pytest.raises(CallerError, match="amount"):
             await runs.modify(request.id, {"amount": "a lot"})

@@ -44,8 +44,8 @@ class Gardener:
         self.garden = garden
 
 
-async def test_a_run_in_the_middle_of_a_tool_is_cancelled() -> None:
-    async with Application("park").add(Gardener, Garden, OfflineModel).load_plugins() as app:
+async def test_a_run_in_the_middle_of_a_tool_is_cancelled(ports: tuple[object, ...]) -> None:
+    async with Application("park").add(Gardener, Garden, OfflineModel, *ports).load_plugins() as app:
         runs, garden = app.get(AgentRuns), app.get(Garden)
         run = await runs.start(Gardener, "dig")
         await garden.digging.wait()

@@ -65,8 +65,10 @@ class Reader:
         return str((await self.delegate.delegate_tool_result(packet)).output)
 
 
-async def test_the_packet_says_what_the_child_may_do_and_the_parent_has_the_evidence() -> None:
-    async with Application("library").add(Librarian, Reader, OfflineModel).load_plugins() as app:
+async def test_the_packet_says_what_the_child_may_do_and_the_parent_has_the_evidence(
+    ports: tuple[object, ...],
+) -> None:
+    async with Application("library").add(Librarian, Reader, OfflineModel, *ports).load_plugins() as app:
         runs = app.get(AgentRuns)
         run = await runs.start(Reader, "Emma")
         told = [event.attribution async for event in run.events()]

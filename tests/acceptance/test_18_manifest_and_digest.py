@@ -42,9 +42,9 @@ class Reader:
         return f"page {number}: " + "word " * 150
 
 
-async def evidence() -> tuple[AgentEvidence, ...]:
+async def evidence(ports: tuple[object, ...]) -> tuple[AgentEvidence, ...]:
     """Three questions of a conversation; what was said before the last one is too much to be shown in full."""
-    async with Application("library").add(Reader, OfflineModel).load_plugins() as app:
+    async with Application("library").add(Reader, OfflineModel, *ports).load_plugins() as app:
         runs = app.get(AgentRuns)
         found: tuple[AgentEvidence, ...] = ()
         for number in (1, 2, 3):
@@ -56,16 +56,18 @@ async def evidence() -> tuple[AgentEvidence, ...]:
     return found
 
 
-async def test_every_model_call_has_a_manifest_that_names_its_sources() -> None:
-    calls = [each for each in await evidence() if each.kind is AgentEvidenceKind.MODEL]
+async def test_every_model_call_has_a_manifest_that_names_its_sources(ports: tuple[object, ...]) -> None:
+    calls = [each for each in await evidence(ports) if each.kind is AgentEvidenceKind.MODEL]
     assert calls
     first = calls[0].payload["manifest"]
     assert isinstance(first, dict)
     assert {each["pack_id"]: each["source"] for each in first["entries"][:1]} == {"rules": "handbook"}
 
 
-async def test_what_was_condensed_is_a_digest_that_points_to_its_manifest() -> None:
-    found = await evidence()
+async def test_what_was_condensed_is_a_digest_that_points_to_its_manifest(
+    ports: tuple[object, ...],
+) -> None:
+    found = await evidence(ports)
     manifests = [each for each in found if each.kind is AgentEvidenceKind.CONTEXT_MANIFEST]
     digests = [each for each in found if each.kind is AgentEvidenceKind.CONTEXT_DIGEST]
     assert manifests

@@ -85,8 +85,8 @@ def test_the_schema_may_say_so() -> None:
     assert "x-pilotage-sensitive" not in str(schema.input_schema)
 
 
-async def test_the_program_gets_the_value_and_everybody_else_the_mask() -> None:
-    async with Application("bank").add(Clerk, Customers, NoNames, OfflineModel).load_plugins() as app:
+async def test_the_program_gets_the_value_and_everybody_else_the_mask(ports: tuple[object, ...]) -> None:
+    async with Application("bank").add(Clerk, Customers, NoNames, OfflineModel, *ports).load_plugins() as app:
         runs = app.get(AgentRuns)
         run = await runs.start(Clerk, "lookup Ada")
         events = [event async for event in run.events()]
@@ -110,8 +110,8 @@ def test_evidence_that_is_made_by_hand_says_which_fields_are_masked() -> None:
     assert [each.path for each in evidence.sensitive_fields] == [("iban",)]
 
 
-async def test_the_output_guard_has_the_last_word() -> None:
-    async with Application("bank").add(Clerk, Customers, NoNames, OfflineModel).load_plugins() as app:
+async def test_the_output_guard_has_the_last_word(ports: tuple[object, ...]) -> None:
+    async with Application("bank").add(Clerk, Customers, NoNames, OfflineModel, *ports).load_plugins() as app:
         run = await app.get(AgentRuns).start(Clerk, "lookup Ada", metadata={"is_public": True})
         events = [event async for event in run.events()]
         assert not any(isinstance(event, MessageDeltaEvent) for event in events)

@@ -79,8 +79,8 @@ async def test_a_secret_is_in_no_schema_event_answer_error_evidence_log_or_byte_
         assert SECRET not in str(place)
 
 
-async def test_a_model_that_names_a_secret_is_refused() -> None:
-    async with Application("office").add(Clerk, Bank, Vault, OfflineModel).load_plugins() as app:
+async def test_a_model_that_names_a_secret_is_refused(ports: tuple[object, ...]) -> None:
+    async with Application("office").add(Clerk, Bank, Vault, OfflineModel, *ports).load_plugins() as app:
         run = await app.get(AgentRuns).start(Clerk, "balance account=A-17 password=guessed")
         assert "password" in (await run.result()).output
         assert app.get(Bank).used == []

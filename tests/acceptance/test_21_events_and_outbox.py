@@ -68,8 +68,8 @@ class Broker(IAgentEventPublisher):
             self.is_done.set()
 
 
-async def test_subscribers_and_brokers_hear_of_every_step_in_order() -> None:
-    async with Application("office").add(Clerk, Office, Broker, OfflineModel).load_plugins() as app:
+async def test_subscribers_and_brokers_hear_of_every_step_in_order(ports: tuple[object, ...]) -> None:
+    async with Application("office").add(Clerk, Office, Broker, OfflineModel, *ports).load_plugins() as app:
         run = await app.get(AgentRuns).start(Clerk, "book a room")
         office, broker = app.get(Office), app.get(Broker)
         async with asyncio.timeout(30):
@@ -81,11 +81,11 @@ async def test_subscribers_and_brokers_hear_of_every_step_in_order() -> None:
     assert {fact.run_id for fact in broker.published} == {run.id}
 
 
-async def test_what_nobody_heard_of_is_told_by_the_next_process() -> None:
-    async with Application("office").add(Clerk, OfflineModel).load_plugins() as app:
+async def test_what_nobody_heard_of_is_told_by_the_next_process(ports: tuple[object, ...]) -> None:
+    async with Application("office").add(Clerk, OfflineModel, *ports).load_plugins() as app:
         run = await app.get(AgentRuns).start(Clerk, "book a room")
         await run.result()
-    async with Application("office").add(Clerk, Office, OfflineModel).load_plugins() as app:
+    async with Application("office").add(Clerk, Office, OfflineModel, *ports).load_plugins() as app:
         async with asyncio.timeout(30):
             await app.get(Office).is_done.wait()
         assert app.get(Office).heard == ["book is done", "Clerk is done"]

@@ -282,7 +282,7 @@ class Watch:
         return {
             "list": lambda: runs.list(limit=200, principal=by),
             "parked": lambda: outbox.list_parked(self.tenant),
-            "conversation": lambda: runs.services.conversations.load_history(self.tenant, "talk"),  # type: ignore[union-attr]
+            "conversation": lambda: runs.services.conversations.tenant_history(self.tenant, "talk"),  # type: ignore[union-attr]
             "memory": lambda: store.memory.export(MemoryScope(self.tenant, "ada")),
             "switches": store.switches.list_off,
             "spending": lambda: store.spending.spent(self.tenant, BudgetPeriod.MONTH),

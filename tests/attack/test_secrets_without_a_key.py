@@ -153,7 +153,7 @@ async def test_a_secret_that_a_model_repeats_is_in_no_turn_and_the_next_run_does
             result = await run.result()
             assert SECRET in result.output, "the code that started the run gets the answer whole"
             assert_no_secret([*await everything(bureau, run.id), repr(seen)])
-    turns = await bureau.store.conversations.load_history("default", "talk")
+    turns = await bureau.store.conversations.load_history("talk")
     assert [turn.message.text for turn in turns] == [
         "open it",
         "It is [SECRET].",
@@ -168,7 +168,7 @@ async def everything(bureau: Bureau, run_id: str) -> list[str]:
     store = bureau.store
     rows = [repr(row) async for row in store.journal.read(RunKey("default", run_id))]
     evidence, signals = await store.evidence.list_by_state(run_id), await store.signals.list_pending(run_id)
-    turns = await store.conversations.load_history("default", "talk")
+    turns = await store.conversations.load_history("talk")
     return [*rows, repr((evidence, signals, turns, await store.states.get(run_id), store.outbox))]
 
 

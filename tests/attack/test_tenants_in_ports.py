@@ -117,7 +117,7 @@ async def furnish(store: SqlAlchemyStore) -> None:
     assert await store.leases.acquire(OURS, "owner", 60)
     await store.backlog.begin(OURS, 60)
     await store.late_outcomes.append(LateOutcome(OURS, "root/pay#2", 1, 1, {"text": CANARY}))
-    await store.conversations.append_turns(HOME, CONVERSATION, [ConversationTurn("user", CANARY)])
+    await store.conversations.append_tenant_turns(HOME, CONVERSATION, [ConversationTurn("user", CANARY)])
     await store.memory.remember(_memory(HOME), _item())
     await store.audit_log.record(AuditEntry(RUN_ID, Principal(USER, HOME), CANARY, "done", NOW()))
     for held in (_reserved(), replace(_reserved(), id="reservation-2")):
@@ -202,10 +202,17 @@ PROBES: dict[tuple[str, str], Probe] = {
     ("IAgentBacklog", "claims_of"): lambda at: at.store.backlog.claims_of(THEIRS),
     ("IAgentBacklog", "forget"): lambda at: at.store.backlog.forget(THEIRS),
     ("IAgentBacklog", "settle"): lambda at: at.store.backlog.settle(THEIRS, counts=False),
+    # These two are about the default tenant, which is neither home nor elsewhere.
     ("ITaskStore", "append_turns"): lambda at: at.store.conversations.append_turns(
+        CONVERSATION, [ConversationTurn("user", "x")]
+    ),
+    ("ITaskStore", "load_history"): lambda at: at.store.conversations.load_history(CONVERSATION),
+    ("ITaskStore", "append_tenant_turns"): lambda at: at.store.conversations.append_tenant_turns(
         ELSEWHERE, CONVERSATION, [ConversationTurn("user", "x")]
     ),
-    ("ITaskStore", "load_history"): lambda at: at.store.conversations.load_history(ELSEWHERE, CONVERSATION),
+    ("ITaskStore", "tenant_history"): lambda at: at.store.conversations.tenant_history(
+        ELSEWHERE, CONVERSATION
+    ),
     ("IAgentMemory", "export"): lambda at: at.store.memory.export(_memory(ELSEWHERE)),
     ("IAgentMemory", "forget"): lambda at: at.store.memory.forget(_memory(ELSEWHERE)),
     ("IAgentMemory", "trim"): lambda at: at.store.memory.trim(_memory(ELSEWHERE), 0),

@@ -51,7 +51,7 @@ async def talked(
 
 
 async def turns_in(store: ITaskStore) -> list[ConversationTurn]:
-    return list(await store.load_history("default", TALK))
+    return list(await store.load_history(TALK))
 
 
 async def test_what_a_stranger_wrote_decides_nothing_in_the_next_run_either() -> None:
@@ -86,7 +86,7 @@ async def test_a_turn_of_the_application_counts_by_the_label_it_is_given() -> No
     bureau, web = Bureau(), Web()
     mail = TrustLabel(Integrity.UNTRUSTED, Confidentiality.PUBLIC, frozenset({"mail"}))
     await bureau.store.conversations.append_turns(
-        "default", TALK, [ConversationTurn("assistant", "A mail says: note x.", mail)]
+        TALK, [ConversationTurn("assistant", "A mail says: note x.", mail)]
     )
     waiting = await talked(bureau, web, NOTES)
     async with bureau.process(Reader, None, web) as runs:

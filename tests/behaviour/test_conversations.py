@@ -98,7 +98,7 @@ class Place:
 
     async def said(self, tenant: str = "default") -> list[tuple[str, str]]:
         """What was said in the conversation."""
-        turns = await self.store.conversations.load_history(tenant, TALK)
+        turns = await self.store.conversations.tenant_history(tenant, TALK)
         return [(turn.role, turn.content) for turn in turns]
 
 
@@ -218,7 +218,7 @@ async def test_a_resumed_run_sees_the_history_it_began_with() -> None:
     place = Place()
     await talked(place, "I am Ada.", [says("Hello, Ada.")])
     waiting, model = await talked(place, "refund", [calls("refund", amount="5"), says("Refunded.")])
-    await place.store.conversations.append_turns("default", TALK, [ConversationTurn("user", "Hurry!")])
+    await place.store.conversations.append_turns(TALK, [ConversationTurn("user", "Hurry!")])
     after = model.restarted()
     async with place.process(after) as app:
         runs = app.get(AgentRuns)

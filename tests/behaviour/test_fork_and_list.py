@@ -204,7 +204,7 @@ async def test_a_fork_remembers_what_was_said_before_its_origin_began() -> None:
         assert (await resumed(runs, fork.id)).output == "Ada, again."
     said = [message.text for message in model.requests[0].messages]
     assert said[-3:] == ["I am Ada.", "Hello, Ada.", "Who am I?"]
-    turns = await bureau.store.conversations.load_history("default", "talk")
+    turns = await bureau.store.conversations.load_history("talk")
     assert len(turns) == 4
 
 

@@ -402,7 +402,7 @@ async def test_attachments_are_part_of_the_question() -> None:
     question = model.requests[0].messages[-1]
     assert question == ModelMessage.user((TextPart("What is this?"), picture))
     assert [m.role for m in model.requests[0].messages].count(ModelMessageRole.USER) == 1
-    turns = await place.store.conversations.load_history("default", "c")
+    turns = await place.store.conversations.load_history("c")
     assert [turn.content for turn in turns] == ["What is this?", "A cat."]
 
 

@@ -359,54 +359,62 @@ Turns = Sequence[ConversationTurn]
 
 
 class IgnoresTheEnd(MemoryTaskStore):
-    async def load_history(self, tenant_id: str, conversation_id: str, *, up_to: int | None = None) -> Turns:
-        return await super().load_history(tenant_id, conversation_id)
+    async def tenant_history(
+        self, tenant_id: str, conversation_id: str, *, up_to: int | None = None
+    ) -> Turns:
+        return await super().tenant_history(tenant_id, conversation_id)
 
 
 class ReadsTheLastTurns(MemoryTaskStore):
-    async def load_history(self, tenant_id: str, conversation_id: str, *, up_to: int | None = None) -> Turns:
-        turns = await super().load_history(tenant_id, conversation_id)
+    async def tenant_history(
+        self, tenant_id: str, conversation_id: str, *, up_to: int | None = None
+    ) -> Turns:
+        turns = await super().tenant_history(tenant_id, conversation_id)
         return turns[len(turns) - up_to if up_to else 0 :]
 
 
 class ForgetsTheTenant(MemoryTaskStore):
-    async def load_history(self, tenant_id: str, conversation_id: str, *, up_to: int | None = None) -> Turns:
-        return await super().load_history("default", conversation_id, up_to=up_to)
+    async def tenant_history(
+        self, tenant_id: str, conversation_id: str, *, up_to: int | None = None
+    ) -> Turns:
+        return await super().tenant_history("default", conversation_id, up_to=up_to)
 
 
 class HandsOutItsList(MemoryTaskStore):
-    async def load_history(self, tenant_id: str, conversation_id: str, *, up_to: int | None = None) -> Turns:
+    async def tenant_history(
+        self, tenant_id: str, conversation_id: str, *, up_to: int | None = None
+    ) -> Turns:
         return self._conversations.find(tenant_id, conversation_id).turns
 
 
 class AppendsTurnByTurn(MemoryTaskStore):
-    async def append_turns(self, tenant_id: str, conversation_id: str, turns: Turns) -> None:
+    async def append_tenant_turns(self, tenant_id: str, conversation_id: str, turns: Turns) -> None:
         for turn in turns:
-            await super().append_turns(tenant_id, conversation_id, [turn])
+            await super().append_tenant_turns(tenant_id, conversation_id, [turn])
             await asyncio.sleep(0)
 
 
 class ReplacesTheHistory(MemoryTaskStore):
-    async def append_turns(self, tenant_id: str, conversation_id: str, turns: Turns) -> None:
+    async def append_tenant_turns(self, tenant_id: str, conversation_id: str, turns: Turns) -> None:
         self._conversations.find(tenant_id, conversation_id).turns.clear()
-        await super().append_turns(tenant_id, conversation_id, turns)
+        await super().append_tenant_turns(tenant_id, conversation_id, turns)
 
 
 class CutsAtNul(MemoryTaskStore):
-    async def append_turns(self, tenant_id: str, conversation_id: str, turns: Turns) -> None:
+    async def append_tenant_turns(self, tenant_id: str, conversation_id: str, turns: Turns) -> None:
         cut = [replace(turn, content=turn.content.partition("\u0000")[0]) for turn in turns]
-        await super().append_turns(tenant_id, conversation_id, cut)
+        await super().append_tenant_turns(tenant_id, conversation_id, cut)
 
 
 class ForgetsTheLabel(MemoryTaskStore):
-    async def append_turns(self, tenant_id: str, conversation_id: str, turns: Turns) -> None:
+    async def append_tenant_turns(self, tenant_id: str, conversation_id: str, turns: Turns) -> None:
         unlabelled = [ConversationTurn(turn.role, turn.content) for turn in turns]
-        await super().append_turns(tenant_id, conversation_id, unlabelled)
+        await super().append_tenant_turns(tenant_id, conversation_id, unlabelled)
 
 
 class TakesAnyName(MemoryTaskStore):
-    async def append_turns(self, tenant_id: str, conversation_id: str, turns: Turns) -> None:
-        await super().append_turns(tenant_id.strip() or "default", conversation_id or "chat", turns)
+    async def append_tenant_turns(self, tenant_id: str, conversation_id: str, turns: Turns) -> None:
+        await super().append_tenant_turns(tenant_id.strip() or "default", conversation_id or "chat", turns)
 
 
 TASK_STORE_BUGS = [

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, assert_type
 
 from pilotage import Agent, AgentYield, Final, RunAgentInput, run, run_sync
+from pilotage.agent.typed import TextDoesNotFit
 from pilotage.runtime import AgentRuns
 
 
@@ -52,6 +53,30 @@ class Computes:
 
 
 @Agent
+class Named:
+    async def execute(self, *, wish: str) -> Answer:
+        return Answer(wish)
+
+
+@Agent
+class Several:
+    async def execute(self, wish: str, times: int = 1) -> Answer:
+        return Answer(wish * times)
+
+
+@Agent
+class Lenient:
+    async def execute(self, wish: str | int) -> Answer:
+        return Answer(str(wish))
+
+
+@Agent
+class Anything:
+    async def execute(self, wish: Any) -> Answer:
+        return Answer(str(wish))
+
+
+@Agent
 class Alone:
     async def execute(self) -> Answer:
         return Answer("done")
@@ -71,6 +96,10 @@ def right_inputs(given: RunAgentInput) -> None:
     assert_type(run_sync(Generates, Command("A-17")).output, Answer)
     assert_type(run_sync(Awaited, "a journey").output, Answer)
     assert_type(run_sync(Computes, 1).output, int)
+    assert_type(run_sync(Named, "a journey").output, Any)
+    assert_type(run_sync(Several, "a journey").output, Answer)
+    assert_type(run_sync(Lenient, "a journey").output, Answer)
+    assert_type(run_sync(Anything, "a journey").output, Answer)
     assert_type(run_sync(Alone).output, Answer)
     assert_type(run_sync(Declarative, "a question").output, Any)
 
@@ -87,6 +116,10 @@ async def right_runs(runs: AgentRuns) -> None:
     assert_type((await (await runs.start("declarative", "a question")).result()).output, Any)
 
 
+def _use(given: object) -> None:
+    """Never called: takes what a call gave."""
+
+
 def wrong_inputs() -> None:
     """Never called: an input of another type is refused."""
     run_sync(Streams, 5)  # type: ignore[misc] # pyright: ignore[reportCallIssue, reportArgumentType]
@@ -94,11 +127,18 @@ def wrong_inputs() -> None:
     run_sync(Awaited, 5)  # type: ignore[misc] # pyright: ignore[reportCallIssue, reportArgumentType]
     run_sync(Alone, 5)  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
     run_sync(Declarative, 5)  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
+    _use(run_sync(Streams, "A-17").output)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+    _use(run_sync(Generates, "A-17").status)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+    _use(run_sync(Computes, "one").output)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
+    assert_type(run_sync(Computes, "one"), TextDoesNotFit)
     run_sync(Alone, colour="red")  # type: ignore[call-overload] # pyright: ignore[reportCallIssue]
 
 
 async def wrong_runs(runs: AgentRuns) -> None:
     """Never called: the same for runs that are started."""
     await runs.start(Streams, 5)  # type: ignore[misc] # pyright: ignore[reportCallIssue, reportArgumentType]
+    refused = await runs.start(Streams, "A-17")
+    await refused.result()  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    _use((await run(Streams, "A-17")).output)  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
     await runs.start(Awaited, Command("x"))  # type: ignore[misc] # pyright: ignore[reportCallIssue, reportArgumentType]
     _words: str = (await run(Awaited, "a")).output  # type: ignore[assignment] # pyright: ignore[reportAssignmentType]

@@ -48,6 +48,7 @@ from pilotage.agent.facts import (
     AgentRunPaused, AgentRunResumed, AgentRunStarted, AgentSignalTooLate, IAgentEventPublisher,
     UnreadableFactError, read_fact, write_fact,
 )
+from pilotage.agent.media import MediaSafetyLimits
 from pilotage.agent.messages import (
     ContentPart, MediaPart, ModelMessage, ModelMessageRole, ModelToolCall, TextPart,
 )
@@ -92,6 +93,7 @@ from pilotage.agent.ports.leases import (
 )
 from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope, MemoryUse
 from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
+from pilotage.agent.ports.model_resolver import IAgentModelResolver
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
 from pilotage.agent.ports.permissions import (
     AllowAll, IAgentPermissions, IPrincipalResolver, ISecrets, PermissionDecision, PermissionRequest,
@@ -217,7 +219,8 @@ __all__ = [
     "ContextPack", "ContextPackRole", "ContextRotSymptom", "ContextSensitivity", "ContextTokenBudget",
     "render_context_pack",
     # Contract 15: models
-    "ContentPart", "IAgentModel", "JsonSchemaConstraint", "MediaPart", "ModelCapability", "ModelError",
+    "ContentPart", "IAgentModel", "IAgentModelResolver", "JsonSchemaConstraint", "MediaPart", "MediaSafetyLimits",
+    "ModelCapability", "ModelError",
     "ModelFinishReason", "ModelMessage", "ModelMessageRole", "ModelRequest", "ModelResponse",
     "ModelSelection", "ModelStreamEvent", "ModelStreamEventKind", "ModelToolCall", "ModelToolChoice",
     "ModelToolSpec", "ModelUsage", "SamplingOptions", "StreamingOptions", "StructuredOutputSpec", "TextPart",

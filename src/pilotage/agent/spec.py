@@ -13,13 +13,14 @@ from enum import StrEnum
 from pilotage.agent.compaction import AgentCompactionPolicy, CompactionStrategy
 from pilotage.agent.context import ContextTokenBudget
 from pilotage.agent.delegation import AgentTeammate
+from pilotage.agent.media import MediaSafetyLimits
 from pilotage.agent.ports.architecture import Architecture
 from pilotage.agent.ports.memory import MemoryUse
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.safety.redaction.policy import StreamingRedactionPolicy
-from pilotage.values import value
+from pilotage.values import shared, value
 
 
 class LimitCode(StrEnum):
@@ -130,6 +131,8 @@ class AgentExecutionSpec:
     """The strategies of `compaction` together with the size that begins it."""
     refresh_context_each_step: bool = False
     """Whether the application's context provider is asked before every model step, and not only before the first."""
+    media_limits: MediaSafetyLimits = field(default_factory=shared(MediaSafetyLimits))
+    """How much of which media the input of a run and the messages of a model call may have."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "accepted_signals", tuple(self.accepted_signals))

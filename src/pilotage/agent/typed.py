@@ -2,12 +2,15 @@
 
 An agent with `execute(self, command: C) -> ...` takes a `C`, a JSON object or a `RunAgentInput`; its result has the
 type that `execute` declares. An agent without `execute` takes text, and its output is not known to type checkers.
+
+A type checker cannot be told that a class has no `execute`: the overload for such agents takes every class, and with it
+a text. So a text for an `execute` of another type is caught by an overload of its own, which gives `TextDoesNotFit`.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Never, Protocol, TypeAlias, TypeVar
 
 from pilotage.agent.run_values import RunAgentInput, RunResult
 from pilotage.agent.yields import AgentYield
@@ -46,10 +49,24 @@ class Computes(Protocol[In_contra, Out_co]):
     def execute(self, given: In_contra, /) -> Out_co: ...
 
 
+class TakesOther(Protocol):
+    """An agent whose `execute` takes one value, of whatever type."""
+
+    def execute(self, given: Never, /) -> object: ...
+
+
 class ComputesAlone(Protocol[Out_co]):
     """An agent whose `execute` takes nothing and returns."""
 
     def execute(self) -> Out_co: ...
+
+
+class TextDoesNotFit:
+    """What type checkers see where a text is given to an agent whose `execute` takes another type.
+
+    It has no members, so every use of the run or its result is an error for them. When it is made, such a call raises
+    `AgentDefinitionError`.
+    """
 
 
 class TypedResult(RunResult, Generic[Out]):

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from pilotage.agent.compaction import request_tokens
+from pilotage.agent.media import is_one_of
 from pilotage.agent.model_reply import (
     ModelFinishReason,
     ModelResponse,
@@ -217,7 +218,6 @@ def joint_capability(capabilities: Sequence[ModelCapability], *, of_any: bool) -
     lengths = [each.context_tokens for each in capabilities if each.context_tokens is not None]
     is_bounded = lengths and (len(lengths) == len(capabilities) or not of_any)
     replies = [each.max_output_tokens for each in capabilities if each.max_output_tokens is not None]
-    media = {kind for each in capabilities for kind in each.media_types}
     return ModelCapability(
         model=capabilities[0].model,
         context_tokens=least(lengths) if is_bounded else None,
@@ -226,9 +226,20 @@ def joint_capability(capabilities: Sequence[ModelCapability], *, of_any: bool) -
         structured_output=some(each.structured_output for each in capabilities),
         reasoning=any(each.reasoning for each in capabilities),
         max_output_tokens=max(replies) if len(replies) == len(capabilities) else None,
-        media_types=frozenset(
-            kind for kind in media if some(kind in each.media_types for each in capabilities)
-        ),
+        media_types=_joint_media([each.media_types for each in capabilities], of_any=of_any),
+    )
+
+
+def _joint_media(declared: Sequence[frozenset[str] | None], *, of_any: bool) -> frozenset[str] | None:
+    """What any of several models takes, or what all take; a model that declares nothing may take everything."""
+    known = [types for types in declared if types is not None]
+    if not known or (of_any and len(known) < len(declared)):
+        return None
+    every = frozenset[str]().union(*known)
+    return (
+        every
+        if of_any
+        else frozenset(each for each in every if all(is_one_of(each, types) for types in known))
     )
 
 

@@ -17,7 +17,7 @@ from pilotage.models.offline.replying import OfflineReply, reply_to
 from pilotage.models.offline.transcript import situation_of
 from pilotage.models.streaming import deltas_of, estimated_usage, final_events
 
-OFFLINE = ModelCapability("offline", reasoning=True)
+OFFLINE = ModelCapability("offline", reasoning=True, media_types=frozenset())
 
 
 class OfflineModel(IAgentModel):
@@ -73,13 +73,16 @@ class OfflineModel(IAgentModel):
         taught = None if situation.turns else self._answers.get(_spoken(situation.question))
         reply = reply_to(request) if taught is None else _taught(taught, request)
         calls = reply.calls if self._capability.parallel_tool_calls else reply.calls[:1]
-        return OfflineReply(
+        whole = OfflineReply(
             reply.text,
             reply.reasoning if self._capability.reasoning else "",
             calls,
             reply.answer,
             reply.made_up,
         )
+        bounds = [request.sampling.max_tokens, self._capability.max_output_tokens]
+        most = min((each for each in bounds if each is not None), default=None)
+        return whole if most is None else whole.within(most)
 
     def _check(self, request: ModelRequest) -> None:
         try:
@@ -120,7 +123,7 @@ def _taught(said: JsonValue, request: ModelRequest) -> OfflineReply:
 def _response(reply: OfflineReply, request: ModelRequest) -> ModelResponse:
     """Return the whole response; raise `AgentStructuredOutputError` if it has not the form that was asked for."""
     spec = request.structured_output
-    is_answer = spec is not None and not reply.calls
+    is_answer = spec is not None and not reply.calls and not reply.is_cut
     text = canonical_json(reply.answer) if is_answer else reply.text
     facts: JsonObject = {"made_up": list(reply.made_up)} if reply.made_up else {}
     return ModelResponse(
@@ -129,6 +132,12 @@ def _response(reply: OfflineReply, request: ModelRequest) -> ModelResponse:
         tool_calls=reply.calls,
         usage=estimated_usage(request.assemble_messages(), text, reply.calls, reply.reasoning),
         metadata=facts,
-        finish_reason=ModelFinishReason.TOOL_CALLS if reply.calls else ModelFinishReason.STOP,
+        finish_reason=_finish_of(reply),
         output=spec.decode(reply.answer) if spec is not None and is_answer else None,
     )
+
+
+def _finish_of(reply: OfflineReply) -> ModelFinishReason:
+    if reply.is_cut:
+        return ModelFinishReason.LENGTH
+    return ModelFinishReason.TOOL_CALLS if reply.calls else ModelFinishReason.STOP

@@ -24,6 +24,7 @@ from pilotage.agent.ports.journal import IAgentJournal, RunKey
 from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps
 from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.ports.model_resolver import IAgentModelResolver
 from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.permissions import ISecrets
 from pilotage.agent.ports.repositories import (
@@ -88,6 +89,7 @@ class Services:
     context_handler = _optional(IAgentContextHandler)
     context_provider = _optional(IAgentContextProvider)
     sealer = _optional(IRecordSealer)
+    model_resolver = _optional(IAgentModelResolver)
 
     def __init__(self, app: Application) -> None:
         self.app = app

@@ -38,7 +38,7 @@ from pilotage.agent.ports.repositories import (
 )
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff
-from pilotage.agent.principal import Principal
+from pilotage.agent.principal import DEFAULT_TENANT, Principal
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.checks import reject_blank, reject_naive, reject_negative, reject_not_positive
@@ -391,19 +391,27 @@ class MemoryAuditLog(IAgentAuditLog):
 class MemoryTaskStore(ITaskStore):
     """The turns of a store's conversations: `MemoryTaskStore(store.tables.conversations)`."""
 
+    is_journaled = keeps_trust = True
+
     def __init__(self, conversations: ConversationTable) -> None:
         self._conversations = conversations
 
-    async def load_history(
+    async def load_history(self, conversation_id: str) -> Sequence[ConversationTurn]:
+        return await self.tenant_history(DEFAULT_TENANT, conversation_id)
+
+    async def append_turns(self, conversation_id: str, turns: Sequence[ConversationTurn]) -> None:
+        await self.append_tenant_turns(DEFAULT_TENANT, conversation_id, turns)
+
+    async def tenant_history(
         self, tenant_id: str, conversation_id: str, *, up_to: int | None = None
     ) -> Sequence[ConversationTurn]:
-        reject_negative("MemoryTaskStore.load_history", up_to=up_to)
+        reject_negative("MemoryTaskStore.tenant_history", up_to=up_to)
         return self._conversations.find(tenant_id, conversation_id).turns[:up_to]
 
-    async def append_turns(
+    async def append_tenant_turns(
         self, tenant_id: str, conversation_id: str, turns: Sequence[ConversationTurn]
     ) -> None:
-        owner = "MemoryTaskStore.append_turns"
+        owner = "MemoryTaskStore.append_tenant_turns"
         reject_blank(owner, tenant_id=tenant_id, conversation_id=conversation_id)
         self._conversations.append(tenant_id, conversation_id, turns)
 

@@ -88,6 +88,7 @@ def test_everything_can_be_said_in_the_environment() -> None:
         "PILOTAGE_MODEL_RETRIES": "0",
         "PILOTAGE_MODEL_CONCURRENCY": "8",
         "PILOTAGE_MODEL_CONTEXT_TOKENS": "4096",
+        "PILOTAGE_MODEL_MEDIA_TYPES": "image/*, audio/wav",
         "PILOTAGE_MODEL_EVIDENCE_ROLE": "user",
         "PILOTAGE_MODEL_MAX_TOKENS_FIELD": "max_completion_tokens",
         "PILOTAGE_MODEL_EXTRA_BODY": '{"seed": 7}',
@@ -100,7 +101,7 @@ def test_everything_can_be_said_in_the_environment() -> None:
         ModelTimeouts(1, 2.5, 3, 4),
         ModelRetries(0),
         8,
-        ModelCapability("tiny", 4096),
+        ModelCapability("tiny", 4096, media_types=frozenset({"image/*", "audio/wav"})),
         EvidenceRole.USER,
         "max_completion_tokens",
         extra_body={"seed": 7},
@@ -144,3 +145,14 @@ def test_a_vllm_server_can_be_named_without_any_of_its_variables() -> None:
 def test_a_variable_that_cannot_be_read_is_named(name: str, text: str) -> None:
     with pytest.raises(AgentDefinitionError, match=name):
         settings_from_environment({**SERVER, name: text})
+
+
+def test_a_model_of_text_says_so() -> None:
+    settings = settings_from_environment({**SERVER, "PILOTAGE_MODEL_MEDIA_TYPES": "none"})
+    assert isinstance(settings, OpenAICompatibleSettings)
+    assert settings.capability == ModelCapability("tiny", media_types=frozenset())
+
+
+def test_media_types_are_mime_types() -> None:
+    with pytest.raises(AgentDefinitionError, match="media_types has 'pictures'"):
+        settings_from_environment({**SERVER, "PILOTAGE_MODEL_MEDIA_TYPES": "pictures"})

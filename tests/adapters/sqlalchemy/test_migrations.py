@@ -94,7 +94,7 @@ async def test_what_was_finished_can_still_be_read(upgraded: SqlAlchemyStore) ->
         assert (await runs.result(id_of(DONE))).output == RECEIPTS
         assert [event async for event in runs.events(id_of(DONE))]
         assert await upgraded.evidence.list_by_state(id_of(DONE)) is not None
-    turns = await upgraded.conversations.load_history("default", "talk")
+    turns = await upgraded.conversations.load_history("talk")
     assert [turn.content for turn in turns] == ["Shall we?", "Yes."]
     off = await upgraded.switches.first_off((Switch.tool("dangerous"),))
     assert off is not None

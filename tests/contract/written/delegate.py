@@ -1,4 +1,4 @@
-"""A delegate with the one method of section 21: it asks a colleague outside the application."""
+"""Delegates with the one method of section 21: one asks a colleague outside the application, one passes packets on."""
 
 from __future__ import annotations
 
@@ -33,3 +33,14 @@ class Colleague(IAgentDelegate):
             ("evidence-1",),
         )
         yield AgentYield(AgentYieldKind.FINAL, result)
+
+
+class Passing(IAgentDelegate):
+    """Passes packets on to another delegate."""
+
+    def __init__(self, inner: IAgentDelegate) -> None:
+        self.inner = inner
+
+    async def delegate(self, packet: DelegationPacket) -> AsyncGenerator[AgentYield[DelegationResult], None]:
+        async for item in self.inner.delegate(packet):
+            yield item

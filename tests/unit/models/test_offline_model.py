@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from tests.unit.models.offline.shop import CALLING
 
-from pilotage.agent.messages import ModelMessage, ModelToolCall
-from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec
+from pilotage.agent.messages import MediaPart, ModelMessage, ModelToolCall
+from pilotage.agent.model_reply import ModelFinishReason
+from pilotage.agent.model_request import ModelRequest, SamplingOptions, StructuredOutputSpec
 from pilotage.agent.ports.model import ModelCapability
 from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError, ModelCallError
 from pilotage.models import OfflineModel
@@ -109,3 +110,44 @@ async def test_a_masked_argument_does_not_make_it_call_again() -> None:
         ModelMessage.tool("call-1", "paid"),
     ]
     assert (await OfflineModel().complete(ModelRequest(messages, tools=CALLING))).tool_calls == ()
+
+
+@pytest.mark.parametrize("request_", [HELLO, READ_TWO, PLAN], ids=["text", "calls", "answer"])
+async def test_it_keeps_to_the_tokens_that_it_may_write(request_: ModelRequest) -> None:
+    whole = await OfflineModel().complete(request_)
+    took = whole.usage.output_tokens or 0
+    for most in range(1, took + 2):
+        asked = replace(request_, sampling=SamplingOptions(max_tokens=most))
+        reply = await OfflineModel().complete(asked)
+        assert (reply.usage.output_tokens or 0) <= most
+        assert whole.content.startswith(reply.content)
+        assert whole.tool_calls[: len(reply.tool_calls)] == reply.tool_calls
+        is_cut = most < took
+        assert (reply.finish_reason is ModelFinishReason.LENGTH) is is_cut
+        if is_cut:
+            assert reply.output is None
+        else:
+            assert reply == whole
+
+
+async def test_it_streams_no_more_than_it_may_write() -> None:
+    asked = replace(READ_TWO, sampling=SamplingOptions(max_tokens=3))
+    events = [event async for event in OfflineModel().stream(asked)]
+    assert "".join(event.reasoning_delta or "" for event in events)
+    assert len("".join((event.reasoning_delta or "") + (event.token_delta or "") for event in events)) <= 12
+    assert not any(event.is_tool_call for event in events)
+    assert events[-1].response is not None
+    assert events[-1].response.finish_reason is ModelFinishReason.LENGTH
+
+
+async def test_its_longest_reply_counts_too() -> None:
+    model = OfflineModel(capability=ModelCapability("short", max_output_tokens=2))
+    assert (await model.complete(HELLO)).finish_reason is ModelFinishReason.LENGTH
+
+
+async def test_it_reads_text_and_no_pictures() -> None:
+    picture = MediaPart("image/png", data="aGk=")
+    with pytest.raises(
+        ModelCallError, match="'offline' does not take media of type 'image/png'. It takes text only"
+    ):
+        await OfflineModel().complete(ModelRequest([ModelMessage.user([picture])]))

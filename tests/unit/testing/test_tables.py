@@ -30,5 +30,5 @@ def test_who_holds_a_conversation_and_what_is_said_in_it_are_kept_together() -> 
 async def test_a_history_that_cannot_be_is_an_error_in_words() -> None:
     store = MemoryTaskStore(ConversationTable())
     with pytest.raises(AgentDefinitionError) as caught:
-        await store.load_history("acme", "chat", up_to=-1)
-    assert str(caught.value) == "MemoryTaskStore.load_history.up_to is -1. Use zero or more."
+        await store.tenant_history("acme", "chat", up_to=-1)
+    assert str(caught.value) == "MemoryTaskStore.tenant_history.up_to is -1. Use zero or more."

@@ -97,6 +97,8 @@ _STATUSES: Sequence[tuple[type[errors.PilotageError], HTTPStatus]] = (
     (DamagedRecordError, HTTPStatus.CONFLICT),
     (RecordSealError, HTTPStatus.CONFLICT),
     (BodyTooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+    (errors.MediaTooLargeError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+    (errors.MediaRefusedError, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
     (RequestRefusedError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (OriginRefusedError, HTTPStatus.FORBIDDEN),
     (TooManyOwnStreamsError, HTTPStatus.TOO_MANY_REQUESTS),

@@ -152,8 +152,8 @@ class RunCommands:
 
     def add_to(self, router: APIRouter) -> None:
         """Add the routes to a router."""
-        starts = problem_responses(400, 401, 403, 409, 413, 422, 503)
-        problems = starts | problem_responses(404, 410)
+        changes = problem_responses(400, 401, 403, 409, 413, 422, 503)
+        starts, problems = changes | problem_responses(415), changes | problem_responses(404, 410)
         on_its_way: dict[int | str, dict[str, Any]] = {
             202: {"model": schemas.CancelledView, "description": "Another process is told to end it."}
         }

@@ -186,7 +186,10 @@ def _compatible(read: _Reader, base_url: str) -> OpenAICompatibleSettings:
         raise AgentDefinitionError(
             f"{BASE_URL} is set and {NAME} is not. Name the model that the server serves."
         )
-    context_tokens = read.as_(int, "PILOTAGE_MODEL_CONTEXT_TOKENS")
+    declared = _given(
+        context_tokens=read.as_(int, "PILOTAGE_MODEL_CONTEXT_TOKENS"),
+        media_types=read.as_(_media_types, "PILOTAGE_MODEL_MEDIA_TYPES"),
+    )
     return OpenAICompatibleSettings(
         base_url,
         name,
@@ -202,7 +205,7 @@ def _compatible(read: _Reader, base_url: str) -> OpenAICompatibleSettings:
             ),
             retries=ModelRetries(**_given(most=read.as_(int, "PILOTAGE_MODEL_RETRIES"))),
             concurrency=read.as_(int, "PILOTAGE_MODEL_CONCURRENCY"),
-            capability=ModelCapability(name, context_tokens) if context_tokens else None,
+            capability=ModelCapability(name, **declared) if declared else None,
             evidence_role=read.as_(EvidenceRole, "PILOTAGE_MODEL_EVIDENCE_ROLE"),
             max_tokens_field=read.text("PILOTAGE_MODEL_MAX_TOKENS_FIELD"),
             extra_body=read.as_(_json_object, "PILOTAGE_MODEL_EXTRA_BODY"),
@@ -254,6 +257,12 @@ def _switch(text: str) -> bool:
     if text.lower() not in words:
         raise ValueError("write true or false")
     return words[text.lower()]
+
+
+def _media_types(text: str) -> frozenset[str]:
+    """Read MIME types; the word `none` stands for a model that takes text only."""
+    types = [each.strip() for each in text.split(",") if each.strip()]
+    return frozenset() if types == ["none"] else frozenset(types)
 
 
 def _json_object(text: str) -> JsonObject:

@@ -13,6 +13,7 @@ from pilotage.adapters.sqlalchemy.mapping import Stored, Values, trust_text, tur
 from pilotage.adapters.sqlalchemy.statements import bulk_insert
 from pilotage.adapters.sqlalchemy.tables import turns
 from pilotage.agent.ports.conversations import ConversationTurn, ITaskStore
+from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.checks import reject_blank, reject_negative
 
 _IS_CONVERSATION = (
@@ -32,22 +33,32 @@ _INSERT = bulk_insert(
 class SqlAlchemyTaskStore(ITaskStore):
     """The turns of conversations in a database."""
 
+    is_journaled = keeps_trust = True
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def load_history(
+    async def load_history(self, conversation_id: str) -> Sequence[ConversationTurn]:
+        return await self.tenant_history(DEFAULT_TENANT, conversation_id)
+
+    async def append_turns(self, conversation_id: str, turns: Sequence[ConversationTurn]) -> None:
+        await self.append_tenant_turns(DEFAULT_TENANT, conversation_id, turns)
+
+    async def tenant_history(
         self, tenant_id: str, conversation_id: str, *, up_to: int | None = None
     ) -> Sequence[ConversationTurn]:
-        reject_negative("SqlAlchemyTaskStore.load_history", up_to=up_to)
+        reject_negative("SqlAlchemyTaskStore.tenant_history", up_to=up_to)
         wanted = _ALL if up_to is None else _ALL.where(turns.c.number <= up_to)
         place = {"tenant": tenant_id, "conversation": conversation_id}
         make = self._database.engines.codes.checked(turns, _name, turn_of)
         return await self._database.rows(wanted, place, make)
 
-    async def append_turns(
+    async def append_tenant_turns(
         self, tenant_id: str, conversation_id: str, turns: Sequence[ConversationTurn]
     ) -> None:
-        reject_blank("SqlAlchemyTaskStore.append_turns", tenant_id=tenant_id, conversation_id=conversation_id)
+        reject_blank(
+            "SqlAlchemyTaskStore.append_tenant_turns", tenant_id=tenant_id, conversation_id=conversation_id
+        )
         added = tuple(turns)
 
         def work(connection: Connection) -> None:

@@ -10,11 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Literal
+from typing import ClassVar, Literal
+from urllib.parse import quote
 
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.ports.providers import persistence_port
-from pilotage.checks import reject_blank, reject_empty
+from pilotage.agent.principal import DEFAULT_TENANT
+from pilotage.checks import reject_blank, reject_empty, reject_negative
 from pilotage.errors import AgentDefinitionError
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import shared, value
@@ -61,28 +63,67 @@ class ConversationTurns:
 class ITaskStore(ABC):
     """Keeps the turns of conversations in order, those of each tenant apart.
 
-    Every adapter guarantees: turns come back unchanged, their trust labels included, and in the order they were
-    appended, by any writer; what `load_history` returned stays the beginning of the history.
+    Every adapter guarantees: turns come back unchanged and in the order they were appended, by any writer; what
+    `load_history` returned stays the beginning of the history. The two abstract methods are about the conversations of
+    the default tenant. The methods with a tenant have defaults over them, which give the conversations of other tenants
+    ids of their own: no two tenants share an id, whatever their conversations are called.
     """
 
-    @abstractmethod
-    async def load_history(
-        self, tenant_id: str, conversation_id: str, *, up_to: int | None = None
-    ) -> Sequence[ConversationTurn]:
-        """The turns, oldest first: all, or the first `up_to`. An unknown conversation has none.
+    is_journaled: ClassVar[bool] = False
+    """Whether the journal of the application appends the turns of durable runs, in the commit that completes them.
 
-        Raises:
-            AgentDefinitionError: `up_to` is negative.
-        """
+    The runtime appends them to any other store after that commit. What a crash prevents there is made up for when the
+    next run of the conversation starts, if the state repository can list the runs of a conversation.
+    """
+    keeps_trust: ClassVar[bool] = False
+    """Whether turns come back with their trust labels. All turns of any other store count as untrusted."""
 
     @abstractmethod
-    async def append_turns(
-        self, tenant_id: str, conversation_id: str, turns: Sequence[ConversationTurn]
-    ) -> None:
-        """Add turns at the end, all or none; for applications, outside runs.
+    async def load_history(self, conversation_id: str) -> Sequence[ConversationTurn]:
+        """The turns of a conversation of the default tenant, oldest first. An unknown conversation has none."""
+
+    @abstractmethod
+    async def append_turns(self, conversation_id: str, turns: Sequence[ConversationTurn]) -> None:
+        """Add turns at the end of a conversation of the default tenant, all or none; for applications, outside runs.
 
         A run that is under way does not see them: it keeps to the history it began with.
 
         Raises:
+            AgentDefinitionError: the conversation is blank.
+        """
+
+    async def tenant_history(
+        self, tenant_id: str, conversation_id: str, *, up_to: int | None = None
+    ) -> Sequence[ConversationTurn]:
+        """The turns of a conversation of a tenant, oldest first: all, or the first `up_to`.
+
+        Raises:
+            AgentDefinitionError: `up_to` is negative.
+        """
+        reject_negative(self, up_to=up_to)
+        return (await self.load_history(conversation_in(tenant_id, conversation_id)))[:up_to]
+
+    async def append_tenant_turns(
+        self, tenant_id: str, conversation_id: str, turns: Sequence[ConversationTurn]
+    ) -> None:
+        """Add turns at the end of a conversation of a tenant, like `append_turns`.
+
+        Raises:
             AgentDefinitionError: the tenant or the conversation is blank.
         """
+        reject_blank(self, tenant_id=tenant_id, conversation_id=conversation_id)
+        await self.append_turns(conversation_in(tenant_id, conversation_id), turns)
+
+
+_OF_TENANT = "tenant:"
+
+
+def conversation_in(tenant_id: str, conversation_id: str) -> str:
+    """Return the id of a tenant's conversation in a store that knows no tenants: no two conversations share one.
+
+    A conversation of the default tenant keeps its own id, unless that looks like one of another tenant.
+    """
+    if tenant_id == DEFAULT_TENANT and not conversation_id.startswith(_OF_TENANT):
+        return conversation_id
+    # The quoted tenant has no colon, so the end of it is known.
+    return f"{_OF_TENANT}{quote(tenant_id, safe='', errors='surrogatepass')}:{conversation_id}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 
+from pilotage.agent.media import check_taken_by, media_in, media_types_of
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.providers import model_port
 from pilotage.checks import reject_blank, reject_not_positive
-from pilotage.errors import AgentDefinitionError
+from pilotage.errors import AgentDefinitionError, MediaRefusedError
 from pilotage.values import value
 
 
@@ -27,8 +28,10 @@ class ModelSelection:
 class ModelCapability:
     """What a model can do, as data: the runtime adapts to it or refuses at start-up.
 
-    `max_output_tokens` is the longest reply. A model that asks others gives their names in `stands_for`, and says with
-    `pays_each` whether one call may have to be paid to several of them.
+    `max_output_tokens` is the longest reply. `media_types` are the MIME types that messages may have besides text,
+    `image/*` for all of a kind; with None the model does not declare them and is given whatever there is. A model that
+    asks others gives their names in `stands_for`, and says with `pays_each` whether one call may have to be paid to
+    several of them.
     """
 
     model: str
@@ -37,13 +40,15 @@ class ModelCapability:
     parallel_tool_calls: bool = True
     structured_output: bool = True
     reasoning: bool = False
-    media_types: frozenset[str] = frozenset()
+    media_types: frozenset[str] | None = None
     max_output_tokens: int | None = None
     stands_for: tuple[str, ...] = ()
     pays_each: bool = False
 
     def __post_init__(self) -> None:
         reject_blank(self, model=self.model)
+        if self.media_types is not None:
+            object.__setattr__(self, "media_types", media_types_of(self, self.media_types))
         reject_not_positive(
             self, context_tokens=self.context_tokens, max_output_tokens=self.max_output_tokens
         )
@@ -104,3 +109,7 @@ class IAgentModel(ABC):
                 f"{capability.model!r} does not support {' and '.join(missing)}, which the request asks for. "
                 "Use a model that does, or leave it out."
             )
+        try:
+            check_taken_by(capability.model, capability.media_types, media_in(request.messages))
+        except MediaRefusedError as error:
+            raise AgentDefinitionError(str(error)) from error

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import TypeAlias
 
+from pilotage.agent.compaction import BYTE_ESTIMATOR
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_request import ModelRequest, ModelToolChoice, ToolCallingSpec
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_bytes
 from pilotage.models.offline.arguments import calls_of
 from pilotage.models.offline.choosing import Choice, OfferedTool, choose, offered
 from pilotage.models.offline.grammar import SpokenCommand, parse, substituted
@@ -39,13 +41,41 @@ from pilotage.values import value
 
 @value
 class OfflineReply:
-    """What the offline model answers. `answer` is of the shape asked for; `made_up` are its fields nobody knew."""
+    """What the offline model answers. `answer` is of the shape asked for; `made_up` are its fields nobody knew.
+
+    One that is cut ends where the request bounds it: its text may break off, and it has neither answer nor all calls.
+    """
 
     text: str = ""
     reasoning: str = WHAT_IT_IS
     calls: tuple[ModelToolCall, ...] = ()
     answer: JsonValue = None
     made_up: tuple[str, ...] = ()
+    is_cut: bool = False
+
+    def within(self, tokens: int) -> OfflineReply:
+        """Return the reply as far as it gets with so many tokens: reasoning first, then text or answer, then calls."""
+        reasoning = _beginning(self.reasoning, tokens)
+        left = tokens - _tokens(reasoning)
+        whole = canonical_json(self.answer) if self.answer is not None and not self.calls else self.text
+        text = _beginning(whole, left)
+        left -= _tokens(text)
+        sizes = list(accumulate(_tokens(canonical_json(call.arguments)) for call in self.calls))
+        made = sum(size <= left for size in sizes) if text == whole else 0
+        if reasoning == self.reasoning and text == whole and made == len(self.calls):
+            return self
+        return OfflineReply(text, reasoning, self.calls[:made], is_cut=True)
+
+
+def _beginning(text: str, tokens: int) -> str:
+    """Return the longest beginning of a text that takes no more than so many tokens."""
+    if _tokens(text) <= tokens:
+        return text
+    kept = to_bytes(text)[: int(max(tokens, 0) * BYTE_ESTIMATOR.bytes_per_token)]
+    return kept.decode(errors="ignore")
+
+
+_tokens = BYTE_ESTIMATOR.tokens_of
 
 
 @value

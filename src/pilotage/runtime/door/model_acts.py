@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
+from pilotage.agent.media import check_taken_by, media_in
+from pilotage.agent.messages import MediaPart
 from pilotage.agent.model_reply import ModelStreamEvent
 from pilotage.context.assemble import Assembled, kept_manifest
-from pilotage.errors import ModelCallError, ToolError
+from pilotage.errors import MediaRefusedError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.spending import count_reply
 from pilotage.runtime.budget.usage import paid_replies
@@ -64,6 +66,8 @@ class ModelCall(ModelEffect):
             run.speaker = (self.action.id, run.ledger.epoch)
             if run.ledger.epoch > 1:
                 run.events.supersede(run.message_id)
+            if self.unfit is None and (media := [*media_in(self.request.messages)]):
+                self.unfit = self._unfit_media(media)
             if self.unfit is not None:
                 return _failing(self.unfit)
             if run.prompts is not None:
@@ -74,6 +78,16 @@ class ModelCall(ModelEffect):
             with suppress(RunInterruption):
                 await self.settle(NOTHING)
             raise
+
+    def _unfit_media(self, media: Sequence[MediaPart]) -> ModelCallError | None:
+        """Return why the model is not given these media."""
+        capability = self.source.capability
+        try:
+            self._run.source.definition.spec.media_limits.check(media)
+            check_taken_by(capability.model, capability.media_types, media)
+        except MediaRefusedError as error:
+            return ModelCallError(f"the model call is not made: {error}", failure=error.code)
+        return None
 
     def reuse(self, record: JsonObject) -> Iterator[ModelStreamEvent]:
         count_reply(record, self._run.spending)

@@ -385,7 +385,9 @@ class EphemeralLedger(Ledger):
         self.check_alive()
         turns, self._turns = self._turns, None
         if turns is not None and self._conversations is not None:
-            await self._conversations.append_turns(self.run.tenant_id, turns.conversation_id, turns.turns)
+            await self._conversations.append_tenant_turns(
+                self.run.tenant_id, turns.conversation_id, turns.turns
+            )
 
     @property
     def is_settled(self) -> bool:

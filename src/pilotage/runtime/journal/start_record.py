@@ -26,6 +26,7 @@ from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, text_digest, to_json_value
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import (
+    DamagedRecordError,
     contract_value,
     count_field,
     decode_row,
@@ -50,10 +51,11 @@ class RunStart:
     `parent` is the run that delegated, `generation` the number of runs above it. `capabilities` are the tools the run
     may use, None for all of its agent's. `history` is the number of turns of the conversation before it. `salt` goes
     into fingerprints: the run's own id, for a fork that of its original run. `trust` is the label of what the parent
-    knew when it delegated, or of the given context. `model` is the one its caller selected, `deferred` the tools that
-    the caller performs. `session` is the conversation of a parent, which a worker reads and does not hold. `branch` is
-    the step of its parent that it stands for, `exits` are the control calls that end it, `delegation` is the packet it
-    came in, without its task. With `steering_input_required` the run waits for a steering instruction first.
+    knew when it delegated, or of the given context. `model` is the one its caller selected, `resolved_model` the one
+    that the application chose, `deferred` the tools that the caller performs. `session` is the conversation of a
+    parent, which a worker reads and does not hold. `branch` is the step of its parent that it stands for, `exits` are
+    the control calls that end it, `delegation` is the packet it came in, without its task. With
+    `steering_input_required` the run waits for a steering instruction first.
     """
 
     agent: str
@@ -80,6 +82,12 @@ class RunStart:
     """The process that began the run, by the name of its leases."""
     delegation: JsonObject = field(default_factory=empty_object)
     steering_input_required: bool = False
+    resolved_model: str | None = None
+
+    @property
+    def chosen_model(self) -> str | None:
+        """The model of the run and its children; None where the one that is declared counts."""
+        return self.resolved_model or self.model
 
     def context(self, run_id: str) -> RunContext:
         """Return the context that tools and hooks of the run get."""
@@ -224,6 +232,10 @@ def _encode_instruction(definition: AgentDefinition, given: object) -> JsonObjec
         given = given.instruction
     elif _is_instruction(given):
         # A parent run gives its child the instruction as it is recorded.
+        try:
+            decode_instruction(given)
+        except DamagedRecordError as error:
+            raise AgentDefinitionError(f"{name}: the messages of the input do not fit: {error}") from error
         return given
     try:
         prompt = given if isinstance(given, str) else canonical_json(to_json_value(given))

@@ -11,17 +11,14 @@ from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
 from pilotage.agent.ports.architecture import Architecture
 from pilotage.agent.ports.budget import IAgentBudget
 from pilotage.agent.ports.context import IAgentContextProvider
-from pilotage.agent.ports.model import IAgentModel, ModelSelection
+from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.tools.catalog import discover_agent_tools
 from pilotage.agent.tools.described import deferred_tool
-from pilotage.container.application import Application
 from pilotage.container.graph import Graph, One
 from pilotage.errors import (
     AgentModelConfigurationError,
     CallerError,
-    ModelNotFoundError,
-    PodNotFoundError,
     Problem,
     start_error,
 )
@@ -239,63 +236,3 @@ def problems_with(
     calling = None if capability.tools else blueprint_of(definition, instance, services).offer.calling
     tools = [tool.name for tool in calling.tools] if calling is not None else []
     return list(misfits(definition, tools, capability))
-
-
-def selected_model(app: Application, model_ref: str) -> IAgentModel:
-    """Return the model with this pod name, else the one with this model name.
-
-    Raises:
-        ModelNotFoundError: there is none, or there are several.
-    """
-    models = {node.name: app.get(IAgentModel, node.name) for node in app.graph.providers(IAgentModel)}
-    if model_ref in models:
-        return models[model_ref]
-    found = [name for name, model in models.items() if model.capability.model == model_ref]
-    if len(found) == 1:
-        return models[found[0]]
-    if found:
-        raise ModelNotFoundError(
-            f"{', '.join(map(repr, found))} are all called {model_ref!r}. Select one by the name of its pod."
-        )
-    known = [f"{name!r} ({model.capability.model!r})" for name, model in models.items()]
-    raise ModelNotFoundError(
-        f"application {app.name!r} has no model {model_ref!r}. It has {', '.join(known) or 'none'}."
-    )
-
-
-def check_driven(services: Services, definition: AgentDefinition) -> None:
-    """Check that a model drives the agent, before its run is recorded.
-
-    Raises:
-        ModelNotFoundError: the application has several models, and none is selected.
-    """
-    if not definition.is_declarative or definition.agent_id in services.driven:
-        return
-    try:
-        services.model_of(services.instance_of(definition))
-    except PodNotFoundError as error:
-        names = [node.name for node in services.app.graph.providers(IAgentModel)]
-        raise ModelNotFoundError(
-            f"no model is selected for {definition.agent_id!r}: there are {', '.join(map(repr, names))}. Inject "
-            "one of them into the agent, or select one: RunAgentInput(model_selection=ModelSelection(...))."
-        ) from error
-    services.driven.add(definition.agent_id)
-
-
-def selection_of(services: Services, definition: AgentDefinition, selection: ModelSelection) -> str:
-    """Return the model that an input selects for a run of the agent.
-
-    Raises:
-        ModelNotFoundError: the application has no such model.
-        CallerError: the agent uses the models it injects, or the model lacks a capability that the agent needs.
-    """
-    wanted = selection.model_ref
-    if not definition.is_declarative:
-        raise CallerError(
-            f"{definition.target.__name__} has an execute() of its own, which uses the models it injects. "
-            f"Leave model_selection={wanted!r} out."
-        )
-    model = selected_model(services.app, wanted)
-    if problems := problems_with(model, definition, services.instance_of(definition), services):
-        raise CallerError("\n".join(map(str, problems)))
-    return wanted

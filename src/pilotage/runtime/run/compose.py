@@ -11,7 +11,7 @@ from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.architecture import AgentSession, Dependencies
-from pilotage.agent.ports.conversations import ConversationTurn
+from pilotage.agent.ports.conversations import ConversationTurn, ITaskStore
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.telemetry import IAgentTelemetry
 from pilotage.agent.recovery import AgentActionKind
@@ -62,10 +62,11 @@ from pilotage.runtime.journal.start_record import (
 from pilotage.runtime.people.questions import Questions
 from pilotage.runtime.people.signals import MESSAGES, SignalPolicy, SignalQueue
 from pilotage.runtime.run.attempt import RunAttempt
-from pilotage.runtime.run.blueprint import Blueprint, blueprint_of, selected_model, with_deferred
+from pilotage.runtime.run.blueprint import Blueprint, blueprint_of, with_deferred
 from pilotage.runtime.run.cancel import Cleanup
 from pilotage.runtime.run.context_ports import context_policy
 from pilotage.runtime.run.ending import Ending, EndingPolicy
+from pilotage.runtime.run.model_choice import selected_model
 from pilotage.runtime.run.pausing import is_paused_by_person
 from pilotage.runtime.run.program import ArchitectureProgram, ExecuteProgram, Program
 from pilotage.runtime.run.resumption import ResumptionGate, was_anybody_asked
@@ -137,10 +138,18 @@ class Composer:
             # The user's message for the conversation; an agent with a custom input has none.
             instruction.prompt if instruction else None,
             hidden_output(definition),
+            self._task_store(run),
         )
         pending = partial(self._services.pending_signals, run.ledger.run)
         gate = None if claimed.found is None else self._gate(run, claimed.found)
         return RunAttempt(tools, program, Ending(run, policy), pending, gate)
+
+    def _task_store(self, run: Run) -> ITaskStore | None:
+        """Return the store that gets the turns of a durable run after its end; None for the journal's own."""
+        if run.source.start.history is None or not run.ledger.is_durable:
+            return None
+        store = self._services.conversations
+        return None if store is None or store.is_journaled else store
 
     def _gate(self, run: Run, found: AgentState) -> ResumptionGate | None:
         """Return the gate of an attempt that finds its run stopped by a person; None if nobody is asked about it."""
@@ -298,12 +307,12 @@ class Composer:
         return [self._model(run, self._blueprint(run))]
 
     def _model(self, run: Run, drawn: Blueprint) -> IAgentModel:
-        """Return the model of a run: its caller's, the one that was selected, its agent's, or the application's."""
-        wanted, selected = run.source.overrides.model, run.source.start.model
+        """Return the model of a run: its caller's, the one that was chosen, its agent's, or the application's."""
+        wanted, chosen = run.source.overrides.model, run.source.start.chosen_model
         if wanted is not None:
             return wanted if isinstance(wanted, RunAwareModel) else RunAwareModel(wanted)
-        if selected is not None:
-            return selected_model(self._services.app, selected)
+        if chosen is not None:
+            return selected_model(self._services.app, chosen)
         return drawn.model or self._services.model
 
     def _blueprint(self, run: Run) -> Blueprint:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pilotage.agent.context import ContextHealthSignal, ContextManifest, ContextPack, ContextTokenBudget
+from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.ports.context import IAgentContextObserver, IAgentContextProvider
 from pilotage.agent.run_values import AgentContext, RunAgentInput
@@ -21,7 +22,7 @@ from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.exposure.given_context import decode_context
 from pilotage.runtime.journal.scope import StepScope, entered
-from pilotage.runtime.journal.start_record import decode_instruction
+from pilotage.runtime.journal.start_record import RunStart, decode_instruction
 from pilotage.runtime.services import Services
 
 
@@ -44,10 +45,10 @@ def context_policy(run: Run, services: Services, budget: ContextTokenBudget | No
     return replace(policy, teammates=frozenset(by_name), delegate=_delegate(run, by_name))
 
 
-def input_of(run: Run) -> RunAgentInput:
+def input_of(definition: AgentDefinition, start: RunStart, run_id: str) -> RunAgentInput:
     """Return the input of a run; that of an agent with an `execute()` of its own is its only text, or JSON."""
-    start, history = run.source.start, tuple[ModelMessage, ...]()
-    if run.source.definition.is_declarative:
+    history = tuple[ModelMessage, ...]()
+    if definition.is_declarative:
         given = decode_instruction(start.input)
         text, history = given.prompt, given.messages
     else:
@@ -55,7 +56,7 @@ def input_of(run: Run) -> RunAgentInput:
         only = values[0] if len(values) == 1 else None
         text = only if isinstance(only, str) and only.strip() else canonical_json(start.input)
     return RunAgentInput(
-        run.id,
+        run_id,
         text,
         start.conversation,
         start.parent,
@@ -66,7 +67,7 @@ def input_of(run: Run) -> RunAgentInput:
 
 
 def _provide(run: Run, provider: IAgentContextProvider) -> Provide:
-    run_input = input_of(run)
+    run_input = input_of(run.source.definition, run.source.start, run.id)
 
     async def provide(model_step: int) -> AgentContext:
         try:

@@ -11,16 +11,15 @@ from dataclasses import replace
 
 from pilotage.agent.events import RunFinishedEvent
 from pilotage.agent.ports.budget import BudgetAmount
-from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns
+from pilotage.agent.ports.conversations import ConversationTurns, ITaskStore
 from pilotage.agent.ports.handlers import IAgentOutputGuard
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import AgentOutputGuardError
 from pilotage.filling import unchecked
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.deadlines import remaining, timed_out
 from pilotage.runtime.door.run import Run
-from pilotage.runtime.exposure.trust import label_to_keep
 from pilotage.runtime.history import cancellation_error
 from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
@@ -42,10 +41,10 @@ from pilotage.runtime.run.cancel import (
     finish_cancellation,
     record_audit,
 )
+from pilotage.runtime.run.conversation import append_turns_after, turns_of
 from pilotage.runtime.run.pausing import Pausing, running
 from pilotage.runtime.run.publish import Publisher
 from pilotage.safety.fields import SensitiveFieldDescriptor
-from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
 _new_result = unchecked(RunResult)
@@ -134,7 +133,7 @@ class EndingPolicy:
     """The settings of an agent and its application for the end of a run.
 
     `conversation` and `question` are what a completed run adds to its conversation; `sensitive` are the parts of the
-    output that only the caller gets to see.
+    output that only the caller gets to see. `task_store` has the turns if the journal does not append them.
     """
 
     guard: IAgentOutputGuard | None = None
@@ -142,6 +141,7 @@ class EndingPolicy:
     conversation: str | None = None
     question: str | None = None
     sensitive: tuple[SensitiveFieldDescriptor, ...] = ()
+    task_store: ITaskStore | None = None
 
 
 class Ending:
@@ -189,11 +189,9 @@ class Ending:
 
         record = await self._publisher.publish(published, settle)
         if policy.conversation is not None and policy.question:
-            trust = label_to_keep(run.trust)
-            question, output = policy.question, record["result"]
-            if not run.redactor.is_idle:
-                question, output = run.redactor.text(question), run.redactor.json(output)
-            run.ledger.add_turns(_turns(policy.conversation, question, output, trust))
+            said = turns_of(policy.conversation, policy.question, record["result"], run.trust, run.redactor)
+            run.ledger.add_turns(said)
+            return await self._finish(AgentSituation.COMPLETED, published, record, said=said)
         return await self._finish(AgentSituation.COMPLETED, published, record)
 
     async def stop_short(
@@ -327,7 +325,12 @@ class Ending:
             events.drop_held()
 
     async def _finish(
-        self, situation: AgentSituation, answer: Answer, record: JsonObject, error: JsonObject | None = None
+        self,
+        situation: AgentSituation,
+        answer: Answer,
+        record: JsonObject,
+        error: JsonObject | None = None,
+        said: ConversationTurns | None = None,
     ) -> RunResult:
         """Move the run to its last state, commit it with the result, and emit the last event."""
         run, ledger, spent = self._run, self._run.ledger, self._run.spending.spent
@@ -341,6 +344,8 @@ class Ending:
         facts |= {"model_steps": spent.steps, "tool_calls": spent.tool_calls, "total_tokens": spent.tokens}
         run.events.prepare(RunFinishedEvent(run.source.attribution, error, facts))
         await ledger.barrier()
+        if said is not None and self._policy.task_store is not None:
+            await append_turns_after(self._policy.task_store, run, said)
         run.events.release()
         return _result_of(ledger.state, answer, spent, error)
 
@@ -373,13 +378,3 @@ def error_of(end: BaseException, message: str = "") -> JsonObject:
             failed = AgentStateReason.EXECUTION_FAILED.value
             retryable = bool(getattr(end, "retryable", False))
             return {"code": failed, "message": message, "retryable": retryable}
-
-
-def _turns(
-    conversation: str, question: str, output: JsonValue, trust: TrustLabel
-) -> ConversationTurns | None:
-    answer = output if isinstance(output, str) else canonical_json(output)
-    if output is None or not answer.strip():
-        return None
-    turns = (ConversationTurn("user", question), ConversationTurn("assistant", answer, trust))
-    return ConversationTurns(conversation, turns)

@@ -162,11 +162,10 @@ class CallerRuns:
                 f"run {named!r} cannot be resumed: agent {definition.agent_id!r} is not durable, so its runs end with "
                 "their readers. Make it durable: AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)."
             )
-        start = await self._starts.described(
-            definition, given, principal, conversation=None, metadata={}, overrides=overrides
-        )
-        history = await self._launcher.history(start) if start.history else ()
+        start = await self._starts.described(definition, given, principal, conversation=None, metadata={})
         run = _run_key(principal.tenant, named or self._services.ids.uid())
+        start = await self._starts.with_model(definition, start, run.run_id, given, overrides)
+        history = await self._launcher.conversations.history(start) if start.history else ()
         live = self._launcher.begin_ephemeral(
             definition, start, run, instance=instance, history=history, overrides=overrides
         )

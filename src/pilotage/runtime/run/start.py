@@ -29,12 +29,7 @@ from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import list_field
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest, encode_input
-from pilotage.runtime.run.blueprint import (
-    check_can_be_steered,
-    check_driven,
-    deferred_tools_of,
-    selection_of,
-)
+from pilotage.runtime.run.blueprint import check_can_be_steered, deferred_tools_of
 from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services
@@ -75,29 +70,30 @@ class RunStarts:
             AgentDefinitionError: the class is no agent of this application, or the input does not fit.
             CallerError: the agent cannot wait for the steering instruction that the input requires.
             ModelNotFoundError: the input selects a model that the application does not have.
+            MediaRefusedError: the input has media that the agent does not allow, or that its model does not take.
             RunConflictError: the alias belongs to a run with another input, or another run has the conversation.
         """
         definition = self._services.definition_of(agent)
         start = await self.described(
-            definition, given, principal, conversation=conversation, metadata=metadata, overrides=overrides
+            definition, given, principal, conversation=conversation, metadata=metadata
         )
         if is_steered and not start.steering_input_required:
             check_can_be_steered(definition)
             start = replace(start, steering_input_required=True)
         if alias is None:
-            return await self._begin(definition, start, self._services.ids.uid(), overrides)
+            return await self._begin(definition, start, self._services.ids.uid(), given, overrides)
         # The alias is chosen by the caller, so the run id is derived from it within the tenant.
         run_id = run_id_of(principal.tenant, alias)
         start = replace(start, metadata={**start.metadata, "alias": alias})
         async with self._starting.setdefault(run_id, asyncio.Lock()):
-            return await self._started_once(definition, start, run_id, overrides)
+            return await self._started_once(definition, start, run_id, given, overrides)
 
     async def _started_once(
-        self, definition: AgentDefinition, start: RunStart, run_id: str, overrides: Overrides
+        self, definition: AgentDefinition, start: RunStart, run_id: str, given: object, overrides: Overrides
     ) -> RunHandle:
         try:
             return await self._attached(run_id, start) or await self._begin(
-                definition, start, run_id, overrides
+                definition, start, run_id, given, overrides
             )
         except RunConflictError:
             # Another process started it with this alias at the same time.
@@ -113,9 +109,8 @@ class RunStarts:
         principal: Principal,
         conversation: str | None,
         metadata: JsonObject,
-        overrides: Overrides = NO_OVERRIDES,
     ) -> RunStart:
-        """Return the start record of a run that would start now.
+        """Return the start record of a run that would start now, without the choice of its model.
 
         Raises:
             CallerError: the metadata has a reserved key, the conversation id is blank, or the agent cannot wait for the
@@ -128,14 +123,11 @@ class RunStarts:
             if is_steered := given.steering_input_required:
                 check_can_be_steered(definition)
             if given.model_selection is not None:
-                selected = selection_of(self._services, definition, given.model_selection)
+                selected = given.model_selection.model_ref
             conversation = conversation or given.conversation_id
             metadata = {**given.metadata, **metadata}
             context, history = given.context, given.message_history
             keeps_turns = not history
-        agent_id = definition.agent_id
-        if selected is None and overrides.model is None and agent_id not in self._services.driven:
-            check_driven(self._services, definition)
         if metadata:
             _reject_reserved_keys(metadata)
         if conversation is not None and not conversation.strip():
@@ -153,7 +145,7 @@ class RunStarts:
             redactor = Redactor(secrets=known)
             encoded, metadata = redactor.json(encoded), redactor.json(metadata)
         return _new_start(
-            agent_id,
+            definition.agent_id,
             encoded,
             principal,
             conversation,
@@ -183,7 +175,7 @@ class RunStarts:
         origin = decode_start(rows[0])
         definition = self._services.definition_of(origin.agent)
         facts = {name: fact for name, fact in origin.metadata.items() if name != "alias"}
-        history = await self._launcher.history(origin)
+        history = await self._launcher.conversations.history(origin)
         start = replace(
             origin,
             input=_with_history(origin.input, history),
@@ -200,9 +192,33 @@ class RunStarts:
         run = RunKey(principal.tenant, fork or self._services.ids.uid())
         return await self._launcher.claims.begin_fork(definition, start, run, rows[1:])
 
+    async def with_model(
+        self,
+        definition: AgentDefinition,
+        start: RunStart,
+        run_id: str,
+        given: object,
+        overrides: Overrides = NO_OVERRIDES,
+    ) -> RunStart:
+        """Return the start record of a run that begins now, with the choice of its model.
+
+        Raises:
+            ModelNotFoundError: the application has no such model, or several models of which none is chosen.
+            CallerError: the agent uses the models it injects, or the model lacks a capability that the agent needs.
+            MediaRefusedError: the input has media that the agent does not allow, or that its model does not take.
+            AgentModelConfigurationError: the resolver of the application gave no answer.
+        """
+        models = self._launcher.models
+        if not models.are_made(definition, start, overrides):
+            start = await models.of_run(definition, start, given, run_id, overrides)
+        if isinstance(given, RunAgentInput) or words.MESSAGES in start.input:
+            models.check_media(definition, start, given, overrides)
+        return start
+
     async def _begin(
-        self, definition: AgentDefinition, start: RunStart, run_id: str, overrides: Overrides
+        self, definition: AgentDefinition, start: RunStart, run_id: str, given: object, overrides: Overrides
     ) -> RunHandle:
+        start = await self.with_model(definition, start, run_id, given, overrides)
         run = RunKey(start.principal.tenant, run_id)
         return self._launcher.handle(await self._launcher.begin(definition, start, run, None, overrides))
 
@@ -228,12 +244,7 @@ class RunStarts:
     ) -> int | None:
         if conversation is None or not definition.is_declarative:
             return None
-        conversations = self._services.conversations
-        return (
-            None
-            if conversations is None
-            else len(await conversations.load_history(principal.tenant, conversation))
-        )
+        return await self._launcher.conversations.count(principal.tenant, conversation)
 
 
 def _with_history(given: JsonObject, turns: Sequence[ConversationTurn]) -> JsonObject:

@@ -29,12 +29,13 @@ from pilotage.runtime.journal.ledger import EphemeralLedger
 from pilotage.runtime.journal.record_fields import DamagedRecordError
 from pilotage.runtime.journal.start_record import RunStart, decode_start, last_limits, raised
 from pilotage.runtime.run.attempt import RunAttempt
-from pilotage.runtime.run.blueprint import selected_model
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.claim import RunClaims, is_resume_requested, settle_resumption
 from pilotage.runtime.run.compose import Claimed, Composer, new_claimed
+from pilotage.runtime.run.conversation import Conversations
 from pilotage.runtime.run.damaged import DamagedRuns, PoisonedRuns
 from pilotage.runtime.run.handles import RunHandle, RunSubscriptions
+from pilotage.runtime.run.model_choice import ModelChoices, selected_model
 from pilotage.runtime.run.pausing import is_paused_by_person
 from pilotage.runtime.services import Services
 
@@ -97,6 +98,8 @@ class RunSupervisor(RunStarter):
         self._composer = Composer(services, ChildLauncher(services, self.records, self))
         self._live: dict[str, LiveRun] = {}
         self.subscriptions = RunSubscriptions(services, self.records, self._live)
+        self.models = ModelChoices(services)
+        self.conversations = Conversations(services, self.records)
         self._is_leaving = False
 
     def live(self, run_id: str) -> LiveRun | None:
@@ -116,12 +119,14 @@ class RunSupervisor(RunStarter):
         parent: Run | None = None,
         overrides: Overrides = NO_OVERRIDES,
     ) -> LiveRun:
+        if parent is not None:
+            start = await self.models.of_child(definition, start, parent.source.start, run.run_id)
         if parent is not None and not parent.ledger.is_durable:
             return self.begin_ephemeral(definition, start, run, parent=parent)
         lease = self._services.new_lease(run)
         ledger = await self.claims.begin(definition, start, run, lease)
         try:
-            history = await self.history(start)
+            history = await self.conversations.history(start)
             instance = self._services.instance_of(definition)
         except BaseException:
             await release_lease(lease)
@@ -229,8 +234,8 @@ class RunSupervisor(RunStarter):
         known = last_limits(history.claims) or start.limits
         limits = None if limits is None else raised(known, limits)
         start = start if (limits or known) == start.limits else replace(start, limits=limits or known)
-        if start.model is not None:
-            selected_model(services.app, start.model)
+        if start.chosen_model is not None:
+            selected_model(services.app, start.chosen_model)
         deadline = self.claims.deadline(definition, state, history)
         ledger = await self.claims.take_over(definition, state, history, principal, limits)
         last = ledger.newest_signal
@@ -249,7 +254,7 @@ class RunSupervisor(RunStarter):
         if is_resumed:
             # The signal is consumed: the state it requests must be recorded in the same commit.
             ledger.change_state(ledger.state.moved_to(AgentSituation.RUNNING))
-        turns, instance = await self.history(start), services.instance_of(definition)
+        turns, instance = await self.conversations.history(start), services.instance_of(definition)
         return new_claimed(
             definition=definition,
             instance=instance,
@@ -383,16 +388,6 @@ class RunSupervisor(RunStarter):
         if self._is_leaving:
             attempt.hand_over()
         return live
-
-    async def history(self, start: RunStart) -> Sequence[ConversationTurn]:
-        """Return the turns of the run's conversation before the run began."""
-        # Checked first: accessing `services.conversations` may open a database.
-        if not start.history or start.conversation is None:
-            return ()
-        conversations, tenant = self._services.conversations, start.principal.tenant
-        if conversations is None:
-            return ()
-        return await conversations.load_history(tenant, start.conversation, up_to=start.history)
 
     def _forget(self, live: LiveRun, task: asyncio.Task[RunResult]) -> None:
         # Retrieve the exception, so that asyncio does not log it: callers get it from `result()`.

@@ -14,6 +14,8 @@ from pilotage.agent.typed import (
     Out,
     Takes,
     TakesNothing,
+    TakesOther,
+    TextDoesNotFit,
     TypedResult,
 )
 from pilotage.jsonvalue import JsonObject
@@ -65,6 +67,10 @@ class StartsRuns:
     ) -> TypedRun[Out]: ...
     @overload
     async def start(
+        self, agent: type[TakesOther], given: str, **options: Unpack[StartOptions]
+    ) -> TextDoesNotFit: ...
+    @overload
+    async def start(
         self, agent: AgentRef, given: AsText = None, **options: Unpack[StartOptions]
     ) -> RunHandle: ...
 
@@ -78,7 +84,7 @@ class StartsRuns:
         conversation_id: str | None = None,
         metadata: JsonObject | None = None,
         steering_input_required: bool = False,
-    ) -> RunHandle:
+    ) -> Any:
         """Start a run; when this returns, the run is durable.
 
         `id` is the caller's own id for the run: a second start with the same id attaches to the same run. With

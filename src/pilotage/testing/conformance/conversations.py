@@ -57,7 +57,7 @@ def is_held(outcome: CommitOutcome) -> bool:
 
 async def history(conversations: ITaskStore, tenant_id: str = RUN.tenant_id) -> Sequence[ConversationTurn]:
     """What was said in the conversation of these tests."""
-    return await conversations.load_history(tenant_id, "chat")
+    return await conversations.tenant_history(tenant_id, "chat")
 
 
 class TaskStoreConformance(Kit):
@@ -68,17 +68,17 @@ class TaskStoreConformance(Kit):
 
     async def test_an_unknown_conversation_has_no_turns(self, conversations: ITaskStore) -> None:
         assert list(await history(conversations)) == []
-        assert list(await conversations.load_history("default", "chat", up_to=3)) == []
+        assert list(await conversations.tenant_history("default", "chat", up_to=3)) == []
 
     async def test_turns_come_back_unchanged_oldest_first(self, conversations: ITaskStore) -> None:
-        await conversations.append_turns("default", "chat", [ASKED, ANSWERED])
-        await conversations.append_turns("default", "chat", [ASKED])
+        await conversations.append_tenant_turns("default", "chat", [ASKED, ANSWERED])
+        await conversations.append_tenant_turns("default", "chat", [ASKED])
         assert list(await history(conversations)) == [ASKED, ANSWERED, ASKED]
 
     async def test_a_turn_keeps_the_label_of_what_was_known_when_it_was_said(
         self, conversations: ITaskStore
     ) -> None:
-        await conversations.append_turns("default", "chat", [ASKED, DOUBTED, ANSWERED])
+        await conversations.append_tenant_turns("default", "chat", [ASKED, DOUBTED, ANSWERED])
         assert [turn.trust for turn in await history(conversations)] == [
             TrustLabel(),
             DOUBTED.trust,
@@ -88,19 +88,19 @@ class TaskStoreConformance(Kit):
     async def test_a_history_is_read_up_to_a_turn_and_stays_what_it_was(
         self, conversations: ITaskStore
     ) -> None:
-        await conversations.append_turns("default", "chat", [ASKED, ANSWERED])
-        await conversations.append_turns("default", "chat", [ANSWERED])
-        read = [await conversations.load_history("default", "chat", up_to=up_to) for up_to in range(5)]
+        await conversations.append_tenant_turns("default", "chat", [ASKED, ANSWERED])
+        await conversations.append_tenant_turns("default", "chat", [ANSWERED])
+        read = [await conversations.tenant_history("default", "chat", up_to=up_to) for up_to in range(5)]
         whole = [ASKED, ANSWERED, ANSWERED]
         assert [list(each) for each in read] == [[], whole[:1], whole[:2], whole, whole]
 
     async def test_a_history_ends_at_no_turn_below_zero(self, conversations: ITaskStore) -> None:
-        await conversations.append_turns("default", "chat", [ASKED, ANSWERED])
+        await conversations.append_tenant_turns("default", "chat", [ASKED, ANSWERED])
         with pytest.raises(AgentDefinitionError):
-            await conversations.load_history("default", "chat", up_to=-1)
+            await conversations.tenant_history("default", "chat", up_to=-1)
 
     async def test_nothing_said_changes_nothing(self, conversations: ITaskStore) -> None:
-        await conversations.append_turns("default", "chat", [])
+        await conversations.append_tenant_turns("default", "chat", [])
         assert list(await history(conversations)) == []
 
     async def test_turns_that_are_appended_at_once_stay_together(self, conversations: ITaskStore) -> None:
@@ -108,29 +108,47 @@ class TaskStoreConformance(Kit):
             [ConversationTurn("user", f"{number}?"), ConversationTurn("assistant", f"{number}!")]
             for number in range(8)
         ]
-        await asyncio.gather(*(conversations.append_turns("default", "chat", pair) for pair in pairs))
+        await asyncio.gather(*(conversations.append_tenant_turns("default", "chat", pair) for pair in pairs))
         said = list(await history(conversations))
         found = [said[at : at + 2] for at in range(0, len(said), 2)]
         assert sorted(found, key=repr) == sorted(pairs, key=repr)
 
     async def test_conversations_and_tenants_are_apart(self, conversations: ITaskStore) -> None:
-        await conversations.append_turns("default", "chat", [ASKED])
-        await conversations.append_turns("default", "other", [ANSWERED])
-        await conversations.append_turns("elsewhere", "chat", [ANSWERED, ASKED])
+        await conversations.append_tenant_turns("default", "chat", [ASKED])
+        await conversations.append_tenant_turns("default", "other", [ANSWERED])
+        await conversations.append_tenant_turns("elsewhere", "chat", [ANSWERED, ASKED])
         assert list(await history(conversations)) == [ASKED]
-        assert list(await conversations.load_history("default", "other")) == [ANSWERED]
+        assert list(await conversations.tenant_history("default", "other")) == [ANSWERED]
         assert list(await history(conversations, "elsewhere")) == [ANSWERED, ASKED]
+
+    async def test_the_methods_without_a_tenant_are_about_the_default_one(
+        self, conversations: ITaskStore
+    ) -> None:
+        await conversations.append_turns("chat", [ASKED])
+        await conversations.append_tenant_turns("default", "chat", [ANSWERED])
+        await conversations.append_tenant_turns("elsewhere", "chat", [DOUBTED])
+        assert list(await history(conversations)) == [ASKED, ANSWERED]
+        assert list(await conversations.load_history("chat")) == [ASKED, ANSWERED]
+
+    @pytest.mark.parametrize("name", ["tenant:elsewhere:chat", "elsewhere:chat", "elsewhere/chat"])
+    async def test_no_name_of_a_conversation_leads_into_another_tenant(
+        self, conversations: ITaskStore, name: str
+    ) -> None:
+        await conversations.append_tenant_turns("elsewhere", "chat", [ANSWERED])
+        assert list(await conversations.tenant_history("default", name)) == []
+        await conversations.append_tenant_turns("default", name, [ASKED])
+        assert list(await history(conversations, "elsewhere")) == [ANSWERED]
 
     @pytest.mark.parametrize("names", [(" ", "chat"), ("default", "")])
     async def test_turns_belong_to_a_conversation_of_a_tenant(
         self, conversations: ITaskStore, names: tuple[str, str]
     ) -> None:
         with pytest.raises(AgentDefinitionError):
-            await conversations.append_turns(*names, [ASKED])
+            await conversations.append_tenant_turns(*names, [ASKED])
 
     async def test_what_is_stored_is_nobodys_list(self, conversations: ITaskStore) -> None:
         given = [ASKED]
-        await conversations.append_turns("default", "chat", given)
+        await conversations.append_tenant_turns("default", "chat", given)
         given.append(ANSWERED)
         read = await history(conversations)
         if isinstance(read, list):
@@ -152,7 +170,7 @@ class ConversationCommitConformance(Kit):
     async def test_turns_are_there_with_the_end_of_their_run(
         self, journal: IAgentJournal, conversations: ITaskStore
     ) -> None:
-        await conversations.append_turns("default", "chat", [ANSWERED])
+        await conversations.append_tenant_turns("default", "chat", [ANSWERED])
         await journal.commit([starts(RUN)])
         assert list(await history(conversations)) == [ANSWERED]
         assert await commit_one(journal, moves(RUN, AgentStatus.COMPLETED, SAID)) == Committed(2)
@@ -260,7 +278,7 @@ class ConversationCommitConformance(Kit):
         refused = await commit_one(journal, moves(RUN, AgentStatus.COMPLETED, elsewhere))
         assert isinstance(refused, CommitRefused)
         assert refused.code is CommitRefusal.INVALID
-        assert list(await conversations.load_history(RUN.tenant_id, conversation)) == []
+        assert list(await conversations.tenant_history(RUN.tenant_id, conversation)) == []
         assert await numbers_of(journal) == [1]
 
     @pytest.mark.parametrize("is_taken", [True, False])
@@ -300,6 +318,6 @@ class ConversationCommitConformance(Kit):
         self, journal: IAgentJournal, conversations: ITaskStore
     ) -> None:
         await journal.commit([starts(RUN)])
-        await conversations.append_turns("default", "chat", [ANSWERED])
+        await conversations.append_tenant_turns("default", "chat", [ANSWERED])
         await journal.commit([moves(RUN, AgentStatus.COMPLETED, SAID)])
         assert list(await history(conversations)) == [ANSWERED, ASKED, ANSWERED]

@@ -109,7 +109,9 @@ class RetentionConformance(Kit):
         evidence: IAgentEvidenceRepository,
         conversations: ITaskStore,
     ) -> None:
-        await conversations.append_turns("default", "chat", [ConversationTurn("user", "somebody else")])
+        await conversations.append_tenant_turns(
+            "default", "chat", [ConversationTurn("user", "somebody else")]
+        )
         signal = AgentSignal("signal-1", RUN.run_id, AgentSignalKind.USER_MESSAGE, {"text": "Ada"})
         taken = replace(signal, id="signal-2")
         for each in (signal, taken):
@@ -119,7 +121,7 @@ class RetentionConformance(Kit):
         assert await evidence.list_by_state(RUN.run_id) == []
         assert [each.payload for each in await signals.list_pending(RUN.run_id)] == [{}]
         assert (await signals.append(taken)).payload == {}
-        said = [turn.content for turn in await conversations.load_history("default", "chat")]
+        said = [turn.content for turn in await conversations.tenant_history("default", "chat")]
         assert said[0] == "somebody else"
         assert len(said) == 3
         assert "Ada" not in str(said)
@@ -193,7 +195,7 @@ class RetentionConformance(Kit):
         assert await states.get_or_none(RUN.run_id) is None
         assert await signals.list_pending(RUN.run_id) == []
         assert await evidence.list_by_state(RUN.run_id) == []
-        assert len(await conversations.load_history("default", "chat")) == 2
+        assert len(await conversations.tenant_history("default", "chat")) == 2
         assert await commit_one(journal, ended()) == Committed(4)
 
     async def test_only_what_ended_before_the_moment_is_pruned_in_the_tenant_that_is_named(

@@ -266,7 +266,7 @@ def test_the_names_of_answers_are_those_of_their_classes() -> None:
 FIELDS = {
     RunStart: "agent input principal conversation parent generation deadline limits capabilities history definition salt "
     "trust metadata given model deferred session branch exits owner delegation "
-    "steering_input_required",
+    "steering_input_required resolved_model",
     AgentApprovalRequest: "id agent_state_id boundary prompt risk action_ref allowed_decisions metadata arguments "
     "argument_digest tool_digest attempt call_id expires_at requested_by approver_scope policy_version binding",
     AgentRecoveryRequest: "id agent_state_id action_id attempt reason action_kind action_name arguments late_outcomes "
