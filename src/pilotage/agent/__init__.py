@@ -129,6 +129,7 @@ from pilotage.agent.spec import (
 from pilotage.agent.state import (
     AgentSituation, AgentState, AgentStateReason, AgentStateTransition, AgentStatus, can_move,
 )
+from pilotage.agent.steering import AgentSteeringUpdate
 from pilotage.agent.stereotype import Agent
 from pilotage.agent.tools.bind import AgentToolBoundInvocation, bind_agent_tool_invocation
 from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, discover_agent_tools
@@ -178,7 +179,8 @@ __all__ = [
     # Contract 3-5: state and signals
     "AgentSignal", "AgentSignalConsumptionBatch", "AgentSignalEnd", "AgentSignalKind", "AgentSignalLane",
     "AgentSignalPollPoint", "AgentSituation", "AgentState", "AgentStateReason", "AgentStateTransition",
-    "AgentStatus", "ApprovalDecision", "accepts_signal", "can_move", "on_signal", "select_signals",
+    "AgentStatus", "AgentSteeringUpdate", "ApprovalDecision", "accepts_signal", "can_move", "on_signal",
+    "select_signals",
     # Contract 6, 25: stream and events
     "AgentEvent", "AgentEventAttribution", "AgentEventKind", "AgentYield", "AgentYieldJsonEncoder",
     "AgentYieldKind", "AgentYieldPayload", "Approval", "ArtifactEvent", "Cancel", "Error", "Evidence",

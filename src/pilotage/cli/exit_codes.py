@@ -13,6 +13,7 @@ from pilotage.errors import (
     PilotageError,
     RunConflictError,
     RunNotFoundError,
+    SteeringConflictError,
 )
 
 
@@ -44,6 +45,7 @@ _CODES: Sequence[tuple[type[PilotageError], ExitCode]] = (
     (RunNotFoundError, ExitCode.NOT_FOUND),
     (RunConflictError, ExitCode.CONFLICT),
     (AnswerConflictError, ExitCode.CONFLICT),
+    (SteeringConflictError, ExitCode.CONFLICT),
     (NotAuthenticatedError, ExitCode.WRONG),
     (PermissionDeniedError, ExitCode.WRONG),
     (CallerError, ExitCode.MISUSE),

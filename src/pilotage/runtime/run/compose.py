@@ -61,6 +61,7 @@ from pilotage.runtime.journal.start_record import (
 )
 from pilotage.runtime.people.questions import Questions
 from pilotage.runtime.people.signals import MESSAGES, SignalPolicy, SignalQueue
+from pilotage.runtime.people.steering import SteeringInputs
 from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.blueprint import Blueprint, blueprint_of, selected_model, with_deferred
 from pilotage.runtime.run.cancel import Cleanup
@@ -354,8 +355,19 @@ def _questions(run: Run) -> Questions:
 
 def _signals(run: Run) -> SignalQueue:
     policy, has_recorded = _signal_policy(run.source.definition), run.replay.has_any(AgentActionKind.SIGNAL)
-    pending = run.source.pending
-    return SignalQueue(run.ledger, pending, policy, run.redactor, salt=run.salt, has_recorded=has_recorded)
+    return SignalQueue(
+        run.ledger,
+        run.source.pending,
+        policy,
+        run.redactor,
+        salt=run.salt,
+        has_recorded=has_recorded,
+        steering=partial(_steering_inputs, run),
+    )
+
+
+def _steering_inputs(run: Run) -> SteeringInputs:
+    return SteeringInputs(run.replay.outcomes_of(AgentActionKind.SIGNAL), run.replay.claims)
 
 
 def _handlers(run: Run) -> SignalHandlers:
