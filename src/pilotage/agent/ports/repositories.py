@@ -361,7 +361,8 @@ class IAgentRetention(ABC):
         """Remove up to `limit` runs that ended before a moment, oldest first, with everything about them.
 
         That is their rows, states, signals, evidence and facts, undelivered facts included. Turns of conversations
-        stay, for later runs have read them. Gives the number of runs removed: less than `limit` says that none is left.
+        stay, for later runs have read them. A store that has the memories of agents removes the expired ones of the
+        tenant as well. Gives the number of runs removed: less than `limit` says that none is left.
 
         Raises:
             AgentDefinitionError: `limit` is not positive, or the moment has no time zone.

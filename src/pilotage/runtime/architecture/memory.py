@@ -76,13 +76,15 @@ class ScopedMemory(IAgentMemory):
         )
         act = partial(self._memory.remember, scope, learned)
         # The label depends on the timing of concurrent branches, so it is not part of the fingerprint.
-        asked = {
+        asked: dict[str, object] = {
             "scope": scope,
             "id": item.id,
             "kind": item.kind,
             "text": learned.text,
             "metadata": item.metadata,
         }
+        if item.expires_at is not None:
+            asked["expires_at"] = item.expires_at
         return await self._perform(words.MEMORY_REMEMBER, asked, act, IAgentMemory.remember, ask)
 
     async def recall(
@@ -101,7 +103,10 @@ class ScopedMemory(IAgentMemory):
         return await self._recalled(scope, {"everything": True}, partial(self._memory.export, scope))
 
     async def packs_for(self, use: MemoryUse, question: str) -> Sequence[ContextPack]:
-        """Return the items for every model call of the run: matches of the question, then the latest facts."""
+        """Return the items for every model call of the run: matches of the question, then the latest facts.
+
+        Those about the user come before the others.
+        """
         scope = MemoryScope.of(self._context)
         act = partial(_what_fits, self._memory, scope, question, use)
         items = await self._recalled(scope, {"question": question, "most": use.most}, act)
@@ -114,7 +119,13 @@ class ScopedMemory(IAgentMemory):
         act: Callable[[], Awaitable[Sequence[MemoryItem]]],
     ) -> Sequence[MemoryItem]:
         self._reject_foreign(scope)
-        items = await self._perform(RECALL, {"scope": scope, **asked}, act, IAgentMemory.export)
+
+        async def unexpired() -> Sequence[MemoryItem]:
+            # A memory that knows nothing of expiry gives back what it was given.
+            found, now = await act(), self._run.ports.clock.now()
+            return [item for item in found if not item.is_expired(now)]
+
+        items = await self._perform(RECALL, {"scope": scope, **asked}, unexpired, IAgentMemory.export)
         self._run.trust = self._run.trust.join(label_of_items(items))
         return items
 
@@ -158,10 +169,11 @@ async def _what_fits(
     memory: IAgentMemory, scope: MemoryScope, question: str, use: MemoryUse
 ) -> Sequence[MemoryItem]:
     found = list(await memory.recall(scope, question, limit=use.most))
-    if len(found) < use.most:
-        known = {item.id for item in found}
-        latest = await memory.recall(scope, "", limit=use.most, kind=MemoryKind.FACT)
-        found += [item for item in latest if item.id not in known]
+    for kind in (MemoryKind.USER, MemoryKind.FACT):
+        if len(found) < use.most:
+            known = {item.id for item in found}
+            latest = await memory.recall(scope, "", limit=use.most, kind=kind)
+            found += [item for item in latest if item.id not in known]
     return use.fitting(found)
 
 
@@ -202,20 +214,27 @@ class MemoryTools:
         approval=ToolApprovalRequirement.NOT_REQUIRED,
     )
     async def remember(
-        self, text: str, kind: MemoryKind = MemoryKind.FACT, *, runtime_context: AgentToolRuntimeContext
+        self,
+        text: str,
+        kind: MemoryKind = MemoryKind.FACT,
+        expires_at: datetime | None = None,
+        *,
+        runtime_context: AgentToolRuntimeContext,
     ) -> str:
         """Keep something about the user for later conversations.
 
         Args:
             text: What to remember, as one sentence that can be understood without this conversation.
-            kind: "fact" for what holds until it is forgotten, "episode" for what happened once.
+            kind: "fact" for what holds until it is forgotten, "user" for a fact about the user, "episode" for what
+                happened once.
+            expires_at: The moment, with its time zone, from which on it must not be used any more; none by default.
         """
         run = active_run()
         label = RUN_INPUT if run is None else run.trust
         shown = text if run is None else run.redactor.text(text)
         try:
             # The key is that of the call: repeated after a crash, it is the same item.
-            item = MemoryItem(runtime_context.idempotency_key, kind, shown, label)
+            item = MemoryItem(runtime_context.idempotency_key, kind, shown, label, expires_at=expires_at)
             stored = await self._memory.remember(MemoryScope.of(get_run_context()), item)
         except (AgentDefinitionError, AgentMemoryError) as error:
             raise ToolError(str(error)) from error
