@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any
 
 import pytest
@@ -387,21 +387,12 @@ async def test_a_model_is_shown_facts_about_the_user_before_other_facts() -> Non
     assert shown == ["u1!", "u0!", "f1!"]
 
 
-async def test_a_model_remembers_facts_about_the_user_until_they_expire() -> None:
+async def test_a_model_remembers_facts_about_the_user() -> None:
     memory = MemoryAgentMemory()
-    wanted = {"text": "on holiday", "kind": "user", "expires_at": "2201-02-03T00:00:00Z"}
-    model = ScriptedModel(
-        [
-            calls("remember", **wanted),
-            calls("remember", **{**wanted, "expires_at": "2201-02-03T00:00:00"}),
-            says("Noted."),
-        ]
-    )
-    result = await served(Bureau(), memory, model)
-    assert triple(result.state) == COMPLETED
+    model = ScriptedModel([calls("remember", text="on holiday", kind="user"), says("Noted.")])
+    assert triple((await served(Bureau(), memory, model)).state) == COMPLETED
     (item,) = await memory.export(ADAS)
-    assert (item.kind, item.expires_at) == (MemoryKind.USER, datetime(2201, 2, 3, tzinfo=UTC))
-    assert "time zone" in str(model.requests[2].messages[-1])
+    assert (item.kind, item.expires_at) == (MemoryKind.USER, None)
 
 
 async def test_a_loop_cannot_reach_the_memory_of_others() -> None:

@@ -73,8 +73,8 @@ from pilotage.agent.ports.budget import (
 from pilotage.agent.ports.context import IAgentContextObserver, IAgentContextProvider
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns, ITaskStore
 from pilotage.agent.ports.handlers import (
-    ApprovalSubject, HookVerdict, IAgentApprovalHandler, IAgentCancellationCleanup, IAgentContextHandler,
-    IAgentHooks, IAgentOutputGuard, IAgentRecoveryHandler, IAgentToolHandler, Proceed, Veto,
+    AgentOutputGuardProfile, ApprovalSubject, HookVerdict, IAgentApprovalHandler, IAgentCancellationCleanup,
+    IAgentContextHandler, IAgentHooks, IAgentOutputGuard, IAgentRecoveryHandler, IAgentToolHandler, Proceed, Veto,
 )
 from pilotage.agent.ports.journal import (
     ClosedSignal, CommitOutcome, CommitRefusal, CommitRefused, Committed, ErasedRecord, HeadMoved,
@@ -268,9 +268,9 @@ __all__ = [
     "IAgentOutbox", "OutboxEntry", "OutboxPage", "OutboxStatus", "UnreadableFactError", "on_event", "read_fact",
     "write_fact",
     # Other ports
-    "AllowAll", "ApprovalSubject", "AuditEntry", "BudgetAmount", "BudgetExhausted", "BudgetGranted",
-    "BudgetPeriod", "BudgetReservation", "BudgetSettlement", "BudgetVerdict", "BudgetWindow", "HookVerdict",
-    "IAgentApprovalHandler", "IAgentAuditLog", "IAgentBudget", "IAgentCancellationCleanup",
+    "AgentOutputGuardProfile", "AllowAll", "ApprovalSubject", "AuditEntry", "BudgetAmount", "BudgetExhausted",
+    "BudgetGranted", "BudgetPeriod", "BudgetReservation", "BudgetSettlement", "BudgetVerdict", "BudgetWindow",
+    "HookVerdict", "IAgentApprovalHandler", "IAgentAuditLog", "IAgentBudget", "IAgentCancellationCleanup",
     "IAgentContextHandler", "IAgentContextObserver", "IAgentContextProvider", "IAgentHooks", "IAgentMemory",
     "IAgentOutputGuard", "IAgentPermissions", "IAgentPricing", "IAgentRecoveryHandler", "IAgentSwitches",
     "IAgentTelemetry", "IAgentToolHandler",

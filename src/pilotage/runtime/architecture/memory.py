@@ -214,12 +214,7 @@ class MemoryTools:
         approval=ToolApprovalRequirement.NOT_REQUIRED,
     )
     async def remember(
-        self,
-        text: str,
-        kind: MemoryKind = MemoryKind.FACT,
-        expires_at: datetime | None = None,
-        *,
-        runtime_context: AgentToolRuntimeContext,
+        self, text: str, kind: MemoryKind = MemoryKind.FACT, *, runtime_context: AgentToolRuntimeContext
     ) -> str:
         """Keep something about the user for later conversations.
 
@@ -227,14 +222,13 @@ class MemoryTools:
             text: What to remember, as one sentence that can be understood without this conversation.
             kind: "fact" for what holds until it is forgotten, "user" for a fact about the user, "episode" for what
                 happened once.
-            expires_at: The moment, with its time zone, from which on it must not be used any more; none by default.
         """
         run = active_run()
         label = RUN_INPUT if run is None else run.trust
         shown = text if run is None else run.redactor.text(text)
         try:
             # The key is that of the call: repeated after a crash, it is the same item.
-            item = MemoryItem(runtime_context.idempotency_key, kind, shown, label, expires_at=expires_at)
+            item = MemoryItem(runtime_context.idempotency_key, kind, shown, label)
             stored = await self._memory.remember(MemoryScope.of(get_run_context()), item)
         except (AgentDefinitionError, AgentMemoryError) as error:
             raise ToolError(str(error)) from error

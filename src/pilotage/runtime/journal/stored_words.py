@@ -159,6 +159,8 @@ CLAIMED_BY, STILL_CLAIMED, STATE, TRACE = "claimed_by", "still_claimed", "state"
 SUSPENDED, ENTERED = "suspended", "entered"
 """The actions that a pause or a hand-over interrupted between two calls inside of them, each with its attempt; and the
 one of them that is entered again."""
+OUTPUT_GUARD = "output_guard"
+"""The output guard profile of an agent, in the digest of its definition."""
 NOTED_REVISIONS = "noted_revisions"
 """Drafts and withdrawals of steering instructions that a run has noted: the input and the revision of each."""
 INPUT_ID, REVISION = "input_id", "revision"

@@ -138,6 +138,7 @@ class Composer:
             # The user's message for the conversation; an agent with a custom input has none.
             instruction.prompt if instruction else None,
             hidden_output(definition),
+            self._services.output_guard_profile(definition),
         )
         pending = partial(self._services.pending_signals, run.ledger.run)
         gate = None if claimed.found is None else self._gate(run, claimed.found)
@@ -164,7 +165,7 @@ class Composer:
             services.run_ports,
             ledger,
             _replay(ledger, history),
-            self._events(claimed, source.attribution, Exposure(spec.streaming_exposure_mode, redactor)),
+            self._events(claimed, source.attribution, Exposure(spec.effective_exposure_mode, redactor)),
             redactor=redactor,
             spending=Spending(
                 start.limits,

@@ -187,6 +187,7 @@ WORDS = {
     "INSIDE": "inside",
     "RECONCILES": "reconciles",
     "SUSPENDED": "suspended",
+    "OUTPUT_GUARD": "output_guard",
     "NOTED_REVISIONS": "noted_revisions",
     "INPUT_ID": "input_id",
     "REVISION": "revision",
