@@ -104,15 +104,6 @@ class SignalQueue:
             self._pauses.append(signal.id)
         return True
 
-    def settle_revisions(self) -> None:
-        """End the revisions of steering instructions that do not count; the others wait to be taken in."""
-        if not self._is_settled:
-            self._is_settled = True
-            self._steering = self._steering or self._make_steering()
-            open_ones = [signal for signal in self._waiting if signal.id not in self._begun_with]
-            usable = {signal.id for signal in self._steering.settle(open_ones, self._ledger)}
-            self._waiting = [each for each in self._waiting if each.id in usable | self._begun_with]
-
     def begin_with(self, kind: AgentSignalKind) -> None:
         """Let the run begin with the waiting signals of a kind: from here on, revisions of them are too late."""
         self._begun_with = {signal.id for signal in self._waiting if signal.kind is kind}
@@ -122,6 +113,7 @@ class SignalQueue:
     @property
     def is_waiting(self) -> bool:
         """Whether a message waits to be taken in."""
+        self._settle_revisions()
         return bool(self._waiting)
 
     @property
@@ -176,6 +168,7 @@ class SignalQueue:
 
     def has(self, kind: AgentSignalKind) -> bool:
         """Return whether a signal of this kind waits to be taken in."""
+        self._settle_revisions()
         return any(signal.kind is kind for signal in self._waiting)
 
     def wait_for(self, kind: AgentSignalKind) -> Paused:
@@ -185,6 +178,7 @@ class SignalQueue:
 
     def take(self, choose: Choose, position: int | None) -> JsonObject | None:
         """Take waiting signals out of the queue and return their record; None where none is chosen."""
+        self._settle_revisions()
         chosen = choose(self._waiting)
         if not chosen:
             return None
@@ -233,6 +227,18 @@ class SignalQueue:
         for row in rows:
             if row.kind is AgentActionKind.SIGNAL:
                 decode_row(row, self._read)
+
+    def _settle_revisions(self) -> None:
+        """End the revisions of steering instructions that do not count; the others wait to be taken in.
+
+        Only the run itself does this, before it looks at what waits: it may write.
+        """
+        if not self._is_settled:
+            self._is_settled = True
+            self._steering = self._steering or self._make_steering()
+            open_ones = [signal for signal in self._waiting if signal.id not in self._begun_with]
+            usable = {signal.id for signal in self._steering.settle(open_ones, self._ledger)}
+            self._waiting = [each for each in self._waiting if each.id in usable | self._begun_with]
 
     def _first_handled(self, waiting: Sequence[AgentSignal]) -> Sequence[AgentSignal]:
         others = (i for i, signal in enumerate(waiting) if signal.kind not in self.policy.handled)

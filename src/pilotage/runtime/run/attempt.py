@@ -156,11 +156,7 @@ class RunAttempt:
     def receive(self, signal: AgentSignal) -> None:
         """Receive a signal: a message for the next boundary, or a request to pause there or to go on."""
         signals, liveness = self.run.signals, self.run.replay.liveness
-        is_new = signals.receive(signal)
-        if self._is_ending or self._is_cancelled:
-            return
-        signals.settle_revisions()
-        if not is_new:
+        if not signals.receive(signal) or self._is_ending or self._is_cancelled:
             return
         if signal.kind is AgentSignalKind.PAUSE:
             liveness.end(Paused())
@@ -244,10 +240,8 @@ class RunAttempt:
 
     def _pause_if_wanted(self) -> None:
         """Pause at the next boundary for a pause signal that came while no attempt could heed it."""
-        if self._ledger.is_durable:
-            self.run.signals.settle_revisions()
-            if self.run.signals.is_pause_wanted:
-                self.run.replay.liveness.end(Paused())
+        if self._ledger.is_durable and self.run.signals.is_pause_wanted:
+            self.run.replay.liveness.end(Paused())
 
     async def _attend(self) -> None:
         """Give the program the signals that came since its last boundary, as long as it can go on with them."""

@@ -138,7 +138,7 @@ class Composer:
             # The user's message for the conversation; an agent with a custom input has none.
             instruction.prompt if instruction else None,
             hidden_output(definition),
-            self._services.output_guard_profile(definition),
+            profile=self._services.output_guard_profile(definition),
         )
         pending = partial(self._services.pending_signals, run.ledger.run)
         gate = None if claimed.found is None else self._gate(run, claimed.found)

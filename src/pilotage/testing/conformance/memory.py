@@ -26,7 +26,7 @@ OTHERS = (
     MemoryScope("acme", "a%"),
 )
 WEB = TrustLabel(Integrity.UNTRUSTED, Confidentiality.SECRET, frozenset({"tool:browse", "run input"}))
-EARLIER, LATER = datetime(2001, 2, 3, tzinfo=UTC), datetime(2201, 2, 3, 4, 5, 6, 789, tzinfo=UTC)
+EARLIER, LATER = datetime(2001, 2, 3, tzinfo=UTC), datetime(2201, 2, 3, microsecond=789, tzinfo=UTC)
 TEXTS = ("Ada prefers tea.", "Größe: 42 ☕", "a'b\"c\\d -- ; %_", "one\x00two", "お茶が好き")
 
 
