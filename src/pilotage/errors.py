@@ -31,6 +31,7 @@ PilotageError
     ├── RunNotFoundError
     ├── RunConflictError
     ├── AnswerConflictError                     (the question has an answer already)
+    ├── SteeringConflictError                   (the instruction was taken in, or has another revision)
     ├── RunErasedError
     ├── DamagedEntryError
     ├── SignalNotFoundError
@@ -90,6 +91,7 @@ __all__ = [
     "RunNotFoundError",
     "SignalNotFoundError",
     "StartupError",
+    "SteeringConflictError",
     "StoppedShortError",
     "ToolError",
     "start_error",
@@ -414,6 +416,24 @@ class AnswerConflictError(CallerError):
         self.decision = decision
         self.decided_by = decided_by
         self.decided_at = decided_at
+
+
+class SteeringConflictError(CallerError):
+    """A revision of a steering instruction changes nothing: the input was taken in, or has another revision.
+
+    `revision` is the one of the input `input_id` that counts; `is_taken` says that the run has taken it in.
+    """
+
+    message: ClassVar[str] = "The steering instruction has another revision that counts."
+    code: ClassVar[str] = "steering_conflict"
+
+    def __init__(
+        self, detail: str | None = None, *, input_id: str = "", revision: int = 0, is_taken: bool = False
+    ) -> None:
+        super().__init__(detail)
+        self.input_id = input_id
+        self.revision = revision
+        self.is_taken = is_taken
 
 
 class RunErasedError(CallerError):

@@ -317,6 +317,22 @@ def test_a_message_that_an_agent_does_not_take_is_refused(till: Till) -> None:
     assert "does not accept 'user_message' signals" in called.err
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["hello", "--input", "note-1", "--revision", "2"], "does not accept 'steering_instruction' signals"),
+        (["--input", "note-1", "--withdraw"], "does not accept 'steering_instruction' signals"),
+        (["hello", "--draft"], "a revision names its instruction: --input ID"),
+        (["--input", "note-1"], "what to say is missing"),
+        ([], "what to say is missing"),
+    ],
+)
+def test_a_revision_of_an_instruction_names_its_input(till: Till, given: list[str], words: str) -> None:
+    called = till.call("runs", "send", till.waiting_run(), *given)
+    assert called.code == 2
+    assert words in called.err
+
+
 def test_looking_works_without_the_application_and_acting_says_that_it_needs_it(till: Till) -> None:
     run = till.waiting_run()
     alone = {"PILOTAGE_APP": ""}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
-from typing import Annotated
+from datetime import timedelta
+from typing import Annotated, Any
 
 import pytest
 from tests.behaviour.bureau import COMPLETED, WAITING, Bureau, resumed, triple
@@ -344,6 +345,54 @@ async def test_a_loop_remembers_once_whenever_its_process_dies(fault: StopBefore
     async with bureau.process(Learner, None, memory, model=model.restarted()) as runs:
         assert triple((await resumed(runs, handle.id)).state) == COMPLETED
     assert [item.text for item in await memory.export(ADAS)] == ["tea: cup, knowing 0"]
+
+
+class Forgetless(MemoryAgentMemory):
+    """A memory written before items could expire: it gives back everything."""
+
+    def _unexpired(self, scope: MemoryScope) -> list[tuple[tuple[MemoryScope, str], Any]]:
+        return list(self._of(scope))
+
+    def _drop_expired(self, scope: MemoryScope) -> None:
+        return None
+
+
+@pytest.mark.parametrize("kind", [MemoryAgentMemory, Forgetless])
+async def test_what_has_expired_is_not_shown_to_a_model_nor_found_by_its_tools(
+    kind: type[MemoryAgentMemory],
+) -> None:
+    bureau = Bureau()
+    memory, now = kind(bureau.clock), bureau.clock.now()
+    await memory.remember(ADAS, fact("tea without milk"))
+    await memory.remember(ADAS, replace(fact("tea is free today"), expires_at=now + timedelta(hours=1)))
+    first = ScriptedModel([calls("recall", query="tea"), says("Done.")])
+    await served(bureau, memory, first)
+    assert "tea is free today" in str(first.requests[0].messages)
+    bureau.clock.advance(3_600)
+    model = ScriptedModel([calls("recall", query="tea"), says("Done.")])
+    await served(bureau, memory, model)
+    for request in model.requests:
+        assert "tea without milk" in str(request.messages)
+        assert "free" not in str(request.messages)
+
+
+async def test_a_model_is_shown_facts_about_the_user_before_other_facts() -> None:
+    memory = MemoryAgentMemory()
+    for name, kind in (("u", MemoryKind.USER), ("e", MemoryKind.EPISODE), ("f", MemoryKind.FACT)):
+        for number in range(2):
+            await memory.remember(ADAS, MemoryItem(f"{name}{number}", kind, f"{name}{number}!", TrustLabel()))
+    model = ScriptedModel([says("Done.")])
+    await served(Bureau(), memory, model, prompt="good morning")
+    shown = [word for word in ("u1!", "u0!", "f1!", "f0!", "e1!") if word in str(model.requests[0].messages)]
+    assert shown == ["u1!", "u0!", "f1!"]
+
+
+async def test_a_model_remembers_facts_about_the_user() -> None:
+    memory = MemoryAgentMemory()
+    model = ScriptedModel([calls("remember", text="on holiday", kind="user"), says("Noted.")])
+    assert triple((await served(Bureau(), memory, model)).state) == COMPLETED
+    (item,) = await memory.export(ADAS)
+    assert (item.kind, item.expires_at) == (MemoryKind.USER, None)
 
 
 async def test_a_loop_cannot_reach_the_memory_of_others() -> None:

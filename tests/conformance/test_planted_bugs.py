@@ -552,6 +552,13 @@ class AppendsOneByOne(MemorySignalRepository):
         return (await super().append_all([signal]))[signal.id]
 
 
+class ListsPendingSteering(MemorySignalRepository):
+    """Forgets the instructions that were taken in: a sender would revise them."""
+
+    async def list_steering(self, state_id: str) -> Sequence[AgentSignal]:
+        return [each for each in await super().list_steering(state_id) if each.end is None]
+
+
 class SortsByTime(MemorySignalRepository):
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
         return sorted(await super().list_pending(state_id), key=lambda signal: str(signal.created_at))
@@ -586,6 +593,7 @@ REPOSITORY_BUGS = [
     (SignalRepositoryConformance, "signals", QueuesTwice),
     (SignalRepositoryConformance, "signals", AppendsOneByOne),
     (SignalRepositoryConformance, "signals", SortsByTime),
+    (SignalRepositoryConformance, "signals", ListsPendingSteering),
     (EvidenceRepositoryConformance, "evidence", ForgetsDescriptors),
     (EvidenceRepositoryConformance, "evidence", SortsById),
 ]

@@ -102,6 +102,43 @@ class HasNoClock(MemoryAgentMemory):
         return replace(await super().remember(scope, item), created_at=item.created_at)
 
 
+class ShowsExpiredOnes(MemoryAgentMemory):
+    async def recall(
+        self, scope: MemoryScope, query: str, *, limit: int = 10, kind: MemoryKind | None = None
+    ) -> Sequence[MemoryItem]:
+        expired = [kept.read() for _, kept in self._of(scope) if kept.bare.expires_at is not None]
+        return expired or await super().recall(scope, query, limit=limit, kind=kind)
+
+
+class ListsExpiredOnes(MemoryAgentMemory):
+    async def export(self, scope: MemoryScope) -> Sequence[MemoryItem]:
+        return [kept.read() for _, kept in self._of(scope)]
+
+
+class FiltersBehindTheLimit(MemoryAgentMemory):
+    async def recall(
+        self, scope: MemoryScope, query: str, *, limit: int = 10, kind: MemoryKind | None = None
+    ) -> Sequence[MemoryItem]:
+        known = dict(self._kept)
+        self._kept = {
+            place: replace(kept, bare=replace(kept.bare, expires_at=None)) for place, kept in known.items()
+        }
+        found = await super().recall(scope, query, limit=limit, kind=kind)
+        self._kept = known
+        now = self._clock.now()
+        return [item for item in found if not known[scope, item.id].bare.is_expired(now)]
+
+
+class CountsExpiredOnes(MemoryAgentMemory):
+    def _drop_expired(self, scope: MemoryScope) -> None:
+        return None
+
+
+class ForgetsTheMoment(MemoryAgentMemory):
+    async def remember(self, scope: MemoryScope, item: MemoryItem) -> MemoryItem:
+        return await super().remember(scope, replace(item, expires_at=None))
+
+
 BUGS: Mapping[type[MemoryAgentMemory], str] = {
     ForgetsTheTenant: "test_nobody_else_sees_replaces_or_forgets_it",
     IgnoresCaseOfTenants: "test_nobody_else_sees_replaces_or_forgets_it",
@@ -117,6 +154,11 @@ BUGS: Mapping[type[MemoryAgentMemory], str] = {
     IgnoresTheKind: "test_a_kind_can_be_asked_for",
     IsNeverFull: "test_a_full_memory_says_so_and_still_takes_changes",
     HasNoClock: "test_the_store_says_since_when",
+    ShowsExpiredOnes: "test_an_expired_item_is_neither_found_nor_listed",
+    ListsExpiredOnes: "test_an_expired_item_is_neither_found_nor_listed",
+    FiltersBehindTheLimit: "test_an_expired_item_takes_no_place_from_others",
+    CountsExpiredOnes: "test_expired_items_do_not_fill_a_memory",
+    ForgetsTheMoment: "test_an_item_that_has_not_expired_comes_back_with_its_moment",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum, StrEnum
 from typing import Annotated, Any, TypeVar
@@ -74,8 +74,9 @@ from pilotage.agent import (
     plan_agent_tool_approval,
 )
 from pilotage.agent.tools.metadata import AgentToolMetadata
-from pilotage.errors import AgentPersistenceConfigurationError
+from pilotage.errors import AgentPersistenceConfigurationError, CallerError
 from pilotage.runtime import AgentRunner, AgentRuns
+from pilotage.safety.trust import TrustLabel
 from pilotage.testing import MemoryStore
 from tests.contract.written.architecture import DraftAndRevise
 from tests.contract.written.delegate import Colleague
@@ -405,6 +406,11 @@ NAMES: Mapping[str, object] = {
     "AgentRuns": AgentRuns,
     "Decimal": Decimal,
     "date": date,
+    "datetime": datetime,
+    "NOON": datetime(2026, 1, 1, 12, tzinfo=UTC),
+    "SECOND": timedelta(seconds=1),
+    "TrustLabel": TrustLabel,
+    "CallerError": CallerError,
     "DraftAndRevise": DraftAndRevise,
     "Colleague": Colleague,
     "Compressing": Compressing,

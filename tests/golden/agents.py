@@ -60,6 +60,7 @@ from tests.golden.outside import Crates, Hands, Papers, Weather
 
 DURABLE = RecoveryStrategy.ACTION_BOUNDARY
 EVENT, MESSAGE = AgentSignalKind.EXTERNAL_EVENT, AgentSignalKind.USER_MESSAGE
+STEERING = AgentSignalKind.STEERING_INSTRUCTION
 T = TypeVar("T")
 
 
@@ -149,6 +150,18 @@ class Listener:
     async def heard(self, signal: AgentSignal) -> AsyncGenerator[AgentYield[str], None]:
         yield Progress(f"heard {signal.payload['text']}")
         yield Evidence(await self.hands.note(f"{signal.payload['text']} noted"))
+
+
+@Agent(spec=AgentExecutionSpec(name="rower", recovery=DURABLE, accepted_signals=[STEERING]))
+class Rower:
+    """Does nothing before it is steered."""
+
+    def __init__(self, hands: Hands) -> None:
+        self.hands = hands
+
+    async def execute(self, case: str) -> str:
+        steered = (await next_signal(STEERING)).payload["text"]
+        return await self.hands.note(f"{case} {steered}")
 
 
 @Agent(spec=AgentExecutionSpec(name="banker", recovery=DURABLE))
@@ -337,6 +350,20 @@ def tenant_budget(spending: ITenantSpending) -> IAgentBudget:
 
 
 AGENTS: tuple[object, ...] = (
-    *(Worker, Listener, Banker, Delegator, Player, Clerk, Teller, Bounded, Reader, Witness, Typist, Butler),
+    *(
+        Worker,
+        Listener,
+        Rower,
+        Banker,
+        Delegator,
+        Player,
+        Clerk,
+        Teller,
+        Bounded,
+        Reader,
+        Witness,
+        Typist,
+        Butler,
+    ),
     *(Planner, Research, Writing, Chief, Desk, Refiner, Editor),
 )

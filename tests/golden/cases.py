@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pilotage import AgentSignalKind, Principal, RunAgentInput
 from pilotage.agent import (
     AgentRecoveryRequest,
+    AgentSteeringUpdate,
     IAgentRetention,
     JsonSchemaConstraint,
     JsonValue,
@@ -24,6 +25,7 @@ from pilotage.runtime import AgentRuns
 from tests.golden.agents import (
     EVENT,
     MESSAGE,
+    STEERING,
     Banker,
     Bounded,
     Butler,
@@ -37,6 +39,7 @@ from tests.golden.agents import (
     Player,
     Reader,
     Refiner,
+    Rower,
     Teller,
     Typist,
     Witness,
@@ -134,6 +137,13 @@ async def _erased(place: Place, case: Case, run_id: str) -> None:
         await app.get(IAgentRetention).erase(RunKey("default", run_id))
 
 
+async def _drafted(place: Place, case: Case, run_id: str) -> None:
+    async with place.process() as app:
+        runs = app.get(AgentRuns)
+        await runs.steer(run_id, AgentSteeringUpdate(case.name, "righ", final=False))
+        await resume(runs, run_id)
+
+
 async def _forked(place: Place, case: Case, run_id: str) -> str:
     async with place.process() as app:
         return (await app.get(AgentRuns).fork(run_id)).id
@@ -224,6 +234,7 @@ CASES: tuple[Case, ...] = (
     _work("pending", "wait", "write", then=(_sent("in time"),)),
     _work("consumed", "wait", "ask", then=(_sent("before", resumed=True),)),
     Case("handled", Listener, {"case": "handled"}, (_sent("handled"), _approved())),
+    Case("revised", Rower, {"case": "revised"}, (_drafted,), signals={"left": STEERING}),
     Case("steered", Clerk, "[steered] Note.", (_sent("Be brief.", MESSAGE),)),
     _work("paused", "note", "ask", then=(_paused_by_a_person,)),
     # Held by a process that was killed.

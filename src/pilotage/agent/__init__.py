@@ -74,8 +74,8 @@ from pilotage.agent.ports.budget import (
 from pilotage.agent.ports.context import IAgentContextObserver, IAgentContextProvider
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns, ITaskStore
 from pilotage.agent.ports.handlers import (
-    ApprovalSubject, HookVerdict, IAgentApprovalHandler, IAgentCancellationCleanup, IAgentContextHandler,
-    IAgentHooks, IAgentOutputGuard, IAgentRecoveryHandler, IAgentToolHandler, Proceed, Veto,
+    AgentOutputGuardProfile, ApprovalSubject, HookVerdict, IAgentApprovalHandler, IAgentCancellationCleanup,
+    IAgentContextHandler, IAgentHooks, IAgentOutputGuard, IAgentRecoveryHandler, IAgentToolHandler, Proceed, Veto,
 )
 from pilotage.agent.ports.journal import (
     ClosedSignal, CommitOutcome, CommitRefusal, CommitRefused, Committed, ErasedRecord, HeadMoved,
@@ -131,6 +131,7 @@ from pilotage.agent.spec import (
 from pilotage.agent.state import (
     AgentSituation, AgentState, AgentStateReason, AgentStateTransition, AgentStatus, can_move,
 )
+from pilotage.agent.steering import AgentSteeringUpdate
 from pilotage.agent.stereotype import Agent
 from pilotage.agent.tools.bind import AgentToolBoundInvocation, bind_agent_tool_invocation
 from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, discover_agent_tools
@@ -180,7 +181,8 @@ __all__ = [
     # Contract 3-5: state and signals
     "AgentSignal", "AgentSignalConsumptionBatch", "AgentSignalEnd", "AgentSignalKind", "AgentSignalLane",
     "AgentSignalPollPoint", "AgentSituation", "AgentState", "AgentStateReason", "AgentStateTransition",
-    "AgentStatus", "ApprovalDecision", "accepts_signal", "can_move", "on_signal", "select_signals",
+    "AgentStatus", "AgentSteeringUpdate", "ApprovalDecision", "accepts_signal", "can_move", "on_signal",
+    "select_signals",
     # Contract 6, 25: stream and events
     "AgentEvent", "AgentEventAttribution", "AgentEventKind", "AgentYield", "AgentYieldJsonEncoder",
     "AgentYieldKind", "AgentYieldPayload", "Approval", "ArtifactEvent", "Cancel", "Error", "Evidence",
@@ -269,9 +271,9 @@ __all__ = [
     "IAgentOutbox", "OutboxEntry", "OutboxPage", "OutboxStatus", "UnreadableFactError", "on_event", "read_fact",
     "write_fact",
     # Other ports
-    "AllowAll", "ApprovalSubject", "AuditEntry", "BudgetAmount", "BudgetExhausted", "BudgetGranted",
-    "BudgetPeriod", "BudgetReservation", "BudgetSettlement", "BudgetVerdict", "BudgetWindow", "HookVerdict",
-    "IAgentApprovalHandler", "IAgentAuditLog", "IAgentBudget", "IAgentCancellationCleanup",
+    "AgentOutputGuardProfile", "AllowAll", "ApprovalSubject", "AuditEntry", "BudgetAmount", "BudgetExhausted",
+    "BudgetGranted", "BudgetPeriod", "BudgetReservation", "BudgetSettlement", "BudgetVerdict", "BudgetWindow",
+    "HookVerdict", "IAgentApprovalHandler", "IAgentAuditLog", "IAgentBudget", "IAgentCancellationCleanup",
     "IAgentContextHandler", "IAgentContextObserver", "IAgentContextProvider", "IAgentHooks", "IAgentMemory",
     "IAgentOutputGuard", "IAgentPermissions", "IAgentPricing", "IAgentRecoveryHandler", "IAgentSwitches",
     "IAgentTelemetry", "IAgentToolHandler",

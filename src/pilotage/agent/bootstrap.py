@@ -13,6 +13,7 @@ from functools import partial
 from pilotage.agent.definition import AgentDefinition, attach_runner
 from pilotage.agent.ports.architecture import AgentRef, workers_of
 from pilotage.agent.ports.budget import IAgentPricing
+from pilotage.agent.ports.handlers import AgentOutputGuardProfile
 from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.runner import IAgentRunnerFactory
@@ -104,6 +105,7 @@ def _problems(graph: Graph) -> Iterator[Problem]:
         yield from _missing_workers(definition, [other for _, other in agents])
         yield from _unreachable_teammates(definition)
         yield from _unfit_memory(definition, graph)
+        yield from _unknown_output_guard(definition, graph)
     yield from _wrong_tools(agents, graph)
     yield from rule_of_two(agent_reaches(graph))
 
@@ -225,6 +227,25 @@ def _unfit_memory(definition: AgentDefinition, graph: Graph) -> Iterator[Problem
             path=(name,),
             family=AgentPersistenceConfigurationError,
         )
+
+
+def _unknown_output_guard(definition: AgentDefinition, graph: Graph) -> Iterator[Problem]:
+    wanted = definition.spec.output_guard
+    known = [node.name for node in graph.providers(AgentOutputGuardProfile)]
+    if wanted is None or known.count(wanted) == 1:
+        return
+    profiles = "AgentOutputGuardProfile pods"
+    found = (
+        f"the {profiles} are {', '.join(map(repr, sorted(known)))}" if known else f"there are no {profiles}"
+    )
+    yield Problem(
+        code="agent_output_guard_unknown",
+        summary=f"it names the output guard {wanted!r}, and {found}.",
+        remedy=f"Add one pod of that name: @Pod(name={wanted!r}) on a function that returns an "
+        "AgentOutputGuardProfile; or name another one in the spec.",
+        path=(definition.target.__name__,),
+        family=AgentBootstrapError,
+    )
 
 
 def agent_reaches(graph: Graph) -> list[AgentReach]:

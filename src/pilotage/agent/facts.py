@@ -134,7 +134,7 @@ class AgentRunCancelled(AgentFact):
 
 @value
 class AgentSignalTooLate(AgentFact):
-    """A run ended before it could take a signal in that it had accepted."""
+    """A signal was accepted and not taken in: its run ended before, or had taken in what it revises."""
 
     signal_id: str
     signal_kind: AgentSignalKind
@@ -273,7 +273,7 @@ def run_delegated(state: AgentState, child: str, child_agent: str) -> OutboxEven
 
 
 def signal_too_late(state: AgentState, signal: AgentSignal) -> OutboxEvent:
-    """A run ended before it could take a signal in."""
+    """A run ended before it could take a signal in, or had taken in the instruction that the signal revises."""
     return _told(AgentSignalTooLate, state, signal_id=signal.id, signal_kind=signal.kind.value)
 
 

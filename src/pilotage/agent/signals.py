@@ -65,9 +65,10 @@ class ApprovalDecision(StrEnum):
 class AgentSignalEnd(StrEnum):
     """What became of a signal; every accepted signal has one of these ends.
 
-    TAKEN: the run took it in. SUPERSEDED: another signal took its effect away, as a resume does with a pause. TOO_LATE:
-    the run ended before it could be taken in. REFUSED: an answer that did not count, because its question had another
-    one or because it did not fit, which is kept as evidence; or a row that was not written by the application.
+    TAKEN: the run took it in. SUPERSEDED: another signal took its effect away, as a resume does with a pause or a newer
+    revision with an earlier one. TOO_LATE: the run ended before it could be taken in, or had taken in what it revises.
+    REFUSED: an answer that did not count, because its question had another one or because it did not fit, which is kept
+    as evidence; or a row that was not written by the application.
     """
 
     TAKEN = "taken"

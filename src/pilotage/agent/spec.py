@@ -133,6 +133,8 @@ class AgentExecutionSpec:
     """Whether the application's context provider is asked before every model step, and not only before the first."""
     media_limits: MediaSafetyLimits = field(default_factory=shared(MediaSafetyLimits))
     """How much of which media the input of a run and the messages of a model call may have."""
+    output_guard: str | None = None
+    """The name of the `AgentOutputGuardProfile` whose guards look at the agent's answers."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "accepted_signals", tuple(self.accepted_signals))
@@ -141,7 +143,7 @@ class AgentExecutionSpec:
         object.__setattr__(self, "compaction", self._compaction())
         architecture = self.architecture if isinstance(self.architecture, str) else None
         reject_blank(self, name=self.name, objective=self.objective, instructions=self.instructions)
-        reject_blank(self, architecture=architecture)
+        reject_blank(self, architecture=architecture, output_guard=self.output_guard)
         reject_not_positive(self, timeout_seconds=self.timeout_seconds, version=self.version)
         if (
             None not in (declared := {self.timeout_seconds, self.limits.timeout_seconds})
@@ -175,6 +177,12 @@ class AgentExecutionSpec:
         most, reserved = self.context_budget.max_tokens, self.context_budget.reserved_output_tokens or 0
         bound = threshold + reserved
         return replace(self.context_budget, max_tokens=bound if most is None else min(most, bound))
+
+    @property
+    def effective_exposure_mode(self) -> StreamingExposureMode:
+        """How soon text may leave: with an output guard profile, when its guards have let the answer pass."""
+        held = StreamingExposureMode.NO_STREAM_UNTIL_FINAL_GUARDED
+        return self.streaming_exposure_mode if self.output_guard is None else held
 
     @property
     def effective_timeout_seconds(self) -> float | None:

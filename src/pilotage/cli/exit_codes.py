@@ -13,6 +13,7 @@ from pilotage.errors import (
     PilotageError,
     RunConflictError,
     RunNotFoundError,
+    SteeringConflictError,
 )
 
 
@@ -30,7 +31,7 @@ class ExitCode(IntEnum):
     NOT_FOUND = 4
     """There is no such run, or several whose ids begin like this."""
     CONFLICT = 5
-    """Another process has the run, or its question has another answer; nothing was done here."""
+    """Another process has the run, its question has another answer, or its instruction another revision."""
     CANCELLED = 6
     """The run was cancelled, by somebody else than this command."""
     STALLED = 75
@@ -44,6 +45,7 @@ _CODES: Sequence[tuple[type[PilotageError], ExitCode]] = (
     (RunNotFoundError, ExitCode.NOT_FOUND),
     (RunConflictError, ExitCode.CONFLICT),
     (AnswerConflictError, ExitCode.CONFLICT),
+    (SteeringConflictError, ExitCode.CONFLICT),
     (NotAuthenticatedError, ExitCode.WRONG),
     (PermissionDeniedError, ExitCode.WRONG),
     (CallerError, ExitCode.MISUSE),

@@ -17,6 +17,7 @@ from pilotage.agent.signals import (
 )
 from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.agent.steering import AgentSteeringUpdate
 from pilotage.container.application import Application
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
@@ -106,6 +107,7 @@ class AgentRuns(StartsRuns, ReadsRuns, OldNames):
         Raises:
             AnswerConflictError: it is an answer to a question that has another one.
             CallerError: the run has ended, or its agent does not accept signals of this kind or with this payload.
+            SteeringConflictError: it is a revision of a steering instruction, and another one counts.
         """
         state = await self.get(run_id, principal=principal)
         reject_own_id(id)
@@ -119,6 +121,22 @@ class AgentRuns(StartsRuns, ReadsRuns, OldNames):
         if kind is AgentSignalKind.RESUME and not state.is_terminal:
             await self._resume_paused(run_id, principal)
         return stored
+
+    async def steer(
+        self, run_id: str, update: AgentSteeringUpdate, *, principal: Principal | None = None
+    ) -> AgentSignal:
+        """Send a revision of a steering instruction. The newest revision of its input counts, until it is taken in.
+
+        The same revision sent again is stored once, and has its `end` once there is one: taken, superseded by a newer
+        revision, or too late. A draft or a withdrawal is taken when the run has noted it.
+
+        Raises:
+            SteeringConflictError: the run has taken the input in, a newer revision was sent, or this one with another
+                content.
+            CallerError: the run has ended, or its agent does not accept steering instructions.
+        """
+        kind = AgentSignalKind.STEERING_INSTRUCTION
+        return await self.signal(run_id, kind, update.to_payload(), principal=principal)
 
     async def _resume_paused(self, run_id: str, principal: Principal | None) -> None:
         """Resume a run that a pause signal has paused, or is about to pause."""

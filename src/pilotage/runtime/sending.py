@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, accepts_signal, refuse_wordless
 from pilotage.agent.state import AgentState
+from pilotage.agent.steering import AgentSteeringUpdate, update_of
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.journal.seals import SEALED
 from pilotage.runtime.people.answers import OWN_IDS
 from pilotage.runtime.people.requests import redacted_signal
+from pilotage.runtime.people.steering import refuse_other_content, refuse_revision
 from pilotage.runtime.run.watch import SignalWatch
 from pilotage.runtime.services import Services
 
@@ -36,7 +38,33 @@ class SignalSender:
 
         Raises:
             CallerError: the run has ended, or its agent does not accept signals of this kind or with this payload.
+            SteeringConflictError: it is a revision of a steering instruction, and another one counts.
         """
+        if kind is AgentSignalKind.STEERING_INSTRUCTION:
+            update = AgentSteeringUpdate.from_payload(payload)
+            if update is not None:
+                return await self._revise(state, update, payload, signal_id)
+        return await self._send(state, kind, payload, signal_id)
+
+    async def _revise(
+        self, state: AgentState, update: AgentSteeringUpdate, payload: JsonObject, signal_id: str | None
+    ) -> AgentSignal:
+        """Store a revision of a steering instruction; the same one again is the first one."""
+        kind, payload = AgentSignalKind.STEERING_INSTRUCTION, {**payload, **update.to_payload()}
+        signal_id = signal_id or update.signal_id(state.id)
+        if update.revision > 1 and not state.is_terminal:
+            seals = self._services.signal_seals(RunKey(state.tenant_id, state.id))
+            sent = [seals.opened(each) for each in await self._services.signals.list_steering(state.id)]
+            if signal_id not in {each.id for each in sent}:
+                refuse_revision(update, sent)
+        stored = await self._send(state, kind, payload, signal_id)
+        masked = self.redacted(state, AgentSignal(signal_id, state.id, kind, payload))
+        refuse_other_content(update, update_of(stored), update_of(masked))
+        return stored
+
+    async def _send(
+        self, state: AgentState, kind: AgentSignalKind, payload: JsonObject, signal_id: str | None
+    ) -> AgentSignal:
         if state.is_terminal:
             if signal_id is None:
                 raise CallerError(f"run {state.id!r} is {state.status} and takes no signals any more.")
@@ -47,7 +75,8 @@ class SignalSender:
             raise CallerError(
                 f"agent {state.agent_type!r} does not accept {kind.value!r} signals. It accepts: {names}."
             )
-        refuse_wordless(kind, payload)
+        if update_of(AgentSignal(signal_id or "-", state.id, kind, payload)) is None:
+            refuse_wordless(kind, payload)
         if SEALED in payload:
             raise CallerError(
                 f"a payload has the key {SEALED!r}, which is the run's own. Choose another one."

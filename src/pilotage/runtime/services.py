@@ -15,6 +15,7 @@ from pilotage.agent.ports.budget import IAgentPricing
 from pilotage.agent.ports.context import IAgentContextObserver, IAgentContextProvider
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.handlers import (
+    AgentOutputGuardProfile,
     IAgentCancellationCleanup,
     IAgentContextHandler,
     IAgentOutputGuard,
@@ -107,6 +108,15 @@ class Services:
     @cached_property
     def ids(self) -> IIds:
         return self.app.get_or_none(IIds) or SystemIds()
+
+    def output_guard_profile(self, definition: AgentDefinition) -> AgentOutputGuardProfile | None:
+        """Return the output guards that the spec of an agent names; None where it names none.
+
+        Raises:
+            PodNotFoundError: the application has no such profile.
+        """
+        name = definition.spec.output_guard
+        return None if name is None else self.app.get(AgentOutputGuardProfile, name)
 
     @cached_property
     def journal(self) -> IAgentJournal:

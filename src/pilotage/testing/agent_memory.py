@@ -61,6 +61,7 @@ class MemoryAgentMemory(IAgentMemory):
 
     async def remember(self, scope: MemoryScope, item: MemoryItem) -> MemoryItem:
         place = (scope, item.id)
+        self._drop_expired(scope)
         known = self._kept.get(place)
         if known is None:
             self._reject_if_full(scope)
@@ -72,7 +73,7 @@ class MemoryAgentMemory(IAgentMemory):
         self, scope: MemoryScope, query: str, *, limit: int = 10, kind: MemoryKind | None = None
     ) -> Sequence[MemoryItem]:
         reject_unfit_limit("MemoryAgentMemory.recall", limit=limit)
-        known = {place: kept for place, kept in self._of(scope) if kind in (None, kept.bare.kind)}
+        known = {place: kept for place, kept in self._unexpired(scope) if kind in (None, kept.bare.kind)}
         wanted = words_of(query)
         shared = {place: wanted & words_of(kept.bare.text) for place, kept in known.items()}
         found = best_first({place: words for place, words in shared.items() if words})
@@ -87,7 +88,17 @@ class MemoryAgentMemory(IAgentMemory):
         return len(places)
 
     async def export(self, scope: MemoryScope) -> Sequence[MemoryItem]:
-        return [kept.read() for _, kept in self._of(scope)]
+        return [kept.read() for _, kept in self._unexpired(scope)]
+
+    def _unexpired(self, scope: MemoryScope) -> list[tuple[tuple[MemoryScope, str], _Kept]]:
+        now = self._clock.now()
+        return [(place, kept) for place, kept in self._of(scope) if not kept.bare.is_expired(now)]
+
+    def _drop_expired(self, scope: MemoryScope) -> None:
+        """Delete the expired items of a user."""
+        now, user = self._clock.now(), replace(scope, agent_type=None)
+        for place in [place for place, kept in self._of(user) if kept.bare.is_expired(now)]:
+            del self._kept[place]
 
     def _of(self, scope: MemoryScope) -> Iterator[tuple[tuple[MemoryScope, str], _Kept]]:
         """What is in a scope; without an agent that is everything of the user."""

@@ -255,12 +255,16 @@ class MemorySignalRepository(IAgentSignalRepository):
         return kept.read()
 
     async def list_answers(self, state_id: str) -> Sequence[AgentSignal]:
+        return self._listed(state_id, AgentSignalKind.APPROVAL_DECISION)
+
+    async def list_steering(self, state_id: str) -> Sequence[AgentSignal]:
+        return self._listed(state_id, AgentSignalKind.STEERING_INSTRUCTION)
+
+    def _listed(self, state_id: str, kind: AgentSignalKind) -> Sequence[AgentSignal]:
         tenant = self._tables.run_of(self._tenant, state_id).tenant_id
         kept = self._tables.signals.entries(tenant)
         return [
-            each.read()
-            for each in kept
-            if each.bare.agent_state_id == state_id and each.bare.kind is AgentSignalKind.APPROVAL_DECISION
+            each.read() for each in kept if each.bare.agent_state_id == state_id and each.bare.kind is kind
         ]
 
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:

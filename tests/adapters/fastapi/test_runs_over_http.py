@@ -16,10 +16,11 @@ from tests.behaviour.newsdesk import let_run
 from tests.behaviour.newsroom import Gate, Newsroom, Slow, parts, turns
 from tests.behaviour.office import Clerk, Office, Worker
 
-from pilotage import Principal
+from pilotage import AgentSignalKind, Principal
 from pilotage.adapters.fastapi import HttpSettings, TrustedHeaders, agent_routes
 from pilotage.agent import IPrincipalResolver
 from pilotage.container import Application
+from pilotage.runtime import next_signal
 
 READS = ["", "/events", "/result", "/questions", "/evidence", "/verification"]
 ACTS: list[tuple[str, dict[str, Any]]] = [
@@ -122,6 +123,39 @@ async def test_a_run_that_needs_a_steering_instruction_shows_what_it_awaits_unti
             await client.post(f"{run}/resume")
             await client.get(f"{run}/events")
             assert (await client.get(f"{run}/result")).json()["output"] == "steered"
+
+
+async def test_a_revision_of_an_instruction_that_was_taken_in_is_a_conflict() -> None:
+    bureau, agent = Bureau(), hired(accepted_signals=["steering_instruction"])
+
+    async def program(worker: Worker) -> object:
+        said = (await next_signal(AgentSignalKind.STEERING_INSTRUCTION)).payload["text"]
+        await worker.desk.note(str(said))
+        await next_signal(AgentSignalKind.STEERING_INSTRUCTION)
+        return said
+
+    def revision(number: int, **more: object) -> dict[str, object]:
+        payload = {"input_id": "note-1", "revision": number, **more}
+        return {"kind": "steering_instruction", "payload": payload}
+
+    async with bureau.process(agent, program) as runs:
+        api = FastAPI()
+        api.include_router(agent_routes(runs.services.app, principal=PEOPLE))
+        async with client_of(api) as client:
+            started = await client.post("/runs", json={"agent": "worker", "input": "A-17"})
+            run = f"/runs/{started.json()['id']}"
+            await client.get(f"{run}/events")
+            wrong = await client.post(f"{run}/signals", json=revision(0, text="left"))
+            assert wrong.status_code == 409
+            for sent in (revision(1, text="left"), revision(2, text="right")):
+                assert (await client.post(f"{run}/signals", json=sent)).status_code == 202
+            await client.post(f"{run}/resume")
+            await client.get(f"{run}/events")
+            late = await client.post(f"{run}/signals", json=revision(3, withdrawn=True))
+            assert (late.status_code, late.json()["code"]) == (409, "steering_conflict")
+            again = await client.post(f"{run}/signals", json=revision(2, text="right"))
+            assert (again.status_code, again.json()["end"]) == (202, "taken")
+    assert bureau.world.done == ["note right"]
 
 
 @pytest.mark.parametrize("route", ["answers", "decisions"])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Select, Table, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.sql.expression import ColumnElement
 
-from pilotage.adapters.sqlalchemy.codes import recode
+from pilotage.adapters.sqlalchemy.codes import RowCodes, recode
 from pilotage.adapters.sqlalchemy.columns import now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.entry_counts import add_entries, check_scope
@@ -60,6 +61,7 @@ class SqlAlchemyAgentMemory(IAgentMemory):
 
         def work(connection: Connection) -> MemoryItem:
             self._database.engines.take_turns(connection, "memory", scope.tenant_id, scope.user_id)
+            delete_expired(self._database.engines.codes, connection, scope)
             position = connection.execute(_at(scope, item.id)).scalar()
             if position is None:
                 position = self._add(connection, scope, item, written)
@@ -117,9 +119,14 @@ class SqlAlchemyAgentMemory(IAgentMemory):
         place, codes = (scope.tenant_id, scope.user_id), self._database.engines.codes
 
         def look(connection: Connection) -> list[MemoryItem]:
-            found = connection.execute(_all(scope).order_by(memories.c.position)).mappings().all()
+            # An expired item is checked as well: one must not be hidden by a changed moment.
+            everything = select(memories, _unexpired(memories).label("is_unexpired"))
+            found = connection.execute(
+                everything.where(*_inside(memories, scope)).order_by(memories.c.position)
+            )
+            known = [(self._make(values), values["is_unexpired"]) for values in found.mappings().all()]
             check_scope(codes, connection, memories, _inside(memories, user), place)
-            return [self._make(values) for values in found]
+            return [item for item, is_unexpired in known if is_unexpired]
 
         with _raising_memory_errors():
             return await self._database.read(look)
@@ -139,6 +146,23 @@ class SqlAlchemyAgentMemory(IAgentMemory):
         return int(connection.execute(_at(scope, item.id)).scalar_one())
 
 
+async def prune_memories(database: Database, tenant_id: str) -> None:
+    """Delete the expired memories of all users of a tenant."""
+    expired = select(memories.c.user_id).where(
+        memories.c.tenant_id == tenant_id, memories.c.expires_at <= now()
+    )
+
+    def users(connection: Connection) -> Sequence[str]:
+        return connection.execute(expired.distinct()).scalars().all()
+
+    def delete_of(user_id: str, connection: Connection) -> None:
+        database.engines.take_turns(connection, "memory", tenant_id, user_id)
+        delete_expired(database.engines.codes, connection, MemoryScope(tenant_id, user_id))
+
+    for user_id in await database.read(users):
+        await database.write(partial(delete_of, user_id), may_be_repeated=True)
+
+
 @contextmanager
 def _raising_memory_errors() -> Generator[None]:
     """Raise errors of the store in the block as the error of the port."""
@@ -154,7 +178,7 @@ def _shared(
     """Return the words of a query that each memory of a scope has, by position, the earliest first."""
     found = (
         select(memory_words.c.memory, memory_words.c.word)
-        .where(*_inside(memory_words, scope, kind), memory_words.c.word.in_(wanted))
+        .where(*_inside(memory_words, scope, kind), _unexpired(memory_words), memory_words.c.word.in_(wanted))
         .order_by(memory_words.c.memory)
     )
     shared: dict[int, list[str]] = {}
@@ -164,7 +188,24 @@ def _shared(
 
 
 def _all(scope: MemoryScope, kind: MemoryKind | None = None) -> Select[Any]:
-    return select(memories).where(*_inside(memories, scope, kind))
+    return select(memories).where(*_inside(memories, scope, kind), _unexpired(memories))
+
+
+def _unexpired(table: Table) -> ColumnElement[bool]:
+    return or_(table.c.expires_at.is_(None), table.c.expires_at > now())
+
+
+def delete_expired(codes: RowCodes, connection: Connection, scope: MemoryScope) -> None:
+    """Delete the expired memories of a user, whose turn it must be; a damaged one stays, for `export` to find."""
+    user = MemoryScope(scope.tenant_id, scope.user_id)
+    expired = select(memories).where(*_inside(memories, user), memories.c.expires_at <= now())
+    found = connection.execute(expired).mappings().all()
+    positions = [values["position"] for values in found if codes.fit(memories, values)]
+    for position in positions:
+        connection.execute(_FORGET_WORDS, {"of": position})
+        connection.execute(delete(memories).where(memories.c.position == position))
+    if positions:
+        add_entries(codes, connection, memories, -len(positions), (user.tenant_id, user.user_id))
 
 
 def _at(scope: MemoryScope, item_id: str) -> Select[Any]:
@@ -190,7 +231,13 @@ def _columns(item: MemoryItem) -> Values:
     with refusing_unstorable("SqlAlchemyAgentMemory.remember"):
         metadata = text_of(f"the metadata of {item.id!r}", item.metadata)
     label = text_of("the label", item.label.to_payload())
-    return {"kind": item.kind.value, "text": item.text, "label": label, "metadata": metadata}
+    return {
+        "kind": item.kind.value,
+        "text": item.text,
+        "label": label,
+        "metadata": metadata,
+        "expires_at": item.expires_at,
+    }
 
 
 def _place(scope: MemoryScope) -> Values:
@@ -198,7 +245,12 @@ def _place(scope: MemoryScope) -> Values:
 
 
 def _words(scope: MemoryScope, item: MemoryItem, position: int) -> list[Values]:
-    place = {**_place(scope), "memory": position, "kind": item.kind.value}
+    place = {
+        **_place(scope),
+        "memory": position,
+        "kind": item.kind.value,
+        "expires_at": item.expires_at,
+    }
     return [{**place, "word": word} for word in sorted(words_of(item.text))]
 
 
@@ -215,4 +267,5 @@ def _item(values: Stored) -> MemoryItem:
         label=TrustLabel.from_payload(document_of(values["label"])),
         metadata=document_of(values["metadata"]),
         created_at=values["created_at"],
+        expires_at=values["expires_at"],
     )

@@ -61,6 +61,9 @@ COVERED: Mapping[str, tuple[str, ...]] = {
 }
 """The columns of each table that its codes cover. What is left out is how a row is stored or who works on it."""
 
+COVERED_IF_SET: Mapping[str, tuple[str, ...]] = {memories.name: ("expires_at",)}
+"""Columns of later versions: a code covers them after the others where they have a value, so older codes stay valid."""
+
 _END = ("tenant_id", "run_id", "signal_id", "consumed_at", "end")
 
 
@@ -154,7 +157,9 @@ NO_CODES = RowCodes()
 
 
 def _code(key: bytes, name: str, covered: Iterable[str], values: Stored) -> str:
-    text = canonical_json([name, *(_plain(values[column]) for column in covered)])
+    later = (values.get(column) for column in COVERED_IF_SET.get(name, ()))
+    said = [*(values[column] for column in covered), *(each for each in later if each is not None)]
+    text = canonical_json([name, *map(_plain, said)])
     return blake2b(to_bytes(text), key=key, digest_size=32).hexdigest()
 
 

@@ -13,6 +13,7 @@ from functools import partial
 import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam, delete, exists, select, update
 
+from pilotage.adapters.sqlalchemy.agent_memory import prune_memories
 from pilotage.adapters.sqlalchemy.codes import RowCodes, recode
 from pilotage.adapters.sqlalchemy.columns import to_packed
 from pilotage.adapters.sqlalchemy.database import Database
@@ -135,6 +136,7 @@ class SqlAlchemyRetention(IAgentRetention):
             removed += found
             if found < most:
                 break
+        await prune_memories(self._database, tenant_id)
         return removed
 
     async def erase(self, run: RunKey) -> None:

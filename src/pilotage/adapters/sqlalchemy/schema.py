@@ -17,7 +17,7 @@ from pilotage.adapters.sqlalchemy.known_keys import use_keys
 from pilotage.adapters.sqlalchemy.settings import URL, DatabaseSettings
 from pilotage.ids import IClock
 
-VERSION = "0008"
+VERSION = "0009"
 """The version this Pilotage works with; the last migration has its name."""
 
 VERSION_TABLE = "pilotage_schema"

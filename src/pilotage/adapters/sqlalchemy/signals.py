@@ -44,10 +44,16 @@ _PENDING = Prepared(
     select(signals).where(*of_run(signals), signals.c.consumed_at.is_(None)).order_by(signals.c.number)
 )
 
-_ANSWERS = Prepared(
-    select(signals)
-    .where(*of_run(signals), signals.c.kind == AgentSignalKind.APPROVAL_DECISION.value)
-    .order_by(signals.c.number)
+
+def _all_of(kind: AgentSignalKind) -> Prepared:
+    """Return the statement that selects all signals of a run of one kind, pending and ended ones."""
+    found = select(signals).where(*of_run(signals), signals.c.kind == kind.value)
+    return Prepared(found.order_by(signals.c.number))
+
+
+_ANSWERS, _STEERING = (
+    _all_of(AgentSignalKind.APPROVAL_DECISION),
+    _all_of(AgentSignalKind.STEERING_INSTRUCTION),
 )
 
 _COLUMNS = ("tenant_id", "run_id", "number", "signal_id", "kind", "payload", "code")
@@ -167,11 +173,17 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
         return await self._database.read(look)
 
     async def list_answers(self, state_id: str) -> Sequence[AgentSignal]:
+        return await self._listed(state_id, _ANSWERS)
+
+    async def list_steering(self, state_id: str) -> Sequence[AgentSignal]:
+        return await self._listed(state_id, _STEERING)
+
+    async def _listed(self, state_id: str, statement: Prepared) -> Sequence[AgentSignal]:
         def look(connection: Connection) -> list[AgentSignal]:
             run = run_of(connection, self._tenant, state_id)
             codes = self._database.engines.codes
-            stored = _ANSWERS.named_rows(connection, place_of(run))
-            # One that the application did not write is no answer; the run refuses it with evidence of its own.
+            stored = statement.named_rows(connection, place_of(run))
+            # One that the application did not write does not count; the run refuses it with evidence of its own.
             return [signal_of(values) for values in stored if codes.fit(signals, values)]
 
         return await self._database.read(look)

@@ -311,6 +311,7 @@ memories = sa.Table(
     *_texts("text", "label", "metadata"),
     sa.Column("created_at", MomentColumn, nullable=False),
     _code(),
+    sa.Column("expires_at", MomentColumn, nullable=True),
     sa.UniqueConstraint("tenant_id", "user_id", "agent_type", "item_id", name="uq_pilotage_memories_item"),
     _index("ix_pilotage_memories_user", "tenant_id", "user_id", "position"),
 )
@@ -323,6 +324,7 @@ memory_words = sa.Table(
     # Copied from the memory, to search without a join whose plan depends on statistics.
     sa.Column("agent_type", ExactText, nullable=False),
     sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("expires_at", MomentColumn, nullable=True),
     sa.PrimaryKeyConstraint("tenant_id", "user_id", "word", "memory"),
     sa.ForeignKeyConstraint(["memory"], ["pilotage_memories.position"], name="fk_word_memory"),
     _index("ix_pilotage_memory_words_memory", "memory"),

@@ -24,8 +24,9 @@ from pilotage.agent.ports.journal import (
     RunKey,
     SignalsUnread,
 )
-from pilotage.agent.signals import AgentSignal, AgentSignalEnd, refuse_wordless
+from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind, refuse_wordless
 from pilotage.agent.state import AgentStatus
+from pilotage.agent.steering import AgentSteeringUpdate
 from pilotage.errors import CallerError
 
 _OF_THE_RUNTIME = "pilotage."
@@ -138,10 +139,15 @@ def refuse_after_end(run: RunKey, status: AgentStatus | None) -> None:
 def refuse_empty(signal: AgentSignal) -> None:
     """Refuse a message or a steering instruction that says nothing; what the runtime sealed was checked before.
 
+    A revision of an instruction is checked as one: a withdrawal needs no words.
+
     Raises:
-        CallerError: it has no words.
+        CallerError: it has no words, or names an input and is no revision of it.
     """
-    if not any(name.startswith(_OF_THE_RUNTIME) for name in signal.payload):
+    if any(name.startswith(_OF_THE_RUNTIME) for name in signal.payload):
+        return
+    is_instruction = signal.kind is AgentSignalKind.STEERING_INSTRUCTION
+    if not is_instruction or AgentSteeringUpdate.from_payload(signal.payload) is None:
         refuse_wordless(signal.kind, signal.payload)
 
 

@@ -30,6 +30,7 @@ from pilotage.agent.recovery_request import RecoveryAnswer
 from pilotage.agent.state import AgentState
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.checks import reject_blank
+from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
 from pilotage.values import value
 
@@ -85,6 +86,22 @@ class IAgentOutputGuard(ABC):
         Raises:
             AgentOutputGuardError: the output must not leave at all.
         """
+
+
+@value
+class AgentOutputGuardProfile:
+    """Output guards for the agents whose spec names them: `AgentExecutionSpec(output_guard="the name of the pod")`.
+
+    They look at an answer in their order, behind the guard of the application. No text of such an agent is streamed
+    before all of them have let its answer pass.
+    """
+
+    guards: Sequence[IAgentOutputGuard]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "guards", tuple(self.guards))
+        if not self.guards:
+            raise AgentDefinitionError("AgentOutputGuardProfile has no guards. Give it at least one.")
 
 
 class IAgentRecoveryHandler(ABC):

@@ -35,10 +35,11 @@ MOST_ITEMS = 10_000
 
 
 class MemoryKind(StrEnum):
-    """A fact holds until it is forgotten; an episode happened once."""
+    """A fact holds until it is forgotten; an episode happened once; USER is a fact about the user."""
 
     FACT = "fact"
     EPISODE = "episode"
+    USER = "user"
 
 
 @value
@@ -73,7 +74,10 @@ class MemoryScope:
 
 @value
 class MemoryItem:
-    """One thing remembered, with the trust label of what it was learned from."""
+    """One thing remembered, with the trust label of what it was learned from.
+
+    From `expires_at` on it is as good as forgotten: the memory, by its own clock, neither finds nor lists it.
+    """
 
     id: str
     kind: MemoryKind
@@ -81,15 +85,20 @@ class MemoryItem:
     label: TrustLabel
     metadata: JsonObject = field(default_factory=empty_object)
     created_at: datetime | None = None
+    expires_at: datetime | None = None
 
     def __post_init__(self) -> None:
         reject_blank(self, id=self.id, text=self.text)
-        reject_naive(self, created_at=self.created_at)
+        reject_naive(self, created_at=self.created_at, expires_at=self.expires_at)
         if len(self.text) > LONGEST_TEXT:
             raise AgentDefinitionError(
                 f"MemoryItem.text of {self.id!r} has {len(self.text)} characters, {LONGEST_TEXT} are allowed. "
                 "Remember what matters of it, and where the rest is."
             )
+
+    def is_expired(self, now: datetime) -> bool:
+        """Return whether the item has expired by a moment."""
+        return self.expires_at is not None and self.expires_at <= now
 
 
 @value
@@ -97,7 +106,8 @@ class MemoryUse:
     """Lets an agent's runs know what is remembered of their user.
 
     Every model call of a run is shown up to `most` items, of together at most `max_characters`: those that fit what
-    the run was asked, then the latest facts. They are looked up once, when the run begins.
+    the run was asked, then the latest facts about the user, then the latest other facts. They are looked up once, when
+    the run begins.
     """
 
     most: int = 10
@@ -119,7 +129,9 @@ class MemoryUse:
 
 
 class IAgentMemory(ABC):
-    """Remembers and recalls. Every adapter guarantees that a scope sees only its own items.
+    """Remembers and recalls. Every adapter guarantees that a scope sees only its own items, and none that has expired.
+
+    An expired item counts for nothing: it takes no place in the memory of a user, and its id can be used again.
 
     How well an item fits a question is the adapter's to say. Those that come with Pilotage compare words: see
     `pilotage.agent.ports.memory`.
@@ -129,7 +141,7 @@ class IAgentMemory(ABC):
     async def remember(self, scope: MemoryScope, item: MemoryItem) -> MemoryItem:
         """Keep an item, durable on return; the same id in the same scope again replaces it, in its place.
 
-        The item comes back with the time it was first kept.
+        The item comes back with the time it was first kept. Expired items of the user are deleted.
 
         Raises:
             AgentMemoryError: the item could not be kept; the memory of the user may be full.
@@ -147,7 +159,7 @@ class IAgentMemory(ABC):
 
     @abstractmethod
     async def forget(self, scope: MemoryScope, item_id: str | None = None) -> int:
-        """Delete one item, or everything of the scope, for good; how many were deleted.
+        """Delete one item, or everything of the scope, for good; how many were deleted, expired ones included.
 
         Raises:
             AgentMemoryError: nothing could be deleted.

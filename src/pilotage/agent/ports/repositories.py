@@ -143,7 +143,7 @@ class IAgentSignalRepository(ABC):
 
         Raises:
             CallerError: the run has ended, and has no signal with this id; or a message or a steering instruction has
-                no words.
+                no words, or is no revision of the input that it names.
         """
 
     async def append_all(self, signals: Sequence[AgentSignal]) -> Mapping[str, AgentSignal]:
@@ -179,6 +179,14 @@ class IAgentSignalRepository(ABC):
         """
         pending = await self.list_pending(state_id)
         return [signal for signal in pending if signal.kind is AgentSignalKind.APPROVAL_DECISION]
+
+    async def list_steering(self, state_id: str) -> Sequence[AgentSignal]:
+        """The `steering_instruction` signals of a run in append order: pending and ended ones.
+
+        A store without a method of its own knows the pending ones.
+        """
+        pending = await self.list_pending(state_id)
+        return [signal for signal in pending if signal.kind is AgentSignalKind.STEERING_INSTRUCTION]
 
     @abstractmethod
     async def mark_consumed(self, signal_id: str) -> AgentSignal:
@@ -353,7 +361,8 @@ class IAgentRetention(ABC):
         """Remove up to `limit` runs that ended before a moment, oldest first, with everything about them.
 
         That is their rows, states, signals, evidence and facts, undelivered facts included. Turns of conversations
-        stay, for later runs have read them. Gives the number of runs removed: less than `limit` says that none is left.
+        stay, for later runs have read them. A store that has the memories of agents removes the expired ones of the
+        tenant as well. Gives the number of runs removed: less than `limit` says that none is left.
 
         Raises:
             AgentDefinitionError: `limit` is not positive, or the moment has no time zone.

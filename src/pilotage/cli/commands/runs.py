@@ -10,6 +10,7 @@ import typer
 
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.state import AgentStatus
+from pilotage.agent.steering import AgentSteeringUpdate
 from pilotage.cli.asked import Asked
 from pilotage.cli.commands.options import (
     AppOption,
@@ -19,6 +20,7 @@ from pilotage.cli.commands.options import (
     TenantOption,
     carry_out,
 )
+from pilotage.jsonvalue import JsonObject
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run, or its beginning.")]
 Request = Annotated[
@@ -151,20 +153,46 @@ def resume(
 @commands.command()
 def send(
     run: Run,
-    text: Annotated[str, typer.Argument(help="What to say.")],
+    text: Annotated[str | None, typer.Argument(help="What to say; not needed with --withdraw.")] = None,
     steering: Annotated[
         bool, typer.Option("--steering", help="As an instruction about how to go on, not as a message.")
+    ] = False,
+    input_id: Annotated[
+        str | None,
+        typer.Option(
+            "--input", metavar="ID", help="Steering: the name of the instruction, for its revisions."
+        ),
+    ] = None,
+    revision: Annotated[
+        int, typer.Option(min=1, help="Steering: the newest revision of the input counts.")
+    ] = 1,
+    draft: Annotated[
+        bool, typer.Option("--draft", help="Steering: not to be used before a final one.")
+    ] = False,
+    withdraw: Annotated[
+        bool, typer.Option("--withdraw", help="Steering: take the instruction back.")
     ] = False,
     app: AppOption = None,
     tenant: TenantOption = None,
     as_: AsOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Send a message to a run."""
+    """Send a message to a run, or a steering instruction; with --input it can be revised until it is taken in."""
     from pilotage.cli.work.acting_on_runs import send as work
 
-    kind = AgentSignalKind.STEERING_INSTRUCTION if steering else AgentSignalKind.USER_MESSAGE
-    carry_out(work(Asked(app, tenant, as_, json), run, kind, text))
+    if input_id is None and (draft or withdraw or revision > 1):
+        raise typer.BadParameter("a revision names its instruction: --input ID")
+    if text is None and not withdraw:
+        raise typer.BadParameter("what to say is missing")
+    is_steering = steering or input_id is not None
+    kind = AgentSignalKind.STEERING_INSTRUCTION if is_steering else AgentSignalKind.USER_MESSAGE
+    update = (
+        None
+        if input_id is None
+        else AgentSteeringUpdate(input_id, text, revision, final=not draft, withdrawn=withdraw)
+    )
+    payload: JsonObject = {"text": text} if update is None else update.to_payload()
+    carry_out(work(Asked(app, tenant, as_, json), run, kind, payload))
 
 
 @commands.command()

@@ -214,11 +214,11 @@ async def cancel(asked: Asked, text: str, reason: str | None) -> int:
     return ExitCode.DONE
 
 
-async def send(asked: Asked, text: str, kind: AgentSignalKind, message: str) -> int:
-    """Send a message to a run."""
+async def send(asked: Asked, text: str, kind: AgentSignalKind, payload: JsonObject) -> int:
+    """Send a message or a steering instruction to a run."""
     async with acting_on(asked) as (runs, _):
         state = await find_run(runs, text, asked.principal)
-        signal = await runs.signal(state.id, kind, {"text": message}, principal=asked.principal)
+        signal = await runs.signal(state.id, kind, payload, principal=asked.principal)
     value = {"id": signal.id, "run_id": state.id, "kind": signal.kind}
     Screen.of_process().answer(value, line(f"sent to run {state.id}"), as_json=asked.as_json)
     return ExitCode.DONE

@@ -76,13 +76,15 @@ class ScopedMemory(IAgentMemory):
         )
         act = partial(self._memory.remember, scope, learned)
         # The label depends on the timing of concurrent branches, so it is not part of the fingerprint.
-        asked = {
+        asked: dict[str, object] = {
             "scope": scope,
             "id": item.id,
             "kind": item.kind,
             "text": learned.text,
             "metadata": item.metadata,
         }
+        if item.expires_at is not None:
+            asked["expires_at"] = item.expires_at
         return await self._perform(words.MEMORY_REMEMBER, asked, act, IAgentMemory.remember, ask)
 
     async def recall(
@@ -101,7 +103,10 @@ class ScopedMemory(IAgentMemory):
         return await self._recalled(scope, {"everything": True}, partial(self._memory.export, scope))
 
     async def packs_for(self, use: MemoryUse, question: str) -> Sequence[ContextPack]:
-        """Return the items for every model call of the run: matches of the question, then the latest facts."""
+        """Return the items for every model call of the run: matches of the question, then the latest facts.
+
+        Those about the user come before the others.
+        """
         scope = MemoryScope.of(self._context)
         act = partial(_what_fits, self._memory, scope, question, use)
         items = await self._recalled(scope, {"question": question, "most": use.most}, act)
@@ -114,7 +119,13 @@ class ScopedMemory(IAgentMemory):
         act: Callable[[], Awaitable[Sequence[MemoryItem]]],
     ) -> Sequence[MemoryItem]:
         self._reject_foreign(scope)
-        items = await self._perform(RECALL, {"scope": scope, **asked}, act, IAgentMemory.export)
+
+        async def unexpired() -> Sequence[MemoryItem]:
+            # A memory that knows nothing of expiry gives back what it was given.
+            found, now = await act(), self._run.ports.clock.now()
+            return [item for item in found if not item.is_expired(now)]
+
+        items = await self._perform(RECALL, {"scope": scope, **asked}, unexpired, IAgentMemory.export)
         self._run.trust = self._run.trust.join(label_of_items(items))
         return items
 
@@ -158,10 +169,11 @@ async def _what_fits(
     memory: IAgentMemory, scope: MemoryScope, question: str, use: MemoryUse
 ) -> Sequence[MemoryItem]:
     found = list(await memory.recall(scope, question, limit=use.most))
-    if len(found) < use.most:
-        known = {item.id for item in found}
-        latest = await memory.recall(scope, "", limit=use.most, kind=MemoryKind.FACT)
-        found += [item for item in latest if item.id not in known]
+    for kind in (MemoryKind.USER, MemoryKind.FACT):
+        if len(found) < use.most:
+            known = {item.id for item in found}
+            latest = await memory.recall(scope, "", limit=use.most, kind=kind)
+            found += [item for item in latest if item.id not in known]
     return use.fitting(found)
 
 
@@ -208,7 +220,8 @@ class MemoryTools:
 
         Args:
             text: What to remember, as one sentence that can be understood without this conversation.
-            kind: "fact" for what holds until it is forgotten, "episode" for what happened once.
+            kind: "fact" for what holds until it is forgotten, "user" for a fact about the user, "episode" for what
+                happened once.
         """
         run = active_run()
         label = RUN_INPUT if run is None else run.trust

@@ -213,9 +213,11 @@ async def wait_for_steering(run: Run) -> None:
     run.replay.liveness.check(words.RUN)
     kind = AgentSignalKind.STEERING_INSTRUCTION
     taken = run.replay.outcomes_of(AgentActionKind.SIGNAL)
-    if not run.signals.has(kind) and not any(kind.value in decode_row(row, kinds_in) for row in taken):
-        run.check_time()
-        raise run.signals.wait_for(kind)
+    if not any(kind.value in decode_row(row, kinds_in) for row in taken):
+        if not run.signals.has(kind):
+            run.check_time()
+            raise run.signals.wait_for(kind)
+        run.signals.begin_with(kind)
     if run.ledger.state.awaits == kind.value:
         run.questions.resume_run(f"a signal has come: {kind.value}")
 

@@ -224,8 +224,7 @@ class Ledger(CommitQueue):
     def refuse_signals(self, signals: Iterable[AgentSignal]) -> None:
         """Take signals out of the queue that the application did not send, with evidence of each."""
         for signal in signals:
-            self.refuse_signal(signal.id)
-            self.add_evidence(_evidence_of(signal, AgentSignalEnd.REFUSED, _REFUSED))
+            self.close_signal(signal, AgentSignalEnd.REFUSED, _REFUSED)
 
     def consume_signal(self, signal_id: str) -> None:
         """Take a signal out of the queue with the next commit."""
@@ -240,6 +239,13 @@ class Ledger(CommitQueue):
     def refuse_signal(self, signal_id: str) -> None:
         """Take an answer out of the queue that does not count."""
         self._close_signal(ClosedSignal(signal_id, AgentSignalEnd.REFUSED))
+
+    def close_signal(self, signal: AgentSignal, end: AgentSignalEnd, why: str) -> None:
+        """Take a signal out of the queue that is not taken in, with evidence; a late one is a fact for its sender."""
+        self._close_signal(ClosedSignal(signal.id, end))
+        self.add_evidence(_evidence_of(signal, end, why))
+        if end is AgentSignalEnd.TOO_LATE:
+            self.add_fact(signal_too_late(self.state, signal))
 
     def _close_signal(self, closed: ClosedSignal) -> None:
         self._end_signal(closed.signal_id)

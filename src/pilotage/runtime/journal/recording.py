@@ -57,7 +57,8 @@ class Recording:
     """All recorded actions of a run by id."""
 
     def __init__(self, rows: Iterable[JournalRow], claims: Sequence[JournalRow] = ()) -> None:
-        self._claims = claims
+        self.claims = claims
+        """The CLAIMED rows of the run."""
         self._suspended: dict[str, int] | None = None
         self._actions: dict[str, RecordedAction] = {}
         self._kinds: set[AgentActionKind | None] = set()
@@ -145,7 +146,7 @@ class Recording:
     def is_suspended(self, action_id: str, attempt: int) -> bool:
         """Return whether a pause or a hand-over interrupted an attempt between two calls inside: no crash did."""
         if self._suspended is None:
-            self._suspended = suspended_in(self._claims)
+            self._suspended = suspended_in(self.claims)
         return self._suspended.get(action_id) == attempt or self._was_paused_inside(action_id)
 
     def _was_paused_inside(self, action_id: str) -> bool:

@@ -153,10 +153,16 @@ def decode_start(first: JournalRow) -> RunStart:
 
 @lru_cache(maxsize=1024)
 def definition_digest(definition: AgentDefinition) -> str:
-    """Return a digest that changes with prompt, version, output or tools of an agent: a resumed run records drift."""
+    """Return a digest that changes with prompt, version, output, tools or output guard of an agent.
+
+    A resumed run records a change as drift.
+    """
     tools = [tool.schema.name for tool in definition.tool_catalog.descriptors]
     spec = definition.spec
     parts: list[JsonValue] = [definition.instructions, spec.version, str(spec.output_type), sorted(tools)]
+    if spec.output_guard is not None:
+        # The digests of agents without a profile are those of earlier versions.
+        parts.append({words.OUTPUT_GUARD: spec.output_guard})
     return text_digest(canonical_json(parts))[:16]
 
 

@@ -36,7 +36,7 @@ _SAID = (words.COMMENT, words.RESULT, words.MODIFIED_PAYLOAD, words.INSIDE)
 """What a person wrote into an answer."""
 
 _SEALED_WHOLE = frozenset({AgentSignalKind.APPROVAL_DECISION})
-_IDS = frozenset({words.REQUEST_ID, words.DECISION, words.DECIDED_BY, "requested_by"})
+_IDS = frozenset({words.REQUEST_ID, words.DECISION, words.DECIDED_BY, "requested_by", words.INPUT_ID})
 """What a signal is found by: no words of its sender."""
 
 _WITHOUT_MODIFY = tuple(each for each in ApprovalDecision if each is not ApprovalDecision.MODIFY)

@@ -17,6 +17,7 @@ from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSignalLane
 from pilotage.agent.spec import UNTRUSTED_SIGNALS
+from pilotage.agent.steering import INPUT_ID
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, canonical_json, to_json_value
 from pilotage.runtime.effect import NO_OUTCOME, SIGNAL, Effect, Outcome
@@ -25,15 +26,9 @@ from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action, fingerprint_of
 from pilotage.runtime.journal.interruptions import AWAITS, Paused, RunDiverged
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.record_fields import (
-    contract_value,
-    count_field,
-    decode_row,
-    list_field,
-    objects_field,
-    texts_field,
-)
+from pilotage.runtime.journal.record_fields import count_field, decode_row, objects_field, texts_field
 from pilotage.runtime.journal.scope import StepScope
+from pilotage.runtime.people.steering import SteeringInputs, signals_in
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 from pilotage.values import value
 
@@ -66,6 +61,7 @@ class SignalQueue:
         *,
         salt: str,
         has_recorded: bool = False,
+        steering: Callable[[], SteeringInputs] = SteeringInputs,
     ) -> None:
         self.policy = policy
         self.redactor = redactor
@@ -80,6 +76,10 @@ class SignalQueue:
             if signal.kind is AgentSignalKind.PAUSE and signal.id in ledger.unread
         ]
         self._known = {signal.id for signal in pending} if pending else set[str]()
+        self._make_steering = steering
+        self._steering: SteeringInputs | None = None
+        self._begun_with = set[str]()
+        self._is_settled = not any(map(_is_revision, self._waiting))
         self._taken: list[tuple[int, ModelMessage]] = []
         self._shown: list[AgentSignal] = []
         self._awaited: set[AgentSignalKind] = set()
@@ -99,13 +99,21 @@ class SignalQueue:
         self._ledger.add_signals([signal])
         if signal.kind in MESSAGES:
             self._waiting.append(signal)
+            self._is_settled = self._is_settled and not _is_revision(signal)
         elif signal.kind is AgentSignalKind.PAUSE:
             self._pauses.append(signal.id)
         return True
 
+    def begin_with(self, kind: AgentSignalKind) -> None:
+        """Let the run begin with the waiting signals of a kind: from here on, revisions of them are too late."""
+        self._begun_with = {signal.id for signal in self._waiting if signal.kind is kind}
+        if self._steering is not None:
+            self._steering.take_in([signal for signal in self._waiting if signal.id in self._begun_with])
+
     @property
     def is_waiting(self) -> bool:
         """Whether a message waits to be taken in."""
+        self._settle_revisions()
         return bool(self._waiting)
 
     @property
@@ -160,6 +168,7 @@ class SignalQueue:
 
     def has(self, kind: AgentSignalKind) -> bool:
         """Return whether a signal of this kind waits to be taken in."""
+        self._settle_revisions()
         return any(signal.kind is kind for signal in self._waiting)
 
     def wait_for(self, kind: AgentSignalKind) -> Paused:
@@ -169,6 +178,7 @@ class SignalQueue:
 
     def take(self, choose: Choose, position: int | None) -> JsonObject | None:
         """Take waiting signals out of the queue and return their record; None where none is chosen."""
+        self._settle_revisions()
         chosen = choose(self._waiting)
         if not chosen:
             return None
@@ -176,6 +186,8 @@ class SignalQueue:
             if signal in self._waiting:
                 self._waiting.remove(signal)
                 self._ledger.consume_signal(signal.id)
+        if self._steering is not None:
+            self._steering.take_in(chosen)
         record: dict[str, JsonValue] = {words.RESULT: [_recorded(signal) for signal in chosen]}
         if position is not None:
             record[words.AT] = position
@@ -216,6 +228,18 @@ class SignalQueue:
             if row.kind is AgentActionKind.SIGNAL:
                 decode_row(row, self._read)
 
+    def _settle_revisions(self) -> None:
+        """End the revisions of steering instructions that do not count; the others wait to be taken in.
+
+        Only the run itself does this, before it looks at what waits: it may write.
+        """
+        if not self._is_settled:
+            self._is_settled = True
+            self._steering = self._steering or self._make_steering()
+            open_ones = [signal for signal in self._waiting if signal.id not in self._begun_with]
+            usable = {signal.id for signal in self._steering.settle(open_ones, self._ledger)}
+            self._waiting = [each for each in self._waiting if each.id in usable | self._begun_with]
+
     def _first_handled(self, waiting: Sequence[AgentSignal]) -> Sequence[AgentSignal]:
         others = (i for i, signal in enumerate(waiting) if signal.kind not in self.policy.handled)
         return waiting[: next(others, len(waiting))]
@@ -232,7 +256,7 @@ class SignalQueue:
         return [signal for signal in signals if signal.id in handled]
 
     def _signals_in(self, record: JsonObject) -> Sequence[AgentSignal]:
-        signals = [contract_value(AgentSignal, each) for each in list_field(record, words.RESULT)]
+        signals = signals_in(record)
         for signal in signals:
             label = label_of(signal, self.policy.untrusted)
             if label is not None:
@@ -290,6 +314,10 @@ class SignalIntake(Effect):
 
     def reuse(self, record: JsonObject) -> object:
         return record
+
+
+def _is_revision(signal: AgentSignal) -> bool:
+    return signal.kind is AgentSignalKind.STEERING_INSTRUCTION and INPUT_ID in signal.payload
 
 
 def kinds_in(record: JsonObject) -> list[JsonValue]:

@@ -61,6 +61,7 @@ from pilotage.runtime.journal.start_record import (
 )
 from pilotage.runtime.people.questions import Questions
 from pilotage.runtime.people.signals import MESSAGES, SignalPolicy, SignalQueue
+from pilotage.runtime.people.steering import SteeringInputs
 from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.blueprint import Blueprint, blueprint_of, with_deferred
 from pilotage.runtime.run.cancel import Cleanup
@@ -138,7 +139,8 @@ class Composer:
             # The user's message for the conversation; an agent with a custom input has none.
             instruction.prompt if instruction else None,
             hidden_output(definition),
-            self._task_store(run),
+            task_store=self._task_store(run),
+            profile=self._services.output_guard_profile(definition),
         )
         pending = partial(self._services.pending_signals, run.ledger.run)
         gate = None if claimed.found is None else self._gate(run, claimed.found)
@@ -172,7 +174,7 @@ class Composer:
             services.run_ports,
             ledger,
             _replay(ledger, history),
-            self._events(claimed, source.attribution, Exposure(spec.streaming_exposure_mode, redactor)),
+            self._events(claimed, source.attribution, Exposure(spec.effective_exposure_mode, redactor)),
             redactor=redactor,
             spending=Spending(
                 start.limits,
@@ -363,8 +365,19 @@ def _questions(run: Run) -> Questions:
 
 def _signals(run: Run) -> SignalQueue:
     policy, has_recorded = _signal_policy(run.source.definition), run.replay.has_any(AgentActionKind.SIGNAL)
-    pending = run.source.pending
-    return SignalQueue(run.ledger, pending, policy, run.redactor, salt=run.salt, has_recorded=has_recorded)
+    return SignalQueue(
+        run.ledger,
+        run.source.pending,
+        policy,
+        run.redactor,
+        salt=run.salt,
+        has_recorded=has_recorded,
+        steering=partial(_steering_inputs, run),
+    )
+
+
+def _steering_inputs(run: Run) -> SteeringInputs:
+    return SteeringInputs(run.replay.outcomes_of(AgentActionKind.SIGNAL), run.replay.claims)
 
 
 def _handlers(run: Run) -> SignalHandlers:

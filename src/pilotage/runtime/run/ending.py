@@ -12,7 +12,7 @@ from dataclasses import replace
 from pilotage.agent.events import RunFinishedEvent
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.conversations import ConversationTurns, ITaskStore
-from pilotage.agent.ports.handlers import IAgentOutputGuard
+from pilotage.agent.ports.handlers import AgentOutputGuardProfile, IAgentOutputGuard
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import AgentOutputGuardError
@@ -42,6 +42,7 @@ from pilotage.runtime.run.cancel import (
     record_audit,
 )
 from pilotage.runtime.run.conversation import append_turns_after, turns_of
+from pilotage.runtime.run.output_check import OutputCheck
 from pilotage.runtime.run.pausing import Pausing, running
 from pilotage.runtime.run.publish import Publisher
 from pilotage.safety.fields import SensitiveFieldDescriptor
@@ -133,7 +134,8 @@ class EndingPolicy:
     """The settings of an agent and its application for the end of a run.
 
     `conversation` and `question` are what a completed run adds to its conversation; `sensitive` are the parts of the
-    output that only the caller gets to see. `task_store` has the turns if the journal does not append them.
+    output that only the caller gets to see. `task_store` has the turns if the journal does not append them. `profile`
+    are the output guards that the agent names.
     """
 
     guard: IAgentOutputGuard | None = None
@@ -142,6 +144,7 @@ class EndingPolicy:
     question: str | None = None
     sensitive: tuple[SensitiveFieldDescriptor, ...] = ()
     task_store: ITaskStore | None = None
+    profile: AgentOutputGuardProfile | None = None
 
 
 class Ending:
@@ -150,7 +153,7 @@ class Ending:
     def __init__(self, run: Run, policy: EndingPolicy) -> None:
         self._run = run
         self._policy = policy
-        self._publisher = Publisher(run, policy.guard, policy.sensitive)
+        self._publisher = Publisher(run, OutputCheck(run, policy.guard, policy.profile), policy.sensitive)
         self._tasks = RemainingTasks(run)
 
     @property
@@ -231,6 +234,7 @@ class Ending:
         left = await self._publisher.partial(answer)
         left = replace(left, interruption=left.interruption or str(error["code"]))
         run.outcomes.suspend(only_entered_again=True)
+        self._publisher.record_verdict()
         shown = self._publisher.view_of(encode_result(left, run.spending.spent, error))
         state = await Pausing(run).stop_at_limit(error, shown)
         return _result_of(state, left, run.spending.spent, error)
@@ -335,6 +339,7 @@ class Ending:
         """Move the run to its last state, commit it with the result, and emit the last event."""
         run, ledger, spent = self._run, self._run.ledger, self._run.spending.spent
         record_audit(run)
+        self._publisher.record_verdict()
         activity = run.redactor.text(str(error["message"])) if error else None
         closed = ledger.close_signals() if ledger.unread else None
         ledger.change_state(running(ledger.state).moved_to(situation, activity=activity, metadata=closed))

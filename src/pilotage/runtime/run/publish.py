@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
-from pilotage.agent.ports.handlers import IAgentOutputGuard
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentSituation
 from pilotage.errors import AgentOutputGuardError, ToolError
@@ -21,6 +20,7 @@ from pilotage.runtime.journal.action import RESULT, Action
 from pilotage.runtime.journal.interruptions import RunEnded
 from pilotage.runtime.journal.records import Answer, encode_result
 from pilotage.runtime.journal.scope import StepScope
+from pilotage.runtime.run.output_check import OutputCheck
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
 
@@ -61,15 +61,14 @@ class Publication(Effect):
 class Publisher:
     """Publishes the answer of one attempt; an answer that was refused once does not leave as a partial one.
 
-    `guard` checks an answer before it is published, `sensitive` are the parts of it that others must not read.
+    `check` is that of the output guards, before it is published, `sensitive` are the parts of it that others must not
+    read.
     """
 
-    def __init__(
-        self, run: Run, guard: IAgentOutputGuard | None, sensitive: tuple[SensitiveFieldDescriptor, ...]
-    ) -> None:
+    def __init__(self, run: Run, check: OutputCheck, sensitive: tuple[SensitiveFieldDescriptor, ...]) -> None:
         self.is_durable = run.ledger.is_durable
         self._run = run
-        self._guard = guard
+        self._check = check
         self._sensitive = sensitive
         self._is_refused = False
 
@@ -79,10 +78,10 @@ class Publisher:
         Raises:
             AgentOutputGuardError: it must not leave.
         """
-        if self._guard is None:
+        if self._check.is_idle:
             return answer
         try:
-            output = await self._checked(answer.output)
+            output = await self._check.checked(answer.output)
         except AgentOutputGuardError:
             self._is_refused = True
             raise
@@ -111,9 +110,13 @@ class Publisher:
         if self._is_refused or await self._run.admission.wants_approval(self._run, question) is not None:
             return replace(answer, output=None)
         try:
-            return replace(answer, output=await self._checked(output))
+            return replace(answer, output=await self._check.checked(output))
         except AgentOutputGuardError:
             return replace(answer, output=None)
+
+    def record_verdict(self) -> None:
+        """Add evidence of the verdict of the agent's output guards, with the commit that ends the run."""
+        self._check.record()
 
     def record_partial(self, answer: Answer, error: JsonObject, hidden: str | None = None) -> JsonObject:
         """Record the partial answer of a run that stops early, and return the record.
@@ -158,18 +161,6 @@ class Publisher:
         """Return the action that a person is asked about: the answer is bound to this output."""
         view = self.view_of({"result": output})["result"]
         return self._run.action(RESULT, AgentActionKind.VALUE, "result", output, view)
-
-    async def _checked(self, output: object) -> object:
-        guard = self._guard
-        if guard is None:
-            return output
-        try:
-            checked = await guard.check(self._run.context, to_json_value(output))
-        except AgentOutputGuardError:
-            raise
-        except Exception as error:
-            raise AgentOutputGuardError(f"the output guard failed ({type(error).__name__})") from error
-        return output if checked == to_json_value(output) else checked
 
 
 async def _nothing_to_settle() -> None:

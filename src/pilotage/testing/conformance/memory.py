@@ -26,6 +26,7 @@ OTHERS = (
     MemoryScope("acme", "a%"),
 )
 WEB = TrustLabel(Integrity.UNTRUSTED, Confidentiality.SECRET, frozenset({"tool:browse", "run input"}))
+EARLIER, LATER = datetime(2001, 2, 3, tzinfo=UTC), datetime(2201, 2, 3, microsecond=789, tzinfo=UTC)
 TEXTS = ("Ada prefers tea.", "Größe: 42 ☕", "a'b\"c\\d -- ; %_", "one\x00two", "お茶が好き")
 
 
@@ -160,9 +161,63 @@ class MemoryConformance(Kit):
         await memory.remember(ADA, fact("fact", "drinks tea"))
         episode = MemoryItem("episode", MemoryKind.EPISODE, "drank tea", TrustLabel())
         await memory.remember(ADA, episode)
+        await memory.remember(ADA, MemoryItem("user", MemoryKind.USER, "likes tea", TrustLabel()))
         for kind in MemoryKind:
             for query in ("tea", ""):
                 assert [item.id for item in await memory.recall(ADA, query, kind=kind)] == [kind.value]
+
+    async def test_an_item_that_has_not_expired_comes_back_with_its_moment(
+        self, memory: IAgentMemory, second_memory: IAgentMemory
+    ) -> None:
+        kept = await memory.remember(ADA, replace(fact("tea", "drinks tea"), expires_at=LATER))
+        assert kept.expires_at == LATER
+        for found in (await second_memory.recall(ADA, "tea"), await second_memory.recall(ADA, "")):
+            assert list(found) == [kept]
+        assert list(await second_memory.export(ADA)) == [kept]
+
+    async def test_an_expired_item_is_neither_found_nor_listed(self, memory: IAgentMemory) -> None:
+        await memory.remember(ADA, fact("town", "lives in Graz"))
+        await memory.remember(ADA, replace(fact("tea", "drinks tea"), expires_at=EARLIER))
+        for query in ("tea", "", "drinks"):
+            for kind in (None, MemoryKind.FACT):
+                found = await memory.recall(ADA, query, kind=kind)
+                assert "tea" not in [item.id for item in found]
+        assert [item.id for item in await memory.export(ADA)] == ["town"]
+        assert await memory.trim(ADA, 1) == 0
+
+    async def test_an_expired_item_takes_no_place_from_others(self, memory: IAgentMemory) -> None:
+        await memory.remember(ADA, fact("rare", "likes the harbour"))
+        await memory.remember(ADA, fact("common", "likes tea"))
+        await memory.remember(ADA, replace(fact("old", "likes green tea"), expires_at=EARLIER))
+        found = await memory.recall(ADA, "green tea", limit=1)
+        assert [item.id for item in found] == ["common"]
+        assert [item.id for item in await memory.recall(ADA, "", limit=1)] == ["common"]
+
+    async def test_the_id_of_an_expired_item_can_be_used_again(
+        self, memory: IAgentMemory, second_memory: IAgentMemory
+    ) -> None:
+        await memory.remember(ADA, replace(fact("drink", "drinks tea"), expires_at=EARLIER))
+        kept = await second_memory.remember(ADA, fact("drink", "drinks cocoa"))
+        assert kept.expires_at is None
+        assert list(await memory.export(ADA)) == [kept]
+        assert list(await memory.recall(ADA, "tea")) == []
+
+    async def test_the_moment_of_an_item_can_be_changed(self, memory: IAgentMemory) -> None:
+        await memory.remember(ADA, replace(fact("drink", "drinks tea"), expires_at=LATER))
+        await memory.remember(ADA, replace(fact("drink", "drinks tea"), expires_at=EARLIER))
+        assert list(await memory.recall(ADA, "tea")) == []
+
+    async def test_an_expired_item_can_be_forgotten(self, memory: IAgentMemory) -> None:
+        await memory.remember(ADA, replace(fact("drink", "drinks tea"), expires_at=EARLIER))
+        assert await memory.forget(ADA, "drink") == 1
+        assert await memory.forget(ADA) == 0
+
+    async def test_expired_items_do_not_fill_a_memory(self, small_memory: IAgentMemory) -> None:
+        for number, scope in enumerate((ADA, BARISTA, ADA)):
+            await small_memory.remember(scope, replace(fact(f"{number}", "drinks tea"), expires_at=EARLIER))
+        for number in range(3):
+            await small_memory.remember(ADA, fact(f"new-{number}", "drinks cocoa"))
+        assert len(await small_memory.export(ADA)) == 3
 
     async def test_one_item_is_forgotten_without_the_others(
         self, memory: IAgentMemory, second_memory: IAgentMemory

@@ -18,6 +18,7 @@ from pilotage.agent.signals import (
     select_signals,
 )
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
+from pilotage.agent.steering import AgentSteeringUpdate
 from pilotage.errors import AgentDefinitionError, CallerError, RunNotFoundError, SignalNotFoundError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.testing.conformance.kit import Kit
@@ -433,12 +434,50 @@ class SignalRepositoryConformance(Kit):
         await signals.mark_consumed("taken")
         assert await signals.list_answers("run-1") == [taken]
 
-    async def test_another_tenants_answers_are_not_listed(
+    async def test_steering_instructions_are_listed_with_their_ends_and_without_other_signals(
+        self, signals: IAgentSignalRepository
+    ) -> None:
+        await signals.append(_answer("answer", "approve"))
+        kind = AgentSignalKind.STEERING_INSTRUCTION
+        first = AgentSteeringUpdate("a", "left")
+        for update in (first, AgentSteeringUpdate("a", revision=2, withdrawn=True)):
+            await signals.append(AgentSignal(update.signal_id("run-1"), "run-1", kind, update.to_payload()))
+        await signals.append(AgentSignal("other", "run-2", kind, {"text": "left"}))
+        await signals.mark_consumed(first.signal_id("run-1"))
+        listed = await signals.list_steering("run-1")
+        assert [(each.payload["revision"], each.end) for each in listed] == [
+            (1, AgentSignalEnd.TAKEN),
+            (2, None),
+        ]
+
+    @pytest.mark.parametrize(
+        "payload",
+        [
+            {"input_id": "a"},
+            {"input_id": "a", "text": "left", "revision": 0},
+            {"input_id": "a", "text": "left", "revision": "2"},
+            {"input_id": " ", "withdrawn": True},
+        ],
+    )
+    async def test_an_instruction_that_is_no_revision_of_the_input_it_names_is_refused(
+        self, signals: IAgentSignalRepository, payload: JsonObject
+    ) -> None:
+        with pytest.raises(CallerError):
+            await signals.append(
+                AgentSignal("signal-1", "run-1", AgentSignalKind.STEERING_INSTRUCTION, payload)
+            )
+        assert await pending(signals) == []
+
+    async def test_another_tenants_answers_and_instructions_are_not_listed(
         self, signals: IAgentSignalRepository, foreign_signals: IAgentSignalRepository
     ) -> None:
         await signals.append(_answer("one", "approve"))
         await signals.record_refused(_answer("two", "reject"))
+        await signals.append(
+            AgentSignal("three", "run-1", AgentSignalKind.STEERING_INSTRUCTION, {"text": "left"})
+        )
         assert await foreign_signals.list_answers("run-1") == []
+        assert await foreign_signals.list_steering("run-1") == []
 
     async def test_what_is_stored_is_nobodys_object(self, signals: IAgentSignalRepository) -> None:
         shared: dict[str, JsonValue] = {"text": "pay", "amount": 1}
