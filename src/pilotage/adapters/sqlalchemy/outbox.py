@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 
 from sqlalchemy import Connection, and_, bindparam, case, exists, literal_column, null, or_, select, update
@@ -12,8 +13,9 @@ from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
-from pilotage.adapters.sqlalchemy.mapping import Stored, Values, entry_of, page_of, position_of
+from pilotage.adapters.sqlalchemy.mapping import Stored, Values, page_of, position_of
 from pilotage.adapters.sqlalchemy.statements import bulk_update, in_keys, of_run, place_of
+from pilotage.adapters.sqlalchemy.stored_entries import FACTS
 from pilotage.adapters.sqlalchemy.tables import leases, outbox
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
@@ -137,7 +139,7 @@ class SqlAlchemyOutbox(IAgentOutbox):
 
     @property
     def _make(self) -> Callable[[Stored], OutboxEntry]:
-        return self._database.engines.codes.checked(outbox, _name, entry_of)
+        return partial(FACTS.read, self._database.engines.codes)
 
     async def delivered(self, owner: str, entries: Sequence[OutboxEntry]) -> None:
         places = [(entry.run.tenant_id, entry.run.run_id, entry.number) for entry in entries]
@@ -209,15 +211,11 @@ def _claim(
     claims = [{**{name: values[name] for name in _KEY}, "who": owner, "seconds": seconds} for values in taken]
     if _CLAIM.run(connection, claims) != len(claims):
         raise ConflictingWriteError("somebody else has claimed the run at the same time")
-    return [entry_of(values) for values in taken]
+    return [FACTS.decoded(values) for values in taken]
 
 
 def _run_of(values: Stored) -> tuple[str, str]:
     return values["tenant_id"], values["run_id"]
-
-
-def _name(values: Stored) -> str:
-    return f"fact {values['number']} of run {values['run_id']!r}"
 
 
 def _due(codes: RowCodes, waiting: Sequence[Stored]) -> Iterator[Stored]:

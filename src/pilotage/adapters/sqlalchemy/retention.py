@@ -18,8 +18,9 @@ from pilotage.adapters.sqlalchemy.columns import to_packed
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.entry_counts import forget_runs
 from pilotage.adapters.sqlalchemy.journal import NUMBER, read_page
-from pilotage.adapters.sqlalchemy.mapping import Values, state_of, state_values
+from pilotage.adapters.sqlalchemy.mapping import Values, state_values
 from pilotage.adapters.sqlalchemy.statements import bulk_update, in_keys, of_run, place_of
+from pilotage.adapters.sqlalchemy.stored_entries import STATES
 from pilotage.adapters.sqlalchemy.tables import (
     PLACES,
     blobs,
@@ -201,9 +202,7 @@ def _ended_state(connection: Connection, codes: RowCodes, run: RunKey) -> AgentS
                 f"run {run.run_id!r} cannot be erased: its parent {found['parent_id']!r} is {parent['status']} and may "
                 "come back to it. End that one first."
             )
-    if found["head"]:
-        codes.check(runs, found, f"run {run.run_id!r}")
-    state = state_of(found)
+    state = STATES.read(codes, found)
     lasting = {name: state.metadata[name] for name in ("parent",) if name in state.metadata}
     return replace(state, current_activity=None, metadata={**lasting, "erased": True})
 

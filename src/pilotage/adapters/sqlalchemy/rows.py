@@ -20,8 +20,14 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
-from pilotage.adapters.sqlalchemy.columns import as_moment, from_packed, from_stored, to_packed
-from pilotage.adapters.sqlalchemy.mapping import UNDECODABLE, UnstorableError, Values
+from pilotage.adapters.sqlalchemy.columns import (
+    UNDECODABLE,
+    as_moment,
+    from_packed,
+    from_stored,
+    to_packed,
+)
+from pilotage.adapters.sqlalchemy.mapping import UnstorableError, Values
 from pilotage.agent.ports.journal import (
     ErasedRecord,
     JournalRow,
