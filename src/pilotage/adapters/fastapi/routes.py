@@ -57,9 +57,8 @@ class RunQueries:
         some = problem_responses(401, 409, 422, 503)
         get("/runs", self.list_runs, response_model=schemas.RunPageView, responses=some)
         get("/runs/{run_id}", self.get_run, response_model=schemas.RunView)
-        streams = stream_responses(401, 404, 409, 422, 429, 503) | {
-            204: {"description": "Everything was read."}
-        }
+        streams = stream_responses(401, 404, 422, 429, 503) | problem_responses(409)
+        streams |= {204: {"description": "Everything was read."}}
         events = partial(get, status_code=200, response_class=StreamingResponse, responses=streams)
         events("/runs/{run_id}/events", self.read_events)
         get("/runs/{run_id}/result", self.get_result, response_model=schemas.ResultView)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
@@ -17,7 +16,7 @@ from pilotage.agent.ports.outbox import OutboxEntry, OutboxStatus
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
 from pilotage.errors import AgentDefinitionError, CallerError
-from pilotage.jsonvalue import JsonObject, JsonValue, as_list, as_object, as_string, canonical_json
+from pilotage.jsonvalue import JsonObject, JsonValue, as_list, as_object, as_string, canonical_json, parsed
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.trust import TrustLabel
 
@@ -88,7 +87,7 @@ def document_of(text: str) -> dict[str, Any]:
     Raises:
         TypeError, ValueError: it is another value, or no JSON.
     """
-    return dict(as_object(json.loads(text)))
+    return dict(as_object(parsed(text)))
 
 
 def _optional_text(document: JsonObject, name: str) -> str | None:

@@ -315,9 +315,9 @@ class StoredRow(NamedTuple):
 
     @property
     def record(self) -> StoredRecord:
-        if self.erased is not None:
-            return ErasedRecord(from_packed(self.erased))
         try:
+            if self.erased is not None:
+                return ErasedRecord(from_packed(self.erased))
             return record_of(self.page.text(self.record_stored, self.record_blob) or "", self.key_id)
         except UNDECODABLE as error:
             return UnreadableRecord(str(error))
@@ -407,7 +407,7 @@ def _unreadable(stored: StoredRow, reason: str) -> JournalRow:
         None,
         JournalStage.CLAIMED,
         attempt=1,
-        epoch=max(int(stored.epoch), 1),
+        epoch=max(stored.epoch, 1) if isinstance(stored.epoch, int) else 1,
         fingerprint="",
         idempotency=Idempotency.IDEMPOTENT,
         record=UnreadableRecord(reason),
@@ -418,6 +418,9 @@ def _unreadable(stored: StoredRow, reason: str) -> JournalRow:
 
 def _row_of(stored: StoredRow) -> JournalRow:
     stage = _STAGES[stored.stage]
+    # SQLite stores any value in any column, and a reader of the row computes with these.
+    if not type(stored.attempt) is type(stored.epoch) is int:
+        raise TypeError(f"attempt {stored.attempt!r} and epoch {stored.epoch!r} are no numbers")
     place = (
         stored.seq,
         from_stored(stored.action),
