@@ -197,3 +197,15 @@ async def test_no_damage_of_a_database_without_a_key_is_an_internal_error(
         filed.file.dispose()
         files.put_back()
     assert not broken, f"{len(broken)}\n" + "\n".join(broken[:60])
+
+
+async def test_a_run_without_its_agent_is_named_in_the_list(filed: Filed) -> None:
+    run_id = await ended_run(filed)
+    filed.damage("UPDATE pilotage_runs SET agent_type = NULL")
+    async with filed.process() as app, reader(app, settled=frozenset()) as http:
+        answers = await http.answers([run_id])
+    for path in ("GET /runs?limit=200", f"GET /runs/{run_id}", f"GET /runs/{run_id}/result"):
+        assert answers[path].startswith("error 409 ")
+        assert "damaged_entry" in answers[path]
+        assert run_id in answers[path]
+        assert "column 'agent_type'" in answers[path]

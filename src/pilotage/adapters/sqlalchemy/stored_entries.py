@@ -59,7 +59,8 @@ class StoredEntry(Generic[T]):
         self.table, self.name = table, name
         self._make, self._has_code = make, has_code
         names = (*COVERED.get(table.name, ()), *beside)
-        self._columns = tuple(_expected(table.c[each], is_needed=each in needs) for each in names)
+        self.columns = tuple(_expected(table.c[each], is_needed=each in needs) for each in names)
+        """The columns that the value is made of: their names, the types of their values, whether they may be empty."""
 
     def read(self, codes: RowCodes, stored: Stored) -> T:
         """Return the value of a row that is stored as it was written.
@@ -88,7 +89,7 @@ class StoredEntry(Generic[T]):
             DamagedEntryError: it cannot be decoded.
         """
         try:
-            for name, kind, may_be_empty in self._columns:
+            for name, kind, may_be_empty in self.columns:
                 found = stored[name]
                 if not (found is None and may_be_empty) and type(found) is not kind:
                     raise TypeError(_misfit(name, found))
