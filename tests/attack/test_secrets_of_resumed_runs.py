@@ -12,7 +12,7 @@ from pilotage import AgentStatus, Pod, RunContext, ToolEffects, agent_tool
 from pilotage.agent import ISecrets
 from pilotage.agent.ports.architecture import Dependencies
 from pilotage.agent.ports.journal import RunKey
-from pilotage.errors import ToolError
+from pilotage.errors import PermissionDeniedError, ToolError
 from pilotage.safety import SecretField, SecretRef
 from tests.behaviour.family import Family, member, resume, start
 
@@ -83,6 +83,29 @@ USES: dict[str, Use] = {
         "sides", [partial(deps.runtime.loop, "turns", "", one_turn)]
     ),
 }
+
+
+class Locked(ISecrets):
+    """Hands out nothing."""
+
+    async def resolve(self, ref: SecretRef, context: RunContext) -> str:
+        raise PermissionDeniedError(f"{context.principal.id} may not have {ref.id!r}")
+
+
+@pytest.mark.parametrize("use", ["a failed call", "a folded branch that failed"])
+async def test_a_run_whose_call_got_no_secret_goes_on_without_it(use: str) -> None:
+    family = Family(has_sealer=False)
+
+    async def play(deps: Dependencies, prompt: str) -> object:
+        await USES[use](deps)
+        return await family.hands.ask("paused here")
+
+    agent = member("keeper", play)
+    async with family.process(agent, add=[Locked()]) as runs:
+        run_id = (await start(runs, agent)).state.id
+    async with family.process(agent, add=[Locked()]) as runs:
+        await family.answer(runs, run_id)
+        assert (await resume(runs, run_id)).state.status is AgentStatus.COMPLETED
 
 
 @pytest.mark.parametrize("use", USES)

@@ -182,7 +182,7 @@ class Outcomes:
         if effect.learned is not None:
             outcome = _labelled(outcome, effect.learned)
         if effect.descriptor is not None and effect.descriptor.secrets:
-            outcome = naming_secrets(outcome, effect.descriptor)
+            outcome = naming_secrets(outcome, effect.got_secrets)
         call = effect.call
         turn = None if call is None else self._replay.recorded(call)
         try:

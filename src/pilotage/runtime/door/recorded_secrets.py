@@ -6,7 +6,7 @@ again before it shows anything new, so that it masks them as the attempt before 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pilotage.agent.ports.journal import JournalRow
@@ -24,17 +24,24 @@ def secret_refs(tool: AgentToolDescriptor) -> dict[str, SecretRef]:
     return {name: SecretRef(field.label or name) for name, field in tool.secrets.items()}
 
 
-def naming_secrets(outcome: Outcome, tool: AgentToolDescriptor) -> Outcome:
-    """Return the outcome of a tool with the names of its secrets, in the record and in the view."""
-    named: JsonObject = {words.SECRETS: [ref.id for ref in secret_refs(tool).values()]}
+def naming_secrets(outcome: Outcome, ids: Sequence[str]) -> Outcome:
+    """Return the outcome of a tool with the names of the secrets that it got, in the record and in the view."""
+    named: JsonObject = {words.SECRETS: list(ids)}
     return replace(outcome, record={**outcome.record, **named}, view={**outcome.view, **named})
 
 
 def recorded_secrets(rows: Iterable[JournalRow]) -> Iterator[SecretRef]:
     """Yield the references of the secrets that recorded calls got."""
     for row in rows:
-        if row.kind is not AgentActionKind.TOOL_CALL:
-            continue
-        record = object_or_empty(row.record)
-        if words.SECRETS in record:
-            yield from map(SecretRef, texts_field(record, words.SECRETS))
+        if row.kind is AgentActionKind.TOOL_CALL:
+            yield from _in_record(object_or_empty(row.record)) or ()
+
+
+def secrets_of_outcome(row: JournalRow, tool: AgentToolDescriptor) -> Iterable[SecretRef]:
+    """Return the references of the secrets that a call got; earlier versions did not name them."""
+    named = _in_record(object_or_empty(row.record))
+    return secret_refs(tool).values() if named is None else named
+
+
+def _in_record(record: JsonObject) -> list[SecretRef] | None:
+    return [*map(SecretRef, texts_field(record, words.SECRETS))] if words.SECRETS in record else None

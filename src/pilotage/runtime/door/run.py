@@ -38,7 +38,7 @@ from pilotage.runtime.context.snapshots import PromptSnapshots
 from pilotage.runtime.door.hooks import Hooks, PortCaller
 from pilotage.runtime.door.model_retry import MODEL_RETRY_DEFAULTS, ModelRetrySettings
 from pilotage.runtime.door.outcome import Outcomes
-from pilotage.runtime.door.recorded_secrets import recorded_secrets, secret_refs
+from pilotage.runtime.door.recorded_secrets import recorded_secrets, secret_refs, secrets_of_outcome
 from pilotage.runtime.effect import NOTHING, Ask, Effect, EffectKind
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import Redactor
@@ -409,17 +409,14 @@ class Run:
         """Recall the secrets of calls that replay does not enter before anything new is shown."""
         self.secrets_to_recall.update(dict.fromkeys(recorded_secrets(rows)))
 
-    def _recall_secrets_of(self, effect: Effect) -> None:
-        if effect.descriptor is not None and effect.descriptor.secrets:
-            self.secrets_to_recall.update(dict.fromkeys(secret_refs(effect.descriptor).values()))
-
     def learn_found(self, effect: Effect) -> None:
         """Join the label of a result that was found out, and those of the calls that an earlier attempt made inside."""
         effect.under = effect.under or self.trust
         inside = self.replay.inside(effect.action.id)
         self.trust = self.trust.join(label_of_rows(inside))
         self.recall_inside(inside)
-        self._recall_secrets_of(effect)
+        if effect.descriptor is not None and effect.descriptor.secrets:
+            self.secrets_to_recall.update(dict.fromkeys(secret_refs(effect.descriptor).values()))
         self.learn(effect)
 
     def count_reused(self, effect: Effect, row: JournalRow) -> None:
@@ -429,7 +426,8 @@ class Run:
         if effect.kind.is_call:
             self.learn_record(effect, row)
             self.learn_inside(effect)
-            self._recall_secrets_of(effect)
+            if effect.descriptor is not None and effect.descriptor.secrets:
+                self.secrets_to_recall.update(dict.fromkeys(secrets_of_outcome(row, effect.descriptor)))
 
     def learn_from_signals(self) -> None:
         """Join the labels of the signals that were taken in."""

@@ -235,7 +235,7 @@ class ToolCalls:
             arguments = {**arguments, "runtime_context": self._context(call)}
         if not descriptor.secrets:
             return await self._call_function(call, arguments)
-        arguments = {**arguments, **await self._fetch_secrets(descriptor)}
+        arguments = {**arguments, **await self._fetch_secrets(call)}
         if not descriptor.metadata.is_read_only:
             await self.run.ensure_lease()
         return await self._call_function(call, arguments)
@@ -262,12 +262,22 @@ class ToolCalls:
             raise ToolError(str(error)) from error
         return tool.codec.decode(found)
 
-    async def _fetch_secrets(self, descriptor: AgentToolDescriptor) -> dict[str, object]:
-        """Return the secrets of a call that is about to begin; without them it certainly does not."""
+    async def _fetch_secrets(self, call: ToolCall) -> dict[str, object]:
+        """Return the secrets of a call that is about to begin; without them it certainly does not.
+
+        They are in no argument, row or message.
+        """
+        descriptor, found = call.invocation.tool.descriptor, dict[str, object]()
+        if self.run.ports.secrets is None:
+            names = ", ".join(descriptor.secrets)
+            raise ToolError(f"{descriptor.name!r} needs secrets ({names}), and nothing provides ISecrets")
         try:
-            return await self._resolve(descriptor)
+            for name, ref in secret_refs(descriptor).items():
+                found[name] = await self._resolved(ref)
+                call.got_secrets = (*call.got_secrets, ref.id)
         except PermissionDeniedError as denied:
             raise ToolError(f"{descriptor.name!r} did not run: {denied}") from denied
+        return found
 
     async def recall_secrets(self) -> None:
         """Register the secrets of replayed calls with the redactor: their results may be shown again."""
@@ -276,13 +286,6 @@ class ToolCalls:
             ref = next(iter(waiting))
             await self._resolved(ref)
             waiting.pop(ref, None)
-
-    async def _resolve(self, descriptor: AgentToolDescriptor) -> dict[str, object]:
-        """Return the secrets of a call; they are in no argument, row or message."""
-        if descriptor.secrets and self.run.ports.secrets is None:
-            names = ", ".join(descriptor.secrets)
-            raise ToolError(f"{descriptor.name!r} needs secrets ({names}), and nothing provides ISecrets")
-        return {name: await self._resolved(ref) for name, ref in secret_refs(descriptor).items()}
 
     async def _resolved(self, ref: SecretRef) -> str:
         """Return a secret; from now on it is masked wherever it is shown."""
