@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Annotated
 
@@ -12,8 +13,9 @@ from pilotage import AgentStatus, Pod, RunContext, ToolEffects, agent_tool
 from pilotage.agent import ISecrets
 from pilotage.agent.ports.architecture import Dependencies
 from pilotage.agent.ports.journal import RunKey
-from pilotage.errors import PermissionDeniedError, ToolError
+from pilotage.errors import CallerError, PermissionDeniedError, ToolError
 from pilotage.safety import SecretField, SecretRef
+from pilotage.testing import ProcessStopped, StopAfter
 from tests.behaviour.family import Family, member, resume, start
 
 pytestmark = pytest.mark.attack("canaries")
@@ -132,3 +134,26 @@ async def test_the_secrets_of_replayed_calls_are_masked_in_another_process(use: 
     rows = [repr(row) async for row in family.store.journal.read(RunKey("default", run_id))]
     assert vault.asked
     assert SECRET not in repr((rows, events, result, await family.store.states.get(run_id)))
+
+
+@pytest.mark.parametrize("use", ["a folded branch", "a tool in a folded branch", "a folded turn"])
+@pytest.mark.parametrize("commit", range(1, 9))
+async def test_the_secrets_are_masked_after_a_crash_behind_any_commit(use: str, commit: int) -> None:
+    family, vault = Family(has_sealer=False), Vault()
+
+    async def play(deps: Dependencies, prompt: str) -> object:
+        await USES[use](deps)
+        await family.hands.write("once")
+        return f"the key is {SECRET}"
+
+    agent = member("keeper", play)
+    async with family.process(agent, fault=StopAfter(commit), add=[vault]) as runs:
+        with suppress(ProcessStopped):
+            await start(runs, agent)
+    run_id = (await family.state_of("keeper")).id
+    async with family.process(agent, add=[vault]) as runs:
+        with suppress(CallerError):  # it may have ended already
+            await resume(runs, run_id)
+    rows = [repr(row) async for row in family.store.journal.read(RunKey("default", run_id))]
+    assert SECRET not in repr((rows, await family.store.states.get(run_id)))
+    assert set(family.world.done.values()) <= {1}

@@ -407,7 +407,7 @@ def _unreadable(stored: StoredRow, reason: str) -> JournalRow:
         None,
         JournalStage.CLAIMED,
         attempt=1,
-        epoch=max(stored.epoch, 1) if isinstance(stored.epoch, int) else 1,
+        epoch=max(stored.epoch, 1) if type(stored.epoch) is int else 1,
         fingerprint="",
         idempotency=Idempotency.IDEMPOTENT,
         record=UnreadableRecord(reason),
