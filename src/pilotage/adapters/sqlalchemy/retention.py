@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam, delete, exists, select, update
 
 from pilotage.adapters.sqlalchemy.codes import RowCodes, recode
-from pilotage.adapters.sqlalchemy.columns import to_packed
+from pilotage.adapters.sqlalchemy.columns import Undecodable, to_packed
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.entry_counts import forget_runs
 from pilotage.adapters.sqlalchemy.journal import NUMBER, read_page
@@ -146,7 +146,9 @@ class SqlAlchemyRetention(IAgentRetention):
 def _remove(codes: RowCodes, tenant_id: str, before: datetime, most: int, connection: Connection) -> int:
     """Remove runs that have ended, and return how many."""
     found = connection.execute(_OVER, {"tenant": tenant_id, "before": before, "most": most})
-    over = [(row.position, (row.tenant_id, row.run_id)) for row in found]
+    # A run whose id cannot be decoded is left to a person: only its rows would be found.
+    whole = [row for row in found if not isinstance(row.run_id, Undecodable)]
+    over = [(row.position, (row.tenant_id, row.run_id)) for row in whole]
     if not over:
         return 0
     rows, named = {"numbers": [number for number, _ in over]}, {"keys": [key for _, key in over]}
