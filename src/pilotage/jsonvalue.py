@@ -15,6 +15,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cache
+from math import isfinite
 from typing import Any, TypeAlias, TypeGuard
 
 JsonPrimitive: TypeAlias = bool | float | int | str | None
@@ -39,13 +40,13 @@ def parsed(text: str) -> JsonValue:
     """The value of a canonical text: without blanks around it, half of what `json.loads` does is of no use.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: it is no JSON; NaN and numbers that no float holds are none.
     """
     try:
         value, end = _scan(text, 0)
     except StopIteration:
         value, end = None, -1
-    found: JsonValue = value if end == len(text) else json.loads(text)
+    found: JsonValue = value if end == len(text) else _decoder.decode(text)
     return found
 
 
@@ -307,5 +308,15 @@ def _encoder() -> Callable[[JsonValue, int], Iterable[str]]:
 
 
 _pieces = _encoder()
-_decoder: Any = json.JSONDecoder()
+
+
+def _finite(text: str) -> float:
+    """Return a number of a JSON text; NaN, the infinities and what is too large for a float are none."""
+    number = float(text)
+    if isfinite(number):
+        return number
+    raise ValueError(f"{text[:20]} is no number of JSON")
+
+
+_decoder: Any = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
 _scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once

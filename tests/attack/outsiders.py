@@ -52,13 +52,16 @@ class Reader:
 
 
 @asynccontextmanager
-async def reader(app: Application, tenant: str = "default") -> AsyncIterator[Reader]:
-    """A client of the routes of an application that has started."""
+async def reader(
+    app: Application, tenant: str = "default", settled: frozenset[str] | None = None
+) -> AsyncIterator[Reader]:
+    """A client of the routes of an application that has started; without `settled` it asks which runs are."""
     api = FastAPI()
     api.include_router(agent_routes(app, principal=BearerTokens({TOKEN: Principal("ada", tenant)})))
     headers = {"authorization": f"Bearer {TOKEN}"}
-    page = await app.get(AgentRuns).list(limit=200, principal=Principal("ada", tenant))
-    settled = frozenset(state.id for state in page.runs if state.status not in LIVE)
+    if settled is None:
+        page = await app.get(AgentRuns).list(limit=200, principal=Principal("ada", tenant))
+        settled = frozenset(state.id for state in page.runs if state.status not in LIVE)
     transport = httpx.ASGITransport(app=api, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://test", headers=headers) as client:
         yield Reader(client, settled)

@@ -16,7 +16,7 @@ import pkgutil
 import sqlite3
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, chdir, closing, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from types import ModuleType
@@ -26,10 +26,11 @@ from unittest import mock
 import httpx
 import pytest
 from fastapi import FastAPI
+from sqlalchemy import Column, MetaData, Table, Text
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from typer.core import TyperGroup
 
-import pilotage.agent.ports as ports
+import pilotage.agent as contract
 from pilotage import Principal
 from pilotage.adapters.agui import agui_extension
 from pilotage.adapters.fastapi import BearerTokens, agent_routes
@@ -50,6 +51,7 @@ from pilotage.cli.commands.root import command
 from pilotage.cli.main import main
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.exposure.deltas import TextId, delta_of
+from pilotage.runtime.reading import ReadsRuns
 from tests.attack.canaries import POLICY, Canary, leaks
 from tests.attack.sockets import connected
 
@@ -176,17 +178,28 @@ async def tell_runs(story: Story, runs: AgentRuns, of: ModuleType) -> None:
     story.requests["pay"] = open_question.id
 
 
+# Reads of the application service that are no sinks of what a run says.
+OTHER_READS = {
+    "list": "read once for all runs",
+    "events": "read as a stream, and joined",
+    "verify": "gives the number of rows",
+    "is_driven": "gives yes or no",
+    "add_evidence": "writes, by what the application says",
+}
+
+
+def reads_of(service: type[object]) -> list[str]:
+    """The methods that give something of a run to a principal, as the class has them."""
+    named = [name for name, each in vars(service).items() if inspect.isfunction(each) and name[0] != "_"]
+    return [name for name in named if name not in OTHER_READS]
+
+
 async def read_runs(story: Story, runs: AgentRuns) -> None:
     """Read all that the application service gives to another principal of the tenant."""
     story.saw("AgentRuns.list", await runs.list(principal=BOB, limit=200))
     for run_id in [state.id for state in (await runs.list(principal=BOB, limit=200)).runs]:
-        story.saw("AgentRuns.get", await runs.get(run_id, principal=BOB))
-        story.saw("AgentRuns.result", await runs.result(run_id, principal=BOB))
-        story.saw("AgentRuns.evidence", await runs.evidence(run_id, principal=BOB))
-        story.saw("AgentRuns.prompts", await runs.prompts(run_id, principal=BOB))
-        story.saw("AgentRuns.questions", await runs.questions(run_id, principal=BOB))
-        story.saw("AgentRuns.waiting_answers", await runs.waiting_answers(run_id, principal=BOB))
-        story.saw("AgentRuns.claims", await runs.claims(run_id, principal=BOB))
+        for name in reads_of(ReadsRuns):
+            story.saw(f"AgentRuns.{name}", await getattr(runs, name)(run_id, principal=BOB))
         events = [event async for event in runs.events(run_id, follow=False, principal=BOB)]
         story.saw("AgentRuns.events", events)
         check_joined(joined_texts(events))
@@ -447,7 +460,7 @@ EMPTY_TABLES = {
 }
 
 
-def read_tables(story: Story, folder: Path) -> None:
+def read_tables(story: Story, folder: Path, schema: MetaData = schema) -> None:
     """Read every row of every table of the schema, and every byte of the files beside."""
     (database,) = folder.glob(".pilotage/*.db")
     connection = sqlite3.connect(database)
@@ -478,29 +491,73 @@ PORTS: Mapping[str, str] = {
         "table",
     ),
     **dict.fromkeys(("IAgentTelemetry", "IAgentHooks"), "exported"),
+    "IAgentEventPublisher": "exported: the facts that subscribers of the story get",
     **dict.fromkeys(
         (
             "IAgentBudget IAgentPricing IAgentApprovalHandler IAgentContextHandler IAgentOutputGuard "
             "IAgentContextObserver IAgentContextProvider "
             "IAgentRecoveryHandler IAgentToolHandler IAgentCancellationCleanup IWakeUpSubscription IAgentWakeUps "
             "IAgentModel IAgentPermissions ISecrets IPrincipalResolver IAgentRunner IAgentRunnerFactory "
-            "IAgentDelegate IRecordSealer IScopedModel IScopedTools IScopedRuntime"
+            "IAgentDelegate IRecordSealer IScopedModel IScopedTools IScopedRuntime "
+            "IAgentToolProvider IToolCalls IClock IIds IContainer IContainerAware IPostProcessor ILifecycle"
         ).split(),
         "asked",
     ),
 }
 
 
+def ports_in(package: ModuleType) -> set[str]:
+    """The names of the ports that the modules of a package define, in whatever folder."""
+    modules = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    named = [vars(importlib.import_module(module.name)).values() for module in modules]
+    classes = {each.__name__ for every in named for each in every if inspect.isclass(each)}
+    return {name for name in classes if name[0] == "I" and name[1:2].isupper()}
+
+
 def test_every_port_is_known_to_the_canaries() -> None:
-    found: set[str] = set()
-    for module in pkgutil.iter_modules(ports.__path__):
-        named = vars(importlib.import_module(f"{ports.__name__}.{module.name}"))
-        found |= {
-            name
-            for name, each in named.items()
-            if inspect.isclass(each) and name[0] == "I" and name[1:2].isupper()
-        }
-    assert sorted(found - PORTS.keys()) == [], "say whether the port is a sink, and search it"
+    assert sorted(ports_in(contract) - PORTS.keys()) == [], "say whether the port is a sink, and search it"
+
+
+async def test_a_route_that_is_added_is_called_or_refused() -> None:
+    api, story = FastAPI(), Story(StreamingExposureMode.BALANCED)
+    api.add_api_route("/leaks", lambda: Canary.EMAIL_IN_ANSWER.value, methods=["GET"])
+    await read_routes(story, api)
+    assert leaks(story.sinks, [Canary.EMAIL_IN_ANSWER])
+    api.add_api_route("/runs/{run_id}/leaks", lambda run_id: run_id, methods=["POST"])
+    with pytest.raises(AssertionError, match="does not know how to call POST /runs/{run_id}/leaks"):
+        await read_routes(story, api)
+
+
+def test_a_table_that_is_added_is_read_or_has_to_be_filled(tmp_path: Path) -> None:
+    story, added = Story(StreamingExposureMode.BALANCED), MetaData()
+    Table("pilotage_leaks", added, Column("said", Text))
+    (tmp_path / ".pilotage").mkdir()
+    with closing(sqlite3.connect(tmp_path / ".pilotage" / "pilotage.db")) as connection:
+        connection.execute("create table pilotage_leaks (said text)")
+        connection.execute("create table made_by_hand (said text)")
+        connection.execute("insert into made_by_hand values (?)", [Canary.CARD_IN_STEP_RESULT.value])
+        connection.commit()
+        with pytest.raises(AssertionError, match="fill pilotage_leaks with canaries"):
+            read_tables(story, tmp_path, added)
+        connection.execute("insert into pilotage_leaks values (?)", [Canary.EMAIL_IN_ANSWER.value])
+        connection.commit()
+    read_tables(story, tmp_path, added)
+    found = leaks(story.sinks, [Canary.EMAIL_IN_ANSWER, Canary.CARD_IN_STEP_RESULT])
+    assert {each.split(":")[0].split(" in ")[1] for each in found} >= {
+        "table pilotage_leaks",
+        "table made_by_hand",
+    }
+
+
+def test_a_read_that_is_added_to_the_service_is_called() -> None:
+    class Reads(ReadsRuns):
+        async def leaks(self, run_id: str, *, principal: Principal | None = None) -> str:
+            return run_id
+
+    assert reads_of(Reads) == ["leaks"]
+    assert {"get", "result", "evidence", "prompts", "questions", "answered_questions"} <= set(
+        reads_of(ReadsRuns)
+    )
 
 
 def whole_story(folder: Path, mode: StreamingExposureMode) -> Story:

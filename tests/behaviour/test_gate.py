@@ -175,6 +175,7 @@ async def test_secrets_reach_the_tool_and_nothing_else_and_views_are_guarded() -
         {"asked": {"to": "[REDACTED]"}},
         {
             "result": {"to": "[REDACTED]", "number": 1},
+            "secrets": ["key"],
             "trust": {"confidentiality": "tenant", "integrity": "trusted", "origins": ["tool:send"]},
         },
     ]

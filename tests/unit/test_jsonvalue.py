@@ -24,6 +24,7 @@ from pilotage.jsonvalue import (
     json_digest,
     list_or_empty,
     object_or_empty,
+    parsed,
     to_json_value,
 )
 
@@ -137,3 +138,13 @@ def test_anything_but_an_object_or_a_list_counts_as_an_empty_one() -> None:
 )
 def test_texts_and_bytes_are_no_lists(value: object, expected: bool) -> None:
     assert is_list(value) is expected
+
+
+@pytest.mark.parametrize("text", ["NaN", "[Infinity]", '{"a":-Infinity}', "1e999", '{"a":[-1e400]}', " NaN "])
+def test_a_number_that_json_does_not_have_is_no_stored_value(text: str) -> None:
+    with pytest.raises(ValueError, match="is no number of JSON"):
+        parsed(text)
+
+
+def test_numbers_of_json_are_read_as_they_are() -> None:
+    assert parsed("[1.5,-0.0,1e10,12345678901234567890]") == [1.5, -0.0, 1e10, 12345678901234567890]

@@ -167,6 +167,8 @@ class Effect(ABC):
     """Its position among the calls of a durable run; None for one that is no call of the program."""
     number: int = 0
     """The number of the call that it is or belongs to, which its rows have."""
+    got_secrets: tuple[str, ...] = ()
+    """The ids of the secrets that it was given."""
     has_acted: bool = False
     """Whether it may have taken effect in this attempt."""
     is_asked_ahead: bool = False

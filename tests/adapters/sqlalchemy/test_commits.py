@@ -56,6 +56,23 @@ async def test_one_bad_commit_of_many_is_refused_and_the_others_are_written(stor
     assert len(await rows_of(store.journal, runs[8])) == 2
 
 
+async def test_a_run_whose_stored_status_is_none_fails_no_other_commit(
+    store: SqlAlchemyStore, second_store: SqlAlchemyStore
+) -> None:
+    runs = keys(3)
+    await store.journal.commit([commit_of(row(1, "pay"), run=run) for run in runs])
+    await store.database.write(
+        lambda connection: connection.execute(
+            text("UPDATE pilotage_runs SET status = 'x' WHERE run_id = 'run-001'")
+        )
+    )
+    outcomes = await second_store.journal.commit([commit_of(row(2, "ship"), run=run) for run in runs])
+    assert [outcomes[0], outcomes[2]] == [Committed(2), Committed(2)]
+    assert outcomes[1] == CommitRefused(
+        "run 'run-001': run 'run-001' has no status: 'x' is not a valid AgentStatus"
+    )
+
+
 async def test_batches_of_many_processes_over_the_same_runs_give_each_row_one_winner(
     open_store: Callable[[], SqlAlchemyStore],
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from sqlalchemy import create_engine, text
 from pilotage import AgentStatus, Application, RunPausedEvent
 from pilotage.adapters.sqlalchemy.rows import BLOB_LENGTH
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
+from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.principal import LOCAL
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import CallerError
@@ -212,6 +214,29 @@ async def test_what_no_row_can_hold_is_named_to_readers(filed: Filed, damage: st
                 await read
         with pytest.raises((CallerError, DamagedRecordError)):
             await runs.verify(run_id)
+
+
+async def test_a_damaged_fact_holds_up_the_facts_of_its_run_alone(filed: Filed) -> None:
+    damaged, whole = await ended_run(filed), await ended_run(filed)
+    filed.damage(f"UPDATE pilotage_outbox SET payload = '[' WHERE run_id = '{damaged}' AND number = 2")  # noqa: S608
+    with SqlAlchemyStore.open(filed.settings) as store:
+        claimed = await store.deliveries.claim("relay", 60, 100)
+        assert [entry.number for entry in claimed if entry.run.run_id == damaged] == [1]
+        assert len([entry for entry in claimed if entry.run.run_id == whole]) > 2
+        with pytest.raises(CallerError, match=f"fact 2 of run '{damaged}' cannot be decoded"):
+            _ = [entry async for entry in store.deliveries.read(RunKey("default", damaged))]
+
+
+async def test_pruning_leaves_a_run_whose_id_cannot_be_decoded(filed: Filed) -> None:
+    await ended_run(filed)
+    await ended_run(filed)
+    filed.damage("UPDATE pilotage_runs SET run_id = '~\\uZZ' WHERE position = 1")
+    rows = len(filed.tables()["pilotage_journal"])
+    with SqlAlchemyStore.open(filed.settings) as store:
+        later = datetime.now(UTC) + timedelta(days=1)
+        assert await store.retention.prune("default", ended_before=later) == 1
+        assert await store.retention.prune("default", ended_before=later) == 0
+    assert len(filed.tables()["pilotage_journal"]) == rows / 2
 
 
 async def told(runs: AgentRuns, run_id: str) -> list[object]:

@@ -29,7 +29,13 @@ from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
-from pilotage.errors import AgentDefinitionError, CallerError, ModelNotFoundError, RunConflictError
+from pilotage.errors import (
+    AgentDefinitionError,
+    CallerError,
+    DamagedEntryError,
+    ModelNotFoundError,
+    RunConflictError,
+)
 from pilotage.runtime.runs import AgentRuns
 
 # A relative link: /runs/<id>/decisions leads to /runs/<id>/answers, under whatever prefix.
@@ -46,24 +52,19 @@ class RunQueries:
 
     def add_to(self, router: APIRouter) -> None:
         """Add the routes to a router."""
-        one = problem_responses(401, 404, 410, 422, 503)
+        one = problem_responses(401, 404, 409, 410, 422, 503)
         get = partial(router.add_api_route, methods=["GET"], responses=one)
-        some = problem_responses(401, 422, 503)
+        some = problem_responses(401, 409, 422, 503)
         get("/runs", self.list_runs, response_model=schemas.RunPageView, responses=some)
         get("/runs/{run_id}", self.get_run, response_model=schemas.RunView)
-        streams = stream_responses(401, 404, 422, 429, 503) | {204: {"description": "Everything was read."}}
+        streams = stream_responses(401, 404, 422, 429, 503) | problem_responses(409)
+        streams |= {204: {"description": "Everything was read."}}
         events = partial(get, status_code=200, response_class=StreamingResponse, responses=streams)
         events("/runs/{run_id}/events", self.read_events)
         get("/runs/{run_id}/result", self.get_result, response_model=schemas.ResultView)
         get("/runs/{run_id}/questions", self.list_questions, response_model=QuestionsView)
         get("/runs/{run_id}/evidence", self.list_evidence, response_model=schemas.EvidencesView)
-        verified = problem_responses(401, 404, 409, 410, 422, 503)
-        get(
-            "/runs/{run_id}/verification",
-            self.verify_run,
-            response_model=schemas.VerifiedView,
-            responses=verified,
-        )
+        get("/runs/{run_id}/verification", self.verify_run, response_model=schemas.VerifiedView)
 
     async def list_runs(
         self,
@@ -90,6 +91,8 @@ class RunQueries:
                 limit=limit,
                 principal=caller,
             )
+        except DamagedEntryError:
+            raise
         except CallerError as error:
             raise RequestRefusedError(str(error)) from error
         return json_response(schemas.RunPageView.of(page))

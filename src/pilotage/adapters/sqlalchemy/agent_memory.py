@@ -18,12 +18,12 @@ from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnre
 from pilotage.adapters.sqlalchemy.mapping import (
     Stored,
     Values,
-    decoding,
     document_of,
     refusing_unstorable,
     text_of,
 )
 from pilotage.adapters.sqlalchemy.statements import bulk_insert
+from pilotage.adapters.sqlalchemy.stored_entries import StoredEntry
 from pilotage.adapters.sqlalchemy.tables import memories, memory_words
 from pilotage.agent.ports.memory import (
     MOST_ITEMS,
@@ -54,7 +54,7 @@ class SqlAlchemyAgentMemory(IAgentMemory):
 
     @property
     def _make(self) -> Callable[[Stored], MemoryItem]:
-        return self._database.engines.codes.checked(memories, _name, _item)
+        return partial(_MEMORIES.read, self._database.engines.codes)
 
     async def remember(self, scope: MemoryScope, item: MemoryItem) -> MemoryItem:
         written = _columns(item)
@@ -71,7 +71,7 @@ class SqlAlchemyAgentMemory(IAgentMemory):
             _INSERT_WORDS.run(connection, _words(scope, item, position))
             found = select(memories).where(memories.c.position == position)
             recode(self._database.engines.codes, connection, memories, memories.c.position == position)
-            return _item(connection.execute(found).mappings().one())
+            return _MEMORIES.decoded(connection.execute(found).mappings().one())
 
         with _raising_memory_errors():
             return await self._database.write(work, may_be_repeated=True)
@@ -254,11 +254,6 @@ def _words(scope: MemoryScope, item: MemoryItem, position: int) -> list[Values]:
     return [{**place, "word": word} for word in sorted(words_of(item.text))]
 
 
-def _name(values: Stored) -> str:
-    return f"memory {values['item_id']!r} of user {values['user_id']!r}"
-
-
-@decoding("memory", "item_id")
 def _item(values: Stored) -> MemoryItem:
     return MemoryItem(
         id=values["item_id"],
@@ -269,3 +264,8 @@ def _item(values: Stored) -> MemoryItem:
         created_at=values["created_at"],
         expires_at=values["expires_at"],
     )
+
+
+_MEMORIES = StoredEntry(
+    memories, lambda stored: f"memory {stored['item_id']!r} of user {stored['user_id']!r}", _item
+)

@@ -11,12 +11,12 @@ from pilotage.adapters.sqlalchemy.entry_counts import add_entries, missing, numb
 from pilotage.adapters.sqlalchemy.mapping import (
     Stored,
     Values,
-    decoding,
     document_of,
     refusing_unstorable,
     text_of,
 )
 from pilotage.adapters.sqlalchemy.statements import bulk_insert, of_run, place_of
+from pilotage.adapters.sqlalchemy.stored_entries import StoredEntry
 from pilotage.adapters.sqlalchemy.tables import audit
 from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
 from pilotage.agent.ports.journal import RunKey
@@ -55,20 +55,15 @@ class SqlAlchemyAuditLog(IAgentAuditLog):
 
     async def list_by_run(self, principal: Principal, run_id: str) -> Sequence[AuditEntry]:
         codes, run = self._database.engines.codes, RunKey(principal.tenant, run_id)
-        make = codes.checked(audit, _name, _entry)
 
         def look(connection: Connection) -> list[AuditEntry]:
             found = connection.execute(_OF_RUN, place_of(run)).mappings().all()
             number = number_of_run(codes, connection, audit, run)
             if codes.is_on and number != len(found):
                 raise missing(audit, number or 0, len(found))
-            return [make(values) for values in found]
+            return [AUDIT_ENTRIES.read(codes, values) for values in found]
 
         return await self._database.read(look)
-
-
-def _name(values: Stored) -> str:
-    return f"an audit entry of run {values['run_id']!r}"
 
 
 def _document(entry: AuditEntry) -> str:
@@ -83,7 +78,6 @@ def _document(entry: AuditEntry) -> str:
         return text_of(f"the audit entry about {entry.act!r}", document)
 
 
-@decoding("the audit entry of run", "run_id")
 def _entry(values: Stored) -> AuditEntry:
     document = document_of(values["document"])
     principal = Principal(document["principal"], values["tenant_id"], frozenset(document["permissions"]))
@@ -96,3 +90,10 @@ def _entry(values: Stored) -> AuditEntry:
         evidence_ref=values["evidence_ref"],
         metadata=document["metadata"],
     )
+
+
+AUDIT_ENTRIES = StoredEntry(
+    audit,
+    lambda stored: f"an audit entry of run {stored['run_id']!r}, about {stored['evidence_ref']!r},",
+    _entry,
+)

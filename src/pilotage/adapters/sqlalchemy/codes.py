@@ -7,11 +7,11 @@ rows have no codes. Pure, but for the functions that write codes of rows that ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
 from hmac import compare_digest
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import Connection, Table, and_, select, update
 
@@ -30,11 +30,8 @@ from pilotage.adapters.sqlalchemy.tables import (
     switches,
     turns,
 )
-from pilotage.errors import DamagedEntryError
 from pilotage.ids import IClock, SystemClock
 from pilotage.jsonvalue import canonical_json, to_bytes
-
-T = TypeVar("T")
 
 _OF_RUN = ("tenant_id", "run_id")
 COVERED: Mapping[str, tuple[str, ...]] = {
@@ -124,28 +121,6 @@ class RowCodes:
         if stored["consumed_at"] is None:
             return stored["end"] is None and stored["end_code"] is None
         return self._fits("end", _END, stored, stored["end_code"])
-
-    def check(self, table: Table, stored: Stored, name: str) -> None:
-        """Check that a stored row is as it was written.
-
-        Raises:
-            DamagedEntryError: it is not.
-        """
-        if self._keys and not self.fit(table, stored):
-            raise DamagedEntryError.changed(name)
-
-    def checked(
-        self, table: Table, name: Callable[[Stored], str], make: Callable[[Stored], T]
-    ) -> Callable[[Stored], T]:
-        """Return a function that makes a value of a stored row, and checks the row before."""
-        if not self._keys:
-            return make
-
-        def make_checked(stored: Stored) -> T:
-            self.check(table, stored, name(stored))
-            return make(stored)
-
-        return make_checked
 
     def _fits(self, name: str, covered: Iterable[str], stored: Stored, code: str | None) -> bool:
         return code is not None and any(

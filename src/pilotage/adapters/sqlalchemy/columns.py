@@ -59,8 +59,32 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
+class Undecodable(str):
+    """Stands for the value of a column that cannot be decoded; it is the reason. `stored_entries` names its row."""
+
+    __slots__ = ()
+
+
+UNDECODABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+"""What decoding a damaged column or row raises."""
+
+
 def _unless_none(convert: Callable[[T], R]) -> Callable[[T | None], R | None]:
     return lambda value: None if value is None else convert(value)
+
+
+def _decoding(convert: Callable[[Any], R]) -> Callable[[Any], R | Undecodable | None]:
+    """Return a conversion of stored values that never raises: the reader of one row must know which row it is."""
+
+    def converted(stored: Any) -> R | Undecodable | None:
+        if stored is None:
+            return None
+        try:
+            return convert(stored)
+        except UNDECODABLE as error:
+            return Undecodable(f"{type(error).__name__}: {error}".partition("\n")[0][:200])
+
+    return converted
 
 
 class ExactText(TypeDecorator[str]):
@@ -74,7 +98,7 @@ class ExactText(TypeDecorator[str]):
         return stored_or_none
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:
-        return _unless_none(from_stored)
+        return _decoding(from_stored)
 
 
 class HexText(TypeDecorator[str]):
@@ -90,7 +114,7 @@ class HexText(TypeDecorator[str]):
         return _unless_none(to_packed)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:
-        return _unless_none(from_packed)
+        return _decoding(from_packed)
 
 
 # The driver of SQLite looks for an adapter of each parameter that is `bytes`, at the price of binding three others; a
@@ -130,7 +154,7 @@ class MomentColumn(TypeDecorator[datetime]):
         return None if dialect.name == "postgresql" else _unless_none(microseconds)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:
-        return _unless_none(_in_utc) if dialect.name == "postgresql" else _unless_none(_moment)
+        return _decoding(_in_utc if dialect.name == "postgresql" else _moment)
 
 
 def microseconds(moment: datetime) -> int:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from sqlalchemy import Connection, bindparam, func, select
 
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.connections import Engines
 from pilotage.adapters.sqlalchemy.database import Database
-from pilotage.adapters.sqlalchemy.mapping import Stored, Values, trust_text, turn_of
+from pilotage.adapters.sqlalchemy.mapping import Values, trust_text
 from pilotage.adapters.sqlalchemy.statements import bulk_insert
+from pilotage.adapters.sqlalchemy.stored_entries import TURNS
 from pilotage.adapters.sqlalchemy.tables import turns
 from pilotage.agent.ports.conversations import ConversationTurn, ITaskStore
 from pilotage.agent.principal import DEFAULT_TENANT
@@ -50,8 +52,7 @@ class SqlAlchemyTaskStore(ITaskStore):
         reject_negative("SqlAlchemyTaskStore.tenant_history", up_to=up_to)
         wanted = _ALL if up_to is None else _ALL.where(turns.c.number <= up_to)
         place = {"tenant": tenant_id, "conversation": conversation_id}
-        make = self._database.engines.codes.checked(turns, _name, turn_of)
-        return await self._database.rows(wanted, place, make)
+        return await self._database.rows(wanted, place, partial(TURNS.read, self._database.engines.codes))
 
     async def append_tenant_turns(
         self, tenant_id: str, conversation_id: str, turns: Sequence[ConversationTurn]
@@ -65,10 +66,6 @@ class SqlAlchemyTaskStore(ITaskStore):
             append_turns(self._database.engines, connection, tenant_id, conversation_id, added)
 
         await self._database.write(work)
-
-
-def _name(values: Stored) -> str:
-    return f"turn {values['number']} of conversation {values['conversation_id']!r}"
 
 
 def append_turns(

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Executable, exc, make_url
 
+from pilotage.adapters.sqlalchemy.columns import UNDECODABLE
 from pilotage.adapters.sqlalchemy.connections import Engines, WouldWaitError, is_away, translated
 from pilotage.adapters.sqlalchemy.errors import (
     ConflictingWriteError,
@@ -165,7 +166,7 @@ def _decoded_within(work: Work[T], begin: Begin) -> T:
     """
     try:
         return _done_within(work, begin)
-    except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise DamagedEntryError.unreadable("a stored entry", error) from error
 
 

@@ -19,6 +19,7 @@ from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import epoch_hour
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values
 from pilotage.adapters.sqlalchemy.statements import Condition, bulk_insert
+from pilotage.adapters.sqlalchemy.stored_entries import StoredEntry
 from pilotage.adapters.sqlalchemy.tables import audit, counts, late_outcomes, memories, spending, switches
 from pilotage.agent.ports.journal import EntryCount, RunKey
 from pilotage.errors import DamagedEntryError
@@ -59,8 +60,8 @@ def add_entries(
     if found is None:
         _begin(codes, connection, table, scope)
         found = connection.execute(_ONE.with_for_update(), place).mappings().one()
-    codes.check(counts, found, _name(table))
-    changed: Values = {"count": found["count"] + number, "changes": found["changes"] + 1}
+    _COUNTS.check(codes, found)
+    changed: Values = {"count": _COUNTS.decoded(found) + number, "changes": found["changes"] + 1}
     code = codes.text(counts, {**found, **changed})
     connection.execute(_SET.values(**changed, code=code), place)
 
@@ -129,7 +130,7 @@ def check_counted(
         raise DamagedEntryError.changed(_name(table))
     if number is not None:
         row = {**_named(table, scope_text(scope)), "count": number, "changes": found["counted_changes"]}
-        codes.check(counts, {**row, "code": found["counted_code"]}, _name(table))
+        number = _COUNTS.read(codes, {**row, "code": found["counted_code"]})
     if (number or 0) != found["stored"]:
         raise missing(table, number or 0, found["stored"])
 
@@ -169,7 +170,7 @@ def all_counts(codes: RowCodes, connection: Connection) -> list[EntryCount]:
     """
     found = connection.execute(select(counts).order_by(counts.c.entries, counts.c.scope)).mappings().all()
     for each in found:
-        codes.check(counts, each, f"the count of {each['entries']!r}")
+        _COUNTS.read(codes, each)
     return [EntryCount(each["entries"], each["scope"], each["changes"]) for each in found]
 
 
@@ -225,4 +226,11 @@ def _short(table: Table) -> str:
 
 
 def _name(table: Table) -> str:
-    return f"the count of {_short(table).replace('_', ' ')}"
+    return _name_of(_named(table, WHOLE))
+
+
+def _name_of(stored: Stored) -> str:
+    return f"the count of {str(stored['entries']).replace('_', ' ')}"
+
+
+_COUNTS = StoredEntry(counts, _name_of, lambda stored: int(stored["count"]))

@@ -11,7 +11,6 @@ from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import (
     Stored,
-    evidence_of,
     evidence_values,
     page_of,
     position_of,
@@ -19,6 +18,7 @@ from pilotage.adapters.sqlalchemy.mapping import (
 )
 from pilotage.adapters.sqlalchemy.statements import bulk_insert, of_run, place_of
 from pilotage.adapters.sqlalchemy.states import find_one, refuse_if_journaled, run_of
+from pilotage.adapters.sqlalchemy.stored_entries import EVIDENCE
 from pilotage.adapters.sqlalchemy.tables import evidence
 from pilotage.adapters.sqlalchemy.tables import evidence as table
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
@@ -44,8 +44,7 @@ class SqlAlchemyEvidenceRepository(IAgentEvidenceRepository):
         self._database, self._tenant = database, tenant
 
     def _checked(self, values: Stored) -> AgentEvidence:
-        self._database.engines.codes.check(evidence, values, f"evidence {values['evidence_id']!r}")
-        return evidence_of(values)
+        return EVIDENCE.read(self._database.engines.codes, values)
 
     async def append(self, evidence: AgentEvidence) -> AgentEvidence:
         def work(connection: Connection) -> AgentEvidence:
@@ -107,4 +106,4 @@ class SqlAlchemyEvidenceRepository(IAgentEvidenceRepository):
 
 def _find(connection: Connection, tenant: str | None, evidence_id: str) -> AgentEvidence | None:
     found = find_one(connection, tenant, evidence_id, evidence.c.evidence_id)
-    return None if found is None else evidence_of(found)
+    return None if found is None else EVIDENCE.decoded(found)

@@ -22,6 +22,7 @@ from pilotage.adapters.sqlalchemy.connections import Engines
 from pilotage.adapters.sqlalchemy.database import Begin, Database
 from pilotage.adapters.sqlalchemy.entry_counts import all_counts
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
+from pilotage.adapters.sqlalchemy.mapping import Stored
 from pilotage.adapters.sqlalchemy.rows import COLUMNS, Page, StoredRow, echoed_rows, row_of
 from pilotage.adapters.sqlalchemy.run_check import damage_beside_rows
 from pilotage.adapters.sqlalchemy.statements import Prepared, in_keys, of_run, place_of
@@ -281,7 +282,7 @@ def _locked_runs(
             head=row["head"],
             epoch=row["epoch"],
             digest=row["digest"],
-            status=None if row["status"] is None else AgentStatus(row["status"]),
+            status=_status_of(row),
             conversation=row["conversation_id"],
             parent=row["parent_id"],
             facts=row["facts"],
@@ -294,6 +295,18 @@ def _locked_runs(
         )
         for row in stored
     }
+
+
+def _status_of(run: Stored) -> AgentStatus | None:
+    """Return the status of a run.
+
+    Raises:
+        ConflictingWriteError: it has none of those there are; only the commit of this run is refused then.
+    """
+    try:
+        return None if run["status"] is None else AgentStatus(run["status"])
+    except ValueError as error:
+        raise ConflictingWriteError(f"run {run['run_id']!r} has no status: {error}") from error
 
 
 def _look_for_token(connection: Connection, commit: JournalCommit, run: StoredRun) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from sqlalchemy import bindparam, func, select
 
@@ -12,12 +13,12 @@ from pilotage.adapters.sqlalchemy.entry_counts import add_entries
 from pilotage.adapters.sqlalchemy.mapping import (
     Stored,
     Values,
-    decoding,
     document_of,
     refusing_unstorable,
     text_of,
 )
 from pilotage.adapters.sqlalchemy.statements import bulk_insert, of_run, place_of
+from pilotage.adapters.sqlalchemy.stored_entries import StoredEntry
 from pilotage.adapters.sqlalchemy.tables import late_outcomes
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.repositories import IAgentLateOutcomes, LateOutcome
@@ -64,15 +65,10 @@ class SqlAlchemyLateOutcomes(IAgentLateOutcomes):
         )
 
     async def list_by_action(self, run: RunKey, action_id: str) -> Sequence[LateOutcome]:
-        make = self._database.engines.codes.checked(late_outcomes, _name, _outcome)
+        make = partial(LATE_OUTCOMES.read, self._database.engines.codes)
         return await self._database.rows(_OF_ACTION, {**place_of(run), "action": action_id}, make)
 
 
-def _name(values: Stored) -> str:
-    return f"the late outcome of {values['action_id']!r} in run {values['run_id']!r}"
-
-
-@decoding("the late outcome of", "action_id")
 def _outcome(values: Stored) -> LateOutcome:
     run = RunKey(values["tenant_id"], values["run_id"])
     view = document_of(values["view"])
@@ -84,3 +80,10 @@ def _outcome(values: Stored) -> LateOutcome:
         view=view,
         created_at=values["created_at"],
     )
+
+
+LATE_OUTCOMES = StoredEntry(
+    late_outcomes,
+    lambda stored: f"the late outcome of {stored['action_id']!r} in run {stored['run_id']!r}",
+    _outcome,
+)

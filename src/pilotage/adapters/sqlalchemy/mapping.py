@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import RowMapping
@@ -17,8 +15,8 @@ from pilotage.agent.ports.leases import WAITS_FOR_PERSON
 from pilotage.agent.ports.outbox import OutboxEntry, OutboxStatus
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
-from pilotage.errors import AgentDefinitionError, CallerError, DamagedEntryError
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
+from pilotage.errors import AgentDefinitionError, CallerError
+from pilotage.jsonvalue import JsonObject, JsonValue, as_list, as_object, as_string, canonical_json, parsed
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.trust import TrustLabel
 
@@ -83,30 +81,23 @@ def text_of(where: str, json_value: JsonValue) -> str:
         raise UnstorableError(f"{where} cannot be stored as JSON: {error}") from error
 
 
-def decoding(what: str, column: str) -> Callable[[Callable[[Stored], T]], Callable[[Stored], T]]:
-    """Return a decorator for decoders: a row that they cannot decode is named by what it is and by its id."""
-
-    def decorated(decode: Callable[[Stored], T]) -> Callable[[Stored], T]:
-        @wraps(decode)
-        def named(values: Stored) -> T:
-            try:
-                return decode(values)
-            except (*UNDECODABLE, AgentDefinitionError) as error:
-                raise DamagedEntryError.unreadable(f"{what} {values[column]!r}", error) from error
-
-        return named
-
-    return decorated
-
-
-UNDECODABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
-"""What decoding the columns of a damaged row raises."""
-
-
 def document_of(text: str) -> dict[str, Any]:
-    """Return the JSON object that was stored as this text."""
-    document: dict[str, Any] = json.loads(text)
-    return document
+    """Return the JSON object that was stored as this text.
+
+    Raises:
+        TypeError, ValueError: it is another value, or no JSON.
+    """
+    return dict(as_object(parsed(text)))
+
+
+def _optional_text(document: JsonObject, name: str) -> str | None:
+    """Return a text of a document, or None where it has none.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    found = document.get(name)
+    return None if found is None else as_string(found)
 
 
 OF_WAITING = ("wake_at", "awaits", "quarantined")
@@ -139,11 +130,10 @@ def state_values(state: AgentState) -> Values:
     }
 
 
-@decoding("run", "run_id")
 def state_of(values: Stored) -> AgentState:
     """Return the state in these columns; `pending` is the number of pending signals."""
     document = document_of(values["state"])
-    transition, reason = document.pop("transition"), document.pop("reason")
+    transition, reason = document["transition"], document["reason"]
     return AgentState(
         id=values["run_id"],
         tenant_id=values["tenant_id"],
@@ -156,11 +146,15 @@ def state_of(values: Stored) -> AgentState:
         updated_at=values["updated_at"],
         wake_at=values["wake_at"],
         awaits=values["awaits"],
-        **document,
+        current_activity=_optional_text(document, "current_activity"),
+        input_ref=_optional_text(document, "input_ref"),
+        output_ref=_optional_text(document, "output_ref"),
+        last_event_cursor=_optional_text(document, "last_event_cursor"),
+        recovery_marker=_optional_text(document, "recovery_marker"),
+        metadata=as_object(document["metadata"]),
     )
 
 
-@decoding("signal", "signal_id")
 def signal_of(values: Stored) -> AgentSignal:
     """Return the signal in these columns."""
     return AgentSignal(
@@ -201,11 +195,10 @@ def evidence_values(tenant_id: str, evidence: AgentEvidence, number: int | None 
     }
 
 
-@decoding("evidence", "evidence_id")
 def evidence_of(values: Stored) -> AgentEvidence:
     """Return the evidence in these columns."""
     document = document_of(values["document"])
-    descriptors: list[JsonObject] = document.pop("sensitive_fields")
+    descriptors = map(as_object, as_list(document["sensitive_fields"]))
     return AgentEvidence(
         id=values["evidence_id"],
         agent_state_id=values["run_id"],
@@ -213,7 +206,10 @@ def evidence_of(values: Stored) -> AgentEvidence:
         manifest_ref=values["manifest_ref"],
         sensitive_fields=tuple(map(SensitiveFieldDescriptor.from_metadata, descriptors)),
         created_at=values["created_at"],
-        **document,
+        payload=as_object(document["payload"]),
+        summary=_optional_text(document, "summary"),
+        digest=_optional_text(document, "digest"),
+        reference=_optional_text(document, "reference"),
     )
 
 
@@ -234,7 +230,6 @@ def event_values(run: RunKey, event: OutboxEvent, number: int) -> Values:
     }
 
 
-@decoding("fact of run", "run_id")
 def entry_of(values: Stored) -> OutboxEntry:
     """Return the outbox entry in these columns."""
     return OutboxEntry(
@@ -257,7 +252,6 @@ def event_of(values: Stored) -> OutboxEvent:
     return OutboxEvent(values["event_type"], values["version"], payload)
 
 
-@decoding("a turn of conversation", "conversation_id")
 def turn_of(values: Stored) -> ConversationTurn:
     """Return the turn in these columns."""
     trust = values["trust"]

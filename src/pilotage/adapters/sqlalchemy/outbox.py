@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import groupby
 
 from sqlalchemy import Connection, and_, bindparam, case, exists, literal_column, null, or_, select, update
@@ -12,13 +14,14 @@ from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
-from pilotage.adapters.sqlalchemy.mapping import Stored, Values, entry_of, page_of, position_of
+from pilotage.adapters.sqlalchemy.mapping import Stored, Values, page_of, position_of
 from pilotage.adapters.sqlalchemy.statements import bulk_update, in_keys, of_run, place_of
+from pilotage.adapters.sqlalchemy.stored_entries import FACTS
 from pilotage.adapters.sqlalchemy.tables import leases, outbox
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
 from pilotage.checks import reject_blank, reject_not_positive
-from pilotage.errors import CallerError
+from pilotage.errors import CallerError, DamagedEntryError
 
 _PAGE = 500
 _TRIES = 3
@@ -137,11 +140,10 @@ class SqlAlchemyOutbox(IAgentOutbox):
 
     @property
     def _make(self) -> Callable[[Stored], OutboxEntry]:
-        return self._database.engines.codes.checked(outbox, _name, entry_of)
+        return partial(FACTS.read, self._database.engines.codes)
 
     async def delivered(self, owner: str, entries: Sequence[OutboxEntry]) -> None:
-        places = [(entry.run.tenant_id, entry.run.run_id, entry.number) for entry in entries]
-        keys: list[Values] = [dict(zip(_KEY, place, strict=True)) for place in places]
+        keys = [_key(entry) for entry in entries]
         await self._database.hint(lambda connection: _DELIVERED.run(connection, keys))
 
     async def failed(self, owner: str, entry: OutboxEntry, problem: str, retry_in: float | None) -> None:
@@ -205,29 +207,30 @@ def _claim(
         return []
     found = connection.execute(_WAITING, {"keys": keys}).mappings().all()
     by_run = {run: list(_due(codes, list(rows))) for run, rows in groupby(found, _run_of)}
-    taken = [values for key in keys for values in by_run.get(key, [])][:limit]
-    claims = [{**{name: values[name] for name in _KEY}, "who": owner, "seconds": seconds} for values in taken]
+    taken = [entry for key in keys for entry in by_run.get(key, [])][:limit]
+    claims = [{**_key(entry), "who": owner, "seconds": seconds} for entry in taken]
     if _CLAIM.run(connection, claims) != len(claims):
         raise ConflictingWriteError("somebody else has claimed the run at the same time")
-    return [entry_of(values) for values in taken]
+    return taken
 
 
 def _run_of(values: Stored) -> tuple[str, str]:
     return values["tenant_id"], values["run_id"]
 
 
-def _name(values: Stored) -> str:
-    return f"fact {values['number']} of run {values['run_id']!r}"
+def _key(entry: OutboxEntry) -> Values:
+    return {"tenant_id": entry.run.tenant_id, "run_id": entry.run.run_id, "number": entry.number}
 
 
-def _due(codes: RowCodes, waiting: Sequence[Stored]) -> Iterator[Stored]:
+def _due(codes: RowCodes, waiting: Sequence[Stored]) -> Iterator[OutboxEntry]:
     """Yield the first waiting entries of a run that are due; none while one of them is claimed.
 
-    An entry that is not stored as it was written is not delivered, nor are those behind it.
+    A damaged entry is not delivered, nor are those behind it; those of other runs are.
     """
     if any(values["is_out"] for values in waiting):
         return
-    for values in waiting:
-        if not values["is_due"] or not codes.fit(outbox, values):
-            return
-        yield values
+    with suppress(DamagedEntryError):
+        for values in waiting:
+            if not values["is_due"]:
+                return
+            yield FACTS.read(codes, values)

@@ -15,12 +15,13 @@ from sqlalchemy import Connection, bindparam, delete, exists, select, update
 
 from pilotage.adapters.sqlalchemy.agent_memory import prune_memories
 from pilotage.adapters.sqlalchemy.codes import RowCodes, recode
-from pilotage.adapters.sqlalchemy.columns import to_packed
+from pilotage.adapters.sqlalchemy.columns import Undecodable, to_packed
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.entry_counts import forget_runs
 from pilotage.adapters.sqlalchemy.journal import NUMBER, read_page
-from pilotage.adapters.sqlalchemy.mapping import Values, state_of, state_values
+from pilotage.adapters.sqlalchemy.mapping import Values, state_values
 from pilotage.adapters.sqlalchemy.statements import bulk_update, in_keys, of_run, place_of
+from pilotage.adapters.sqlalchemy.stored_entries import STATES
 from pilotage.adapters.sqlalchemy.tables import (
     PLACES,
     blobs,
@@ -147,7 +148,9 @@ class SqlAlchemyRetention(IAgentRetention):
 def _remove(codes: RowCodes, tenant_id: str, before: datetime, most: int, connection: Connection) -> int:
     """Remove runs that have ended, and return how many."""
     found = connection.execute(_OVER, {"tenant": tenant_id, "before": before, "most": most})
-    over = [(row.position, (row.tenant_id, row.run_id)) for row in found]
+    # A run whose id cannot be decoded is left to a person: only its rows would be found.
+    whole = [row for row in found if not isinstance(row.run_id, Undecodable)]
+    over = [(row.position, (row.tenant_id, row.run_id)) for row in whole]
     if not over:
         return 0
     rows, named = {"numbers": [number for number, _ in over]}, {"keys": [key for _, key in over]}
@@ -203,9 +206,7 @@ def _ended_state(connection: Connection, codes: RowCodes, run: RunKey) -> AgentS
                 f"run {run.run_id!r} cannot be erased: its parent {found['parent_id']!r} is {parent['status']} and may "
                 "come back to it. End that one first."
             )
-    if found["head"]:
-        codes.check(runs, found, f"run {run.run_id!r}")
-    state = state_of(found)
+    state = STATES.read(codes, found)
     lasting = {name: state.metadata[name] for name in ("parent",) if name in state.metadata}
     return replace(state, current_activity=None, metadata={**lasting, "erased": True})
 

@@ -20,8 +20,14 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
-from pilotage.adapters.sqlalchemy.columns import as_moment, from_packed, from_stored, to_packed
-from pilotage.adapters.sqlalchemy.mapping import UNDECODABLE, UnstorableError, Values
+from pilotage.adapters.sqlalchemy.columns import (
+    UNDECODABLE,
+    as_moment,
+    from_packed,
+    from_stored,
+    to_packed,
+)
+from pilotage.adapters.sqlalchemy.mapping import UnstorableError, Values
 from pilotage.agent.ports.journal import (
     ErasedRecord,
     JournalRow,
@@ -309,9 +315,9 @@ class StoredRow(NamedTuple):
 
     @property
     def record(self) -> StoredRecord:
-        if self.erased is not None:
-            return ErasedRecord(from_packed(self.erased))
         try:
+            if self.erased is not None:
+                return ErasedRecord(from_packed(self.erased))
             return record_of(self.page.text(self.record_stored, self.record_blob) or "", self.key_id)
         except UNDECODABLE as error:
             return UnreadableRecord(str(error))
@@ -401,7 +407,7 @@ def _unreadable(stored: StoredRow, reason: str) -> JournalRow:
         None,
         JournalStage.CLAIMED,
         attempt=1,
-        epoch=max(int(stored.epoch), 1),
+        epoch=max(stored.epoch, 1) if type(stored.epoch) is int else 1,
         fingerprint="",
         idempotency=Idempotency.IDEMPOTENT,
         record=UnreadableRecord(reason),
@@ -412,6 +418,9 @@ def _unreadable(stored: StoredRow, reason: str) -> JournalRow:
 
 def _row_of(stored: StoredRow) -> JournalRow:
     stage = _STAGES[stored.stage]
+    # SQLite stores any value in any column, and a reader of the row computes with these.
+    if not type(stored.attempt) is type(stored.epoch) is int:
+        raise TypeError(f"attempt {stored.attempt!r} and epoch {stored.epoch!r} are no numbers")
     place = (
         stored.seq,
         from_stored(stored.action),

@@ -6,14 +6,18 @@ gaps, evidence is numbered in its order, turns are counted in the row of the run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import Connection, Table, select
 
+from pilotage.adapters.sqlalchemy.audit_log import AUDIT_ENTRIES
 from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.entry_counts import number_of_run
+from pilotage.adapters.sqlalchemy.late_outcomes import LATE_OUTCOMES
 from pilotage.adapters.sqlalchemy.mapping import Stored
 from pilotage.adapters.sqlalchemy.statements import of_run, place_of
+from pilotage.adapters.sqlalchemy.stored_entries import EVIDENCE, FACTS, SIGNALS, TURNS, StoredEntry
 from pilotage.adapters.sqlalchemy.tables import (
     audit,
     evidence,
@@ -24,18 +28,12 @@ from pilotage.adapters.sqlalchemy.tables import (
     turns,
 )
 from pilotage.agent.ports.journal import RunKey
+from pilotage.errors import DamagedEntryError
 from pilotage.runtime.journal.stored_words import REFUSED_ANSWER
 
-_NAMES: dict[Table, Callable[[Stored], str]] = {
-    signals: lambda each: f"signal {each['signal_id']!r}",
-    evidence: lambda each: f"evidence {each['evidence_id']!r}",
-    outbox: lambda each: f"fact {each['number']}",
-    turns: lambda each: f"turn {each['number']} of conversation {each['conversation_id']!r}",
-    late_outcomes: lambda each: f"the late outcome of {each['action_id']!r}",
-    audit: lambda each: f"the audit entry about {each['evidence_ref']!r}",
-}
+_KINDS: Sequence[StoredEntry[Any]] = (SIGNALS, EVIDENCE, FACTS, TURNS, LATE_OUTCOMES, AUDIT_ENTRIES)
 _RUN = select(runs).where(*of_run(runs))
-_ENTRIES = {table: select(table).where(*of_run(table)) for table in _NAMES}
+_ENTRIES = {kind.table: select(kind.table).where(*of_run(kind.table)) for kind in _KINDS}
 _ENTRIES[evidence] = _ENTRIES[evidence].order_by(evidence.c.position)
 
 
@@ -48,14 +46,24 @@ def damage_beside_rows(connection: Connection, codes: RowCodes, run: RunKey) -> 
     if not codes.fit(runs, found):
         return "its state and its head are not stored as they were written"
     entries = {table: connection.execute(query, place).mappings().all() for table, query in _ENTRIES.items()}
-    for table, name in _NAMES.items():
-        changed = next((each for each in entries[table] if not codes.fit(table, each)), None)
-        if changed is not None:
-            return f"{name(changed)} is not stored as it was written"
+    for kind in _KINDS:
+        damaged = next(filter(None, (_damage_of(kind, codes, each) for each in entries[kind.table])), None)
+        if damaged is not None:
+            return damaged
     for each in entries[signals]:
         if not codes.fit_end(each):
             return f"the end of signal {each['signal_id']!r} is not stored as it was written"
     return _missing(found, entries) or _missing_beside(connection, codes, run, entries)
+
+
+def _damage_of(kind: StoredEntry[Any], codes: RowCodes, stored: Stored) -> str | None:
+    if not codes.fit(kind.table, stored):
+        return f"{kind.name(stored)} is not stored as it was written"
+    try:
+        kind.decoded(stored)
+    except DamagedEntryError:
+        return f"{kind.name(stored)} cannot be decoded"
+    return None
 
 
 def _missing(run: Stored, entries: Mapping[Table, Sequence[Stored]]) -> str | None:

@@ -13,9 +13,10 @@ from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
-from pilotage.adapters.sqlalchemy.mapping import Stored, Values, refusing_unstorable, signal_of, text_of
+from pilotage.adapters.sqlalchemy.mapping import Stored, Values, refusing_unstorable, text_of
 from pilotage.adapters.sqlalchemy.statements import Prepared, bulk_insert, of_run, place_of
 from pilotage.adapters.sqlalchemy.states import find_one, refuse_if_journaled, run_of
+from pilotage.adapters.sqlalchemy.stored_entries import SIGNALS
 from pilotage.adapters.sqlalchemy.tables import runs, signals
 from pilotage.agent.ports.commit_rules import refuse_after_end, refuse_empty
 from pilotage.agent.ports.journal import RunKey
@@ -160,8 +161,7 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
             name = each.signal.id
             values = find_one(connection, run.tenant_id, name, signals.c.signal_id)
             if values is not None:
-                self._database.engines.codes.check(signals, values, f"signal {name!r}")
-                found[name] = signal_of(values)
+                found[name] = SIGNALS.read(self._database.engines.codes, values)
         return found
 
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
@@ -184,7 +184,7 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
             codes = self._database.engines.codes
             stored = statement.named_rows(connection, place_of(run))
             # One that the application did not write does not count; the run refuses it with evidence of its own.
-            return [signal_of(values) for values in stored if codes.fit(signals, values)]
+            return [SIGNALS.decoded(values) for values in stored if codes.fit(signals, values)]
 
         return await self._database.read(look)
 
@@ -201,14 +201,14 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
             done = connection.execute(_CONSUME, {**named, "end_code": codes.end_text(ended)})
             if done.rowcount == 0:
                 raise SignalNotFoundError(f"there is no pending signal {signal_id!r}.")
-            return replace(signal_of(found), end=AgentSignalEnd.TAKEN)
+            return replace(SIGNALS.decoded(found), end=AgentSignalEnd.TAKEN)
 
         return await self._database.write(work)
 
 
 def _queued(codes: RowCodes, values: Stored) -> AgentSignal:
     """Return a signal of the queue; one that is not stored as the application wrote it is refused."""
-    signal = signal_of(values)
+    signal = SIGNALS.decoded(values)
     return signal if codes.fit(signals, values) else replace(signal, end=AgentSignalEnd.REFUSED)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Column, Connection, Select, bindparam, func, literal_column, or_, select
@@ -18,10 +19,10 @@ from pilotage.adapters.sqlalchemy.mapping import (
     page_of,
     position_of,
     refusing_unstorable,
-    state_of,
     state_values,
 )
 from pilotage.adapters.sqlalchemy.statements import Prepared, of_run, place_of
+from pilotage.adapters.sqlalchemy.stored_entries import STATES
 from pilotage.adapters.sqlalchemy.tables import runs, signals
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.repositories import IAgentStateRepository, RunPage
@@ -138,15 +139,20 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
         if after is not None:
             wanted = wanted.where(runs.c.position < before)
         wanted = wanted.order_by(runs.c.position.desc()).limit(limit + 1)
+        make = self._make
         return await self._database.read(
-            lambda connection: RunPage(*page_of(connection.execute(wanted).mappings().all(), limit, state_of))
+            lambda connection: RunPage(*page_of(connection.execute(wanted).mappings().all(), limit, make))
         )
 
     async def _list(self, statuses: Collection[AgentStatus]) -> Sequence[AgentState]:
         wanted = _STATES.where(runs.c.status.in_(_names(statuses))).order_by(runs.c.position)
         if self._tenant is not None:
             wanted = wanted.where(runs.c.tenant_id == self._tenant)
-        return await self._database.rows(wanted, {}, state_of)
+        return await self._database.rows(wanted, {}, self._make)
+
+    @property
+    def _make(self) -> Callable[[Stored], AgentState]:
+        return partial(STATES.read, self._database.engines.codes)
 
 
 def _find(
@@ -157,9 +163,7 @@ def _find(
     only_one(run_id, [values["tenant_id"] for values in found])
     if not found:
         return None
-    if found[0]["head"] or found[0]["code"] is not None:
-        codes.check(runs, found[0], f"run {run_id!r}")
-    return state_of(found[0]), found[0]["head"]
+    return STATES.read(codes, found[0]), found[0]["head"]
 
 
 def _save(connection: Connection, values: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Executable, bindparam, delete, func, select
@@ -11,8 +12,9 @@ from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.entry_counts import WHOLE, add_entries, check_counted, counted
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
-from pilotage.adapters.sqlalchemy.mapping import Stored, Values, decoding
+from pilotage.adapters.sqlalchemy.mapping import Stored, Values
 from pilotage.adapters.sqlalchemy.statements import bulk_insert, in_keys
+from pilotage.adapters.sqlalchemy.stored_entries import StoredEntry
 from pilotage.adapters.sqlalchemy.tables import switches
 from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff, SwitchKind
 
@@ -41,7 +43,7 @@ class SqlAlchemySwitches(IAgentSwitches):
 
     @property
     def _make(self) -> Callable[[Stored], SwitchedOff]:
-        return self._database.engines.codes.checked(switches, _name, _off)
+        return partial(_SWITCHES.read, self._database.engines.codes)
 
     async def turn_off(self, switch: Switch, *, reason: str, by: str | None = None) -> SwitchedOff:
         off = SwitchedOff(switch, reason, by)
@@ -55,7 +57,7 @@ class SqlAlchemySwitches(IAgentSwitches):
             found = connection.execute(_ONE, place).mappings().first()
             if found is None:
                 raise ConflictingWriteError(f"{switch} was switched on at the same time")
-            return _off(found)
+            return _SWITCHES.decoded(found)
 
         return await self._database.write(work, may_be_repeated=True)
 
@@ -85,7 +87,7 @@ class SqlAlchemySwitches(IAgentSwitches):
         """Read switches that are off, with one query; with codes it is the one that finds a deleted switch."""
         codes = self._database.engines.codes
         if not codes.is_on:
-            return await self._database.rows(query, given, _off)
+            return await self._database.rows(query, given, self._make)
 
         def look(connection: Connection) -> list[SwitchedOff]:
             found = connection.execute(query_counted, {**given, "of_scope": WHOLE}).mappings().all()
@@ -95,11 +97,9 @@ class SqlAlchemySwitches(IAgentSwitches):
         return await self._database.read(look)
 
 
-def _name(values: Stored) -> str:
-    return f"the switch of {values['kind']} {values['name']!r}"
-
-
-@decoding("the switch", "name")
 def _off(values: Stored) -> SwitchedOff:
     switch = Switch(SwitchKind(values["kind"]), values["name"])
     return SwitchedOff(switch, values["reason"], values["by"], values["since"])
+
+
+_SWITCHES = StoredEntry(switches, lambda stored: f"the switch of {stored['kind']} {stored['name']!r}", _off)

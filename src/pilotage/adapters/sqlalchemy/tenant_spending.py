@@ -25,6 +25,7 @@ from pilotage.adapters.sqlalchemy.entry_counts import (
 )
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values
 from pilotage.adapters.sqlalchemy.statements import bulk_insert, in_keys
+from pilotage.adapters.sqlalchemy.stored_entries import StoredEntry
 from pilotage.adapters.sqlalchemy.tables import budget_holds, spending
 from pilotage.agent.ports.budget import (
     BudgetAmount,
@@ -92,7 +93,9 @@ class SqlAlchemyTenantSpending(ITenantSpending):
             at = _time(connection)
             connection.execute(_LAPSED, {"tenant": tenant_id, "before": BudgetPeriod.DAY.start(at)})
             # First the holds, then the spending: a hold that is settled in between counts twice rather than never.
-            held = _sum(connection.execute(_HELD, {"tenant": tenant_id}).mappings().all())
+            held = _sum(
+                map(_HOLDS.decoded, connection.execute(_HELD, {"tenant": tenant_id}).mappings().all())
+            )
             spent = {
                 window.period: _spent(codes, connection, tenant_id, window.period.start(at))
                 for window in windows
@@ -135,8 +138,7 @@ def settle_together(
         if stored is None:
             _begin_hour(codes, connection, tenant, hour)
             stored = connection.execute(_HOUR, place).mappings().one()
-        codes.check(spending, stored, _name(stored))
-        total = _columns(reduce(BudgetAmount.__add__, used, _amount(stored)))
+        total = _columns(reduce(BudgetAmount.__add__, used, _SPENDING.read(codes, stored)))
         code = codes.text(spending, {"tenant_id": tenant, "hour": hour, **total})
         connection.execute(_ADD.values({**total, "code": code}), place)
 
@@ -158,22 +160,15 @@ def _time(connection: Connection) -> datetime:
 def _spent(codes: RowCodes, connection: Connection, tenant_id: str, since: datetime) -> BudgetAmount:
     given = {"tenant": tenant_id, "since": since}
     if not codes.is_on:
-        return _sum(connection.execute(_SINCE, given).mappings().all())
+        return _sum(map(_SPENDING.decoded, connection.execute(_SINCE, given).mappings().all()))
     scope = (tenant_id,)
     rows = connection.execute(_SINCE_COUNTED, {**given, "of_scope": scope_text(scope)}).mappings().all()
     check_counted(codes, connection, spending, rows[0], scope)
-    found = [values for values in rows if values["hour"] is not None]
-    for values in found:
-        codes.check(spending, values, _name(values))
-    return _sum(found)
+    return _sum(_SPENDING.read(codes, values) for values in rows if values["hour"] is not None)
 
 
-def _name(values: Stored) -> str:
-    return f"the spending of tenant {values['tenant_id']!r} in the hour {values['hour']}"
-
-
-def _sum(found: Iterable[Stored]) -> BudgetAmount:
-    return reduce(BudgetAmount.__add__, map(_amount, found), _NOTHING)
+def _sum(amounts: Iterable[BudgetAmount]) -> BudgetAmount:
+    return reduce(BudgetAmount.__add__, amounts, _NOTHING)
 
 
 def _columns(amount: BudgetAmount) -> Values:
@@ -187,3 +182,16 @@ def _columns(amount: BudgetAmount) -> Values:
 
 def _amount(values: Stored) -> BudgetAmount:
     return BudgetAmount(values["steps"], values["tool_calls"], values["tokens"], Decimal(values["cost"]))
+
+
+_SPENDING = StoredEntry(
+    spending,
+    lambda stored: f"the spending of tenant {stored['tenant_id']!r} in the hour {stored['hour']}",
+    _amount,
+)
+_HOLDS = StoredEntry(
+    budget_holds,
+    lambda stored: f"hold {stored['hold_id']!r} of tenant {stored['tenant_id']!r}",
+    _amount,
+    beside=_AMOUNT,
+)

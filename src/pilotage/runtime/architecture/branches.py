@@ -65,6 +65,7 @@ class Folds:
         inside = run.replay.inside(row.action_id)
         count_rows(inside, run.spending)
         run.signals.recall(inside)
+        run.recall_inside(inside)
         record = record_of(row)
         run.trust = run.trust.join(label_in(record))
         return record

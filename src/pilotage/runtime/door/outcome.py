@@ -19,6 +19,7 @@ from pilotage.agent.sealing_check import withheld_by
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentStructuredOutputError, RunError
 from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.door.recorded_secrets import naming_secrets
 from pilotage.runtime.effect import MODEL_CALL, QUESTION, SUMMARY, Effect, Outcome, new_outcome
 from pilotage.runtime.exposure.failures import Failure, is_foreign, log_failure, passed_on
 from pilotage.runtime.exposure.redactor import Redactor, secretless
@@ -180,6 +181,8 @@ class Outcomes:
             self.write_cuts()
         if effect.learned is not None:
             outcome = _labelled(outcome, effect.learned)
+        if effect.descriptor is not None and effect.descriptor.secrets:
+            outcome = naming_secrets(outcome, effect.got_secrets)
         call = effect.call
         turn = None if call is None else self._replay.recorded(call)
         try:

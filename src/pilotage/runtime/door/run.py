@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -24,7 +24,6 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentSituation, AgentStatus
-from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import ToolError
 from pilotage.filling import unchecked
@@ -39,6 +38,7 @@ from pilotage.runtime.context.snapshots import PromptSnapshots
 from pilotage.runtime.door.hooks import Hooks, PortCaller
 from pilotage.runtime.door.model_retry import MODEL_RETRY_DEFAULTS, ModelRetrySettings
 from pilotage.runtime.door.outcome import Outcomes
+from pilotage.runtime.door.recorded_secrets import recorded_secrets, secret_refs, secrets_of_outcome
 from pilotage.runtime.effect import NOTHING, Ask, Effect, EffectKind
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import Redactor
@@ -53,6 +53,7 @@ from pilotage.runtime.journal.start_record import RunStart
 from pilotage.runtime.people.questions import Questions
 from pilotage.runtime.people.signals import SignalQueue
 from pilotage.runtime.telemetry import UNOBSERVED, RunTelemetry
+from pilotage.safety.fields import SecretRef
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
@@ -237,10 +238,10 @@ class Run:
         """Where the attempt before was in its trace."""
         self.trust: TrustLabel = RUN_INPUT
         """The joined label of everything the program knows by now."""
-        self.secrets_to_recall: list[AgentToolDescriptor] = []
-        """Tools with replayed results that may contain secrets unknown to the redactor of this attempt."""
+        self.secrets_to_recall: dict[SecretRef, None] = {}
+        """Secrets that replayed calls got, and that may be unknown to the redactor of this attempt; in their order."""
         self.recall_secrets: Callable[[], Awaitable[None]] | None = None
-        """Registers the secrets of these tools; None where nothing provides secrets."""
+        """Registers these secrets; None where nothing provides secrets."""
         self.open_streams: list[OpenStream] = []
         self.lost_holds: dict[str, tuple[LostHold, ...]] = {}
         """The holds of tries that ended with an earlier process, by the id of their call."""
@@ -402,11 +403,20 @@ class Run:
         if rows := self.replay.inside(effect.action.id):
             count_rows(rows, self.spending)
             self.trust = self.trust.join(label_of_rows(rows))
+            self.recall_inside(rows)
+
+    def recall_inside(self, rows: Iterable[JournalRow]) -> None:
+        """Recall the secrets of calls that replay does not enter before anything new is shown."""
+        self.secrets_to_recall.update(dict.fromkeys(recorded_secrets(rows)))
 
     def learn_found(self, effect: Effect) -> None:
         """Join the label of a result that was found out, and those of the calls that an earlier attempt made inside."""
         effect.under = effect.under or self.trust
-        self.trust = self.trust.join(label_of_rows(self.replay.inside(effect.action.id)))
+        inside = self.replay.inside(effect.action.id)
+        self.trust = self.trust.join(label_of_rows(inside))
+        self.recall_inside(inside)
+        if effect.descriptor is not None and effect.descriptor.secrets:
+            self.secrets_to_recall.update(dict.fromkeys(secret_refs(effect.descriptor).values()))
         self.learn(effect)
 
     def count_reused(self, effect: Effect, row: JournalRow) -> None:
@@ -417,7 +427,7 @@ class Run:
             self.learn_record(effect, row)
             self.learn_inside(effect)
             if effect.descriptor is not None and effect.descriptor.secrets:
-                self.secrets_to_recall.append(effect.descriptor)
+                self.secrets_to_recall.update(dict.fromkeys(secrets_of_outcome(row, effect.descriptor)))
 
     def learn_from_signals(self) -> None:
         """Join the labels of the signals that were taken in."""

@@ -32,6 +32,7 @@ from pilotage.runtime.budget.deadlines import time_for_call
 from pilotage.runtime.door.arguments import ToolFunction
 from pilotage.runtime.door.call_place import place_of
 from pilotage.runtime.door.door import perform
+from pilotage.runtime.door.recorded_secrets import secret_refs
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_binding import (
     Invocation,
@@ -234,7 +235,7 @@ class ToolCalls:
             arguments = {**arguments, "runtime_context": self._context(call)}
         if not descriptor.secrets:
             return await self._call_function(call, arguments)
-        arguments = {**arguments, **await self._fetch_secrets(descriptor)}
+        arguments = {**arguments, **await self._fetch_secrets(call)}
         if not descriptor.metadata.is_read_only:
             await self.run.ensure_lease()
         return await self._call_function(call, arguments)
@@ -261,32 +262,39 @@ class ToolCalls:
             raise ToolError(str(error)) from error
         return tool.codec.decode(found)
 
-    async def _fetch_secrets(self, descriptor: AgentToolDescriptor) -> dict[str, object]:
-        """Return the secrets of a call that is about to begin; without them it certainly does not."""
+    async def _fetch_secrets(self, call: ToolCall) -> dict[str, object]:
+        """Return the secrets of a call that is about to begin; without them it certainly does not.
+
+        They are in no argument, row or message.
+        """
+        descriptor, found = call.invocation.tool.descriptor, dict[str, object]()
+        if self.run.ports.secrets is None:
+            names = ", ".join(descriptor.secrets)
+            raise ToolError(f"{descriptor.name!r} needs secrets ({names}), and nothing provides ISecrets")
         try:
-            return await self._resolve(descriptor)
+            for name, ref in secret_refs(descriptor).items():
+                found[name] = await self._resolved(ref)
+                call.got_secrets = (*call.got_secrets, ref.id)
         except PermissionDeniedError as denied:
             raise ToolError(f"{descriptor.name!r} did not run: {denied}") from denied
+        return found
 
     async def recall_secrets(self) -> None:
         """Register the secrets of replayed calls with the redactor: their results may be shown again."""
-        while self.run.secrets_to_recall:
-            await self._resolve(self.run.secrets_to_recall.pop())
+        waiting = self.run.secrets_to_recall
+        while waiting:
+            ref = next(iter(waiting))
+            await self._resolved(ref)
+            waiting.pop(ref, None)
 
-    async def _resolve(self, descriptor: AgentToolDescriptor) -> dict[str, object]:
-        """Return the secrets of a call; they are in no argument, row or message."""
-        wanted, secrets = descriptor.secrets, self.run.ports.secrets
-        if wanted and secrets is None:
-            raise ToolError(
-                f"{descriptor.name!r} needs secrets ({', '.join(wanted)}), and nothing provides ISecrets"
-            )
+    async def _resolved(self, ref: SecretRef) -> str:
+        """Return a secret; from now on it is masked wherever it is shown."""
+        secrets = self.run.ports.secrets
         if secrets is None:
-            return {}
-        refs = {name: SecretRef(field.label or name) for name, field in wanted.items()}
-        found = {name: await secrets.resolve(ref, self.run.context) for name, ref in refs.items()}
-        for secret in found.values():
-            self.run.redactor.register(secret)
-        return dict(found)
+            raise ToolError(f"the secret {ref.id!r} is needed, and nothing provides ISecrets")
+        found = await secrets.resolve(ref, self.run.context)
+        self.run.redactor.register(found)
+        return found
 
     def _context(self, call: ToolCall) -> AgentToolRuntimeContext:
         run = self.run

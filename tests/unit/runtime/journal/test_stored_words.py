@@ -103,6 +103,7 @@ WORDS = {
     "EXECUTED": "executed",
     "ERROR": "error",
     "TRUST": "trust",
+    "SECRETS": "secrets",
     "SPENT": "spent",
     "STEPS": "steps",
     "TOOL_CALLS": "tool_calls",
