@@ -41,6 +41,8 @@ from pilotage.runtime.journal.start_record import ownership_proof, suspension
 
 __all__ = ["EphemeralLedger", "Ledger", "Opening"]
 
+_BEFORE = JournalStage.BEFORE
+
 
 class Ledger(CommitQueue):
     """Appends rows, changes the state, consumes signals; `barrier` makes all of it durable in one commit."""
@@ -143,16 +145,16 @@ class Ledger(CommitQueue):
             texts = RowTexts.of(record, view, added)
         self._draft.add_row(
             texts,
-            action_id=action.id,
-            kind=action.kind,
-            stage=stage,
-            attempt=attempt,
-            fingerprint=action.fingerprint,
-            idempotency=action.idempotency,
-            number=number,
-            turn=turn,
+            action.id,
+            action.kind,
+            stage,
+            attempt,
+            action.fingerprint,
+            action.idempotency,
+            number,
+            turn,
         )
-        if stage is not JournalStage.BEFORE:
+        if stage is not _BEFORE:
             self.commit_soon()
 
     def copy_row(self, row: JournalRow) -> None:
@@ -168,14 +170,14 @@ class Ledger(CommitQueue):
         )
         self._draft.add_row(
             RowTexts.of(stored, row.view),
-            action_id=row.action_id,
-            kind=row.kind,
-            stage=row.stage,
-            attempt=row.attempt,
-            fingerprint=row.fingerprint,
-            idempotency=row.idempotency,
-            number=row.number,
-            turn=row.turn,
+            row.action_id,
+            row.kind,
+            row.stage,
+            row.attempt,
+            row.fingerprint,
+            row.idempotency,
+            row.number,
+            row.turn,
         )
 
     async def reopen(self, missing: SealMissing) -> None:
