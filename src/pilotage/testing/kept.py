@@ -188,10 +188,13 @@ class KeptEvent:
     @classmethod
     def of(cls, event: OutboxEvent) -> KeptEvent:
         where = f"the payload of outbox event {event.event_type!r}"
-        return cls(event.event_type, event.version, _text(where, event.payload))
+        return _new_event(event.event_type, event.version, _text(where, event.payload))
 
     def read(self) -> OutboxEvent:
         return OutboxEvent(self.event_type, self.version, _object(self.payload))
+
+
+_new_event = unchecked(KeptEvent)
 
 
 def _text(where: str, json_value: JsonValue) -> str:

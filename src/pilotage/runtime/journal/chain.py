@@ -153,7 +153,7 @@ def _place_text(place: Place) -> str:
 
 
 def _moment(at: datetime) -> str:
-    """Return `at.isoformat()`, in a third of its time: the rows of a second share the text of that second."""
+    """Return `at.isoformat()`, in half of its time: the rows of a second share the text of that second."""
     if at.tzinfo is not UTC or not at.microsecond:
         return at.isoformat()
     second = _second(at.year, at.month, at.day, at.hour, at.minute, at.second)
