@@ -47,9 +47,6 @@ _BEFORE = JournalStage.BEFORE
 class Ledger(CommitQueue):
     """Appends rows, changes the state, consumes signals; `barrier` makes all of it durable in one commit."""
 
-    is_durable = True
-    """Whether the run is durable."""
-
     def __init__(
         self,
         run: RunKey,
@@ -67,6 +64,8 @@ class Ledger(CommitQueue):
             run, head, writer_id, log=log or PendingEvents(), opening=opening, chain=chain, clock=clock
         )
         super().__init__(writer, draft, state)
+        self.is_durable = True
+        """Whether the run is durable."""
         self._seals = seals or Seals(None, run)
         self.has_key = self._seals.has_key
         """Whether records of this run can be sealed."""
@@ -317,9 +316,8 @@ def _evidence_of(signal: AgentSignal, end: AgentSignalEnd, why: str) -> AgentEvi
 class EphemeralLedger(Ledger):
     """The ledger of a run without a journal: it holds the state, and writes only the turns of a conversation."""
 
-    is_durable = False
-
     def __init__(self, run: RunKey, state: AgentState, conversations: ITaskStore | None = None) -> None:
+        self.is_durable = False
         self._conversations = conversations
         self.has_key = False
         self._turns: ConversationTurns | None = None
