@@ -166,7 +166,7 @@ def json_digest(value: JsonValue) -> str:
 
 def text_digest(text: str) -> str:
     """The SHA-256 of a text, in hex."""
-    digest: str = _sha256()(text.encode(errors="surrogatepass")).hexdigest()
+    digest: str = _sha256()(text.encode("utf-8", "surrogatepass")).hexdigest()
     return digest
 
 
@@ -179,7 +179,7 @@ def _sha256() -> Callable[[bytes], Any]:
 
 def to_bytes(text: str) -> bytes:
     """The bytes of a text. Text from outside may hold lone surrogates, which plain UTF-8 refuses."""
-    return text.encode(errors="surrogatepass")
+    return text.encode("utf-8", "surrogatepass")
 
 
 def to_json_value(value: object) -> JsonValue:

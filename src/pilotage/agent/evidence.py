@@ -225,6 +225,8 @@ def capture_result(
     secrets are in no record.
     """
     match capture:
+        case EvidenceCapture.STRUCTURED | EvidenceCapture.REFERENCE_ONLY:
+            return _kept(result, capture, sensitive_fields, policy)
         case EvidenceCapture.NONE | EvidenceCapture.SUMMARY:
             return CapturedResult(capture, {})
         case EvidenceCapture.REDACTED:
@@ -232,8 +234,6 @@ def capture_result(
         case EvidenceCapture.RAW:
             secrets = [each for each in sensitive_fields if isinstance(each.field, SecretField)]
             return _kept(result, capture, secrets, policy)
-        case EvidenceCapture.STRUCTURED | EvidenceCapture.REFERENCE_ONLY:
-            return _kept(result, capture, sensitive_fields, policy)
         case _:
             assert_never(capture)
 

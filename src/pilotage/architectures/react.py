@@ -6,6 +6,7 @@ Plain control flow. What to do with a reply is decided in `moves`; here it is do
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
+from functools import lru_cache
 from typing import ClassVar
 
 from pilotage.agent.messages import ModelToolCall
@@ -96,7 +97,7 @@ class React:
         """
         session.messages[:] = asked(session, prompt)
         lead = lead_of(session)
-        course = Course(session, self._patience, self.max_tool_errors)
+        course = Course(session, _patience_of(self), self.max_tool_errors)
         for _ in range(self.max_turns or deps.max_turns):
             await deps.fit(session)
             turn = ModelTurn(session, deps, lead)
@@ -131,23 +132,25 @@ class React:
         """None: the agent works alone."""
         return {}
 
-    @property
-    def _patience(self) -> Patience:
-        notes = Notes(
-            fill(self.continue_prompt),
-            fill(self.brief_prompt),
-            fill(self.empty_prompt),
-            fill(self.uncalled_prompt),
-            self.repair_prompt,
-        )
-        return Patience(self.max_repairs, self.max_continuations, notes=notes)
-
     def _called(
         self, calls: Sequence[ModelToolCall], tools: IScopedTools
     ) -> Awaitable[Sequence[ToolCallOutcome]]:
         if self.parallel_tools:
             return tools.call_all(calls, limit=self.max_parallel)
         return _one_by_one(calls, tools)
+
+
+@lru_cache(maxsize=256)
+def _patience_of(loop: React) -> Patience:
+    """All runs of a loop are patient alike."""
+    notes = Notes(
+        fill(loop.continue_prompt),
+        fill(loop.brief_prompt),
+        fill(loop.empty_prompt),
+        fill(loop.uncalled_prompt),
+        loop.repair_prompt,
+    )
+    return Patience(loop.max_repairs, loop.max_continuations, notes=notes)
 
 
 async def _one_by_one(calls: Sequence[ModelToolCall], tools: IScopedTools) -> Sequence[ToolCallOutcome]:

@@ -30,6 +30,7 @@ from pilotage.values import value
 TRANSCRIPT_ENTRY = "pilotage:transcript"
 """The pack id of the entry that stands for all messages together."""
 
+_STATE = ContextPackRole.STATE
 _placed = changing(ModelRequest, "messages", "context", "context_manifest")
 _new_entry = unchecked(ContextManifestEntry)
 _new_manifest = unchecked(ContextManifest)
@@ -114,7 +115,7 @@ def transcript_entry(figures: JsonObject, condensed: ContextDigest | None = None
     return _new_entry(
         TRANSCRIPT_ENTRY,
         source="transcript",
-        role=ContextPackRole.STATE,
+        role=_STATE,
         origin_ref=f"transcript:1-{figures['messages']}",
         digest_ref=condensed.id if condensed else None,
         metadata=figures,

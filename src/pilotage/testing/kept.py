@@ -23,7 +23,7 @@ from pilotage.agent.ports.journal import (
 )
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd
 from pilotage.agent.state import AgentState
-from pilotage.filling import changing
+from pilotage.filling import changing, unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, as_list, as_object, canonical_json, parsed
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.values import value
@@ -66,16 +66,8 @@ class KeptRow:
             view = _text(f"the view of {where}", row.view)
         name = (row.seq, row.action_id, row.kind, row.stage)
         columns = (*name, row.attempt, row.epoch, row.fingerprint, row.idempotency)
-        return cls(
-            columns=columns,
-            number=row.number,
-            turn=row.turn,
-            kept_record=sealed or record,
-            kept_view=view,
-            digest=row.digest,
-            created_at=created_at or row.created_at,
-            salt=row.salt,
-        )
+        made = created_at or row.created_at
+        return _new_row(columns, row.number, row.turn, sealed or record, view, row.digest, made, row.salt)
 
     @property
     def seq(self) -> int:
@@ -114,6 +106,9 @@ class KeptRow:
             # A record that cannot be decoded is found before the run is claimed.
             _ = read.record
         return read
+
+
+_new_row = unchecked(KeptRow)
 
 
 @value
@@ -193,10 +188,13 @@ class KeptEvent:
     @classmethod
     def of(cls, event: OutboxEvent) -> KeptEvent:
         where = f"the payload of outbox event {event.event_type!r}"
-        return cls(event.event_type, event.version, _text(where, event.payload))
+        return _new_event(event.event_type, event.version, _text(where, event.payload))
 
     def read(self) -> OutboxEvent:
         return OutboxEvent(self.event_type, self.version, _object(self.payload))
+
+
+_new_event = unchecked(KeptEvent)
 
 
 def _text(where: str, json_value: JsonValue) -> str:

@@ -29,6 +29,7 @@ from pilotage.agent.state import AgentStatus
 from pilotage.agent.steering import AgentSteeringUpdate
 from pilotage.errors import CallerError
 
+_CLAIMED = JournalStage.CLAIMED
 _OF_THE_RUNTIME = "pilotage."
 """How the keys begin that the runtime itself puts into payloads."""
 
@@ -69,7 +70,7 @@ class RunSnapshot:
         """Apply a commit that is written: the epoch is that of its last claim."""
         self.head = commit.rows[-1].seq
         for row in commit.rows:
-            if row.stage is JournalStage.CLAIMED:
+            if row.stage is _CLAIMED:
                 self.epoch = row.epoch
         if commit.state is not None:
             self.status = commit.state.status
@@ -169,7 +170,7 @@ def signal_ends(commit: JournalCommit) -> list[tuple[str, AgentSignalEnd]]:
 
 def makes_progress(commit: JournalCommit) -> bool:
     """Return whether a commit has a row that is no claim: then claims before it are no longer counted."""
-    return any(row.stage is not JournalStage.CLAIMED for row in commit.rows)
+    return any(row.stage is not _CLAIMED for row in commit.rows)
 
 
 def parent_of(commit: JournalCommit) -> str | None:

@@ -18,6 +18,8 @@ from pilotage.runtime.door.tool_binding import Invocation
 from pilotage.runtime.journal.action import fingerprint_of
 from pilotage.runtime.journal.scope import StepScope, branch_name, scope_for
 
+_TOOL_CALL = AgentActionKind.TOOL_CALL
+
 CallPlace: TypeAlias = tuple[StepScope, str, str]
 """Where a call stands: its scope, its id and its fingerprint. A plain tuple, because every call makes one."""
 
@@ -87,4 +89,4 @@ def _forms(given: JsonObject, invocation: Invocation) -> Iterator[JsonValue]:
 
 
 def _fingerprint(run: Run, action_id: str, name: str, given: JsonValue) -> str:
-    return fingerprint_of(run.salt, action_id, AgentActionKind.TOOL_CALL, name, given)
+    return fingerprint_of(run.salt, action_id, _TOOL_CALL, name, given)

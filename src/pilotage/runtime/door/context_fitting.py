@@ -53,8 +53,7 @@ class ContextFitter:
         """Let the call ask its model with a request that fits."""
         call, stage = self._call, self._run.context_stage
         # What is recorded counts, also where the application does not provide or select anything any more.
-        is_provided = self._is_recorded(self._action_id(words.PROVIDED))
-        is_selected = self._is_recorded(self._action_id(words.SELECTED))
+        is_provided, is_selected = self._is_recorded(words.PROVIDED), self._is_recorded(words.SELECTED)
         if not (is_provided or is_selected or stage.concerns(call.request, is_live=self._is_live)):
             return
         try:
@@ -90,8 +89,8 @@ class ContextFitter:
         A mere compression is recorded with the change that it leads to.
         """
         action, selection = self._action(words.SELECTED), SelectedActions(packs=fitting.packs)
-        if not self._is_kept(action.id):
-            if not self._is_new or self._is_kept(self._action_id(words.CONDENSED)):
+        if not self._is_kept(words.SELECTED):
+            if not self._is_new or self._is_kept(words.CONDENSED):
                 return selection
             selection = await fitting.select()
             if not selection.actions or (selection.is_compression and fitting.has_budget):
@@ -158,7 +157,7 @@ class ContextFitter:
         """
         run, condensation = self._run, fitting.condensation()
         action, selected = self._action(words.CONDENSED), selection.compression
-        if condensation is None or (selected is None and not self._is_recorded(action.id)):
+        if condensation is None or (selected is None and not self._is_recorded(words.CONDENSED)):
             return
         change = ContextChange(
             self._call.scope,
@@ -197,12 +196,14 @@ class ContextFitter:
         view = self._run.redactor.json({"actions": actions}) if actions else None
         return self._run.action(self._action_id(name), AgentActionKind.STEP, name, None, view)
 
-    def _is_recorded(self, action_id: str) -> bool:
-        return self._run.replay.has_record and self._run.replay.knows(action_id)
+    def _is_recorded(self, name: str) -> bool:
+        """Return whether an action of this name below the call is recorded."""
+        return self._run.replay.has_record and self._run.replay.knows(self._action_id(name))
 
-    def _is_kept(self, action_id: str) -> bool:
-        """Return whether an action below the call is recorded, and its record can be read."""
-        recorded = self._run.replay.outcome_of(action_id) if self._run.replay.has_record else None
+    def _is_kept(self, name: str) -> bool:
+        """Return whether an action of this name below the call is recorded, and its record can be read."""
+        replay = self._run.replay
+        recorded = replay.outcome_of(self._action_id(name)) if replay.has_record else None
         return recorded is not None and has_record(recorded)
 
     def _proofs(self, action: Action) -> Proofs:

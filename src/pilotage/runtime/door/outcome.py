@@ -40,6 +40,8 @@ from pilotage.safety.trust import TrustLabel
 UNKNOWN_OUTCOME = "the outcome is unknown: the run ended while the call was under way"
 UNKNOWN_INSIDE = "the outcome is unknown: the call around it was found to be done"
 
+# Looking a member up costs as much as a call.
+_BEFORE, _AFTER = JournalStage.BEFORE, JournalStage.AFTER
 _SECRET = SecretField()
 _REPLIES = frozenset({MODEL_CALL, SUMMARY})
 _TOOLS_AND_STEPS = frozenset({AgentActionKind.TOOL_CALL, AgentActionKind.STEP})
@@ -81,7 +83,7 @@ class Outcomes:
             self.write_cuts()
         self._ledger.append(
             effect.action,
-            JournalStage.BEFORE,
+            _BEFORE,
             effect.attempt,
             record,
             view,
@@ -188,7 +190,7 @@ class Outcomes:
         try:
             self._ledger.append(
                 effect.action,
-                JournalStage.AFTER,
+                _AFTER,
                 effect.attempt,
                 outcome.record,
                 outcome.view,
@@ -233,7 +235,7 @@ class Outcomes:
             turn = None if effect.call is None else effect.call.cut_at
             self._ledger.append(
                 effect.action,
-                JournalStage.AFTER,
+                _AFTER,
                 effect.attempt,
                 record,
                 record,
@@ -248,7 +250,7 @@ class Outcomes:
         """
         self._ledger.append(
             effect.action,
-            JournalStage.AFTER,
+            _AFTER,
             effect.attempt,
             outcome.record,
             outcome.view,
@@ -262,7 +264,7 @@ class Outcomes:
         """Write the row that a question is not asked any more."""
         self._ledger.append(
             recorded_action(question),
-            JournalStage.AFTER,
+            _AFTER,
             question.attempt,
             _WITHDRAWN,
             _WITHDRAWN,
@@ -273,16 +275,14 @@ class Outcomes:
         """Record for calls that were under way when the run ended that their outcome is unknown."""
         record: JsonObject = {words.ERROR: UNKNOWN_OUTCOME}
         for action, number in open_actions:
-            self._ledger.append(action, JournalStage.AFTER, number, record, record)
+            self._ledger.append(action, _AFTER, number, record, record)
 
     def close_inside(self, action_id: str) -> None:
         """Record that the outcomes of open actions stay unknown, because the action around them has its outcome."""
         record: JsonObject = {words.ERROR: UNKNOWN_INSIDE}
         for each in self._replay.open_inside(action_id):
             row = each.row
-            self._ledger.append(
-                recorded_action(row), JournalStage.AFTER, each.attempt, record, record, number=row.number
-            )
+            self._ledger.append(recorded_action(row), _AFTER, each.attempt, record, record, number=row.number)
             self._closed.add(row.action_id)
 
     def outcome_of(self, effect: Effect, result: object) -> Outcome:
@@ -405,7 +405,7 @@ class LateOutcomes:
     def report_rows(self, rows: Iterable[JournalRow]) -> None:
         """Report the outcomes among rows that the store refused because another owner has the run."""
         for row in rows:
-            if row.stage is JournalStage.AFTER and _is_asked_about(row.kind, row.idempotency):
+            if row.stage is _AFTER and _is_asked_about(row.kind, row.idempotency):
                 self._send(row.action_id, row.attempt, object_or_empty(row.view))
 
     @property

@@ -26,11 +26,11 @@ class EventWriter(ABC):
 
     is_replaying = False
     """Whether the log may have events that the program will repeat."""
-    is_full = False
-    """Whether the run should wait for its reader (`room`); readers of a log never slow a run down."""
 
     def __init__(self, exposure: Exposure) -> None:
         self._exposure = exposure
+        self.is_full = False
+        """Whether the run should wait for its reader (`room`); readers of a log never slow a run down."""
 
     @abstractmethod
     def write(self, event: AgentEvent) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import assert_never
 
 from pilotage.agent.ports.journal import (
@@ -89,33 +88,38 @@ class JournalWriter:
     async def _write(self, queues: list[CommitQueue]) -> None:
         if len(queues) > 1:
             queues.sort(key=_name)
-        drawn_up = [(queue, queue.next_commit()) for queue in queues]
-        batch = [(queue, commit) for queue, commit in drawn_up if commit is not None]
-        if not batch:
+        alive: list[CommitQueue] = []
+        commits: list[JournalCommit] = []
+        for queue in queues:
+            commit = queue.next_commit()
+            if commit is not None:
+                alive.append(queue)
+                commits.append(commit)
+        if not commits:
             return
         try:
-            outcomes = await self._send([commit for _, commit in batch])
-            answers = list(zip(batch, outcomes, strict=True))
+            answers = list(zip(alive, commits, await self._send(commits), strict=True))
         except BaseException as error:  # noqa: BLE001 - every queue of the batch gets it
-            for queue, commit in batch:
+            for queue, commit in zip(alive, commits, strict=True):
                 queue.answered(commit, error)
             return
-        if any(commit.outbox for _, commit in batch):
-            self._outbox.notify()
-        for (queue, commit), outcome in answers:
+        for queue, commit, outcome in answers:
+            if commit.outbox:
+                self._outbox.notify()
             queue.answered(commit, outcome)
 
     async def _send(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
-        try:
-            for _ in range(_TRIES - 1):
-                with suppress(OSError):
-                    return await self._journal.commit(commits)
-            return await self._journal.commit(commits)
-        except OSError as error:
-            raise StoreUnavailable(f"the journal did not answer {_TRIES} times: {error}") from error
-        except Exception as error:
-            # No exception for the program, which could take it for the outcome of a call.
-            raise StoreUnavailable(f"the journal failed: {error_words(error)}") from error
+        tries = 1
+        while True:
+            try:
+                return await self._journal.commit(commits)
+            except OSError as error:
+                if tries == _TRIES:
+                    raise StoreUnavailable(f"the journal did not answer {_TRIES} times: {error}") from error
+                tries += 1
+            except Exception as error:
+                # No exception for the program, which could take it for the outcome of a call.
+                raise StoreUnavailable(f"the journal failed: {error_words(error)}") from error
 
 
 def _name(queue: CommitQueue) -> tuple[str, str]:

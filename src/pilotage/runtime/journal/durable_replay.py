@@ -85,7 +85,7 @@ class DurableReplay(Replay):
         turns, is_repeatable = self._turns or self.turns, action.may_be_repeated
         try:
             # A scope with an owner is always that of the running task.
-            call = turns.make(calls, action, scope.owner, is_repeatable=is_repeatable, call_id=action.id)
+            call = turns.make(calls, action, scope.owner, is_repeatable, action.id)
         except RunDiverged:
             self.liveness.meet(diverged := self._diverged_from(calls, action))
             raise diverged from None
@@ -144,7 +144,7 @@ class DurableReplay(Replay):
         return got
 
     def recorded(self, call: Call) -> int | None:
-        call.takes_turn = (self._turns or self.turns).recorded(call, is_at_once=call.is_sync)
+        call.takes_turn = (self._turns or self.turns).recorded(call, call.is_sync)
         return call.domain.passed + len(call.domain.turns) - 1 if call.takes_turn else None
 
     async def hold_again(self, call: Call) -> None:

@@ -91,9 +91,7 @@ class Kernel(HeldCalls):
         """Return the row of a branch that has ended; replay does not enter it."""
         return self._progress.folded(path)
 
-    def make(
-        self, scope: CallScope, asked: Requested, *, is_repeatable: bool = True, call_id: str = ""
-    ) -> Call:
+    def make(self, scope: CallScope, asked: Requested, is_repeatable: bool = True, call_id: str = "") -> Call:
         """Return the call with the next number of a scope; a call that differs from the record sets `over`."""
         domain = scope.domain
         domain.moves += 1
@@ -109,7 +107,7 @@ class Kernel(HeldCalls):
         self._unasked += 1
         return call
 
-    def ask(self, call: Call, *, is_struck: bool = False) -> OnAsk:
+    def ask(self, call: Call, is_struck: bool = False) -> OnAsk:
         """Decide about a call that is awaited now; `is_struck`: a cancellation was put off to this call."""
         if self.over is not None:
             return self.over
@@ -133,7 +131,7 @@ class Kernel(HeldCalls):
         self._enter(call, _HELD)
         return HOLD
 
-    def known(self, call: Call, *, is_at_once: bool = False) -> bool:
+    def known(self, call: Call, is_at_once: bool = False) -> bool:
         """Take in that the outcome of a begun call is known; return whether it takes a turn, which its row says.
 
         Without a turn the call has ended. `is_at_once` is True if the event loop did not turn since the call was begun.

@@ -41,12 +41,11 @@ from pilotage.runtime.journal.start_record import ownership_proof, suspension
 
 __all__ = ["EphemeralLedger", "Ledger", "Opening"]
 
+_BEFORE = JournalStage.BEFORE
+
 
 class Ledger(CommitQueue):
     """Appends rows, changes the state, consumes signals; `barrier` makes all of it durable in one commit."""
-
-    is_durable = True
-    """Whether the run is durable."""
 
     def __init__(
         self,
@@ -65,6 +64,8 @@ class Ledger(CommitQueue):
             run, head, writer_id, log=log or PendingEvents(), opening=opening, chain=chain, clock=clock
         )
         super().__init__(writer, draft, state)
+        self.is_durable = True
+        """Whether the run is durable."""
         self._seals = seals or Seals(None, run)
         self.has_key = self._seals.has_key
         """Whether records of this run can be sealed."""
@@ -143,16 +144,16 @@ class Ledger(CommitQueue):
             texts = RowTexts.of(record, view, added)
         self._draft.add_row(
             texts,
-            action_id=action.id,
-            kind=action.kind,
-            stage=stage,
-            attempt=attempt,
-            fingerprint=action.fingerprint,
-            idempotency=action.idempotency,
-            number=number,
-            turn=turn,
+            action.id,
+            action.kind,
+            stage,
+            attempt,
+            action.fingerprint,
+            action.idempotency,
+            number,
+            turn,
         )
-        if stage is not JournalStage.BEFORE:
+        if stage is not _BEFORE:
             self.commit_soon()
 
     def copy_row(self, row: JournalRow) -> None:
@@ -168,14 +169,14 @@ class Ledger(CommitQueue):
         )
         self._draft.add_row(
             RowTexts.of(stored, row.view),
-            action_id=row.action_id,
-            kind=row.kind,
-            stage=row.stage,
-            attempt=row.attempt,
-            fingerprint=row.fingerprint,
-            idempotency=row.idempotency,
-            number=row.number,
-            turn=row.turn,
+            row.action_id,
+            row.kind,
+            row.stage,
+            row.attempt,
+            row.fingerprint,
+            row.idempotency,
+            row.number,
+            row.turn,
         )
 
     async def reopen(self, missing: SealMissing) -> None:
@@ -321,9 +322,8 @@ def _evidence_of(signal: AgentSignal, end: AgentSignalEnd, why: str) -> AgentEvi
 class EphemeralLedger(Ledger):
     """The ledger of a run without a journal: it holds the state, and writes only the turns of a conversation."""
 
-    is_durable = False
-
     def __init__(self, run: RunKey, state: AgentState, conversations: ITaskStore | None = None) -> None:
+        self.is_durable = False
         self._conversations = conversations
         self.has_key = False
         self._turns: ConversationTurns | None = None

@@ -41,7 +41,6 @@ class Turns(WaitingCalls):
         scope: CallScope,
         asked: Requested,
         task: asyncio.Task[Any] | None = None,
-        *,
         is_repeatable: bool = True,
         call_id: str = "",
     ) -> Call:
@@ -53,7 +52,7 @@ class Turns(WaitingCalls):
         task = task or calling_task()
         if task is not scope.domain.owner:
             self.see(scope.domain, task)
-        call = self.kernel.make(scope, asked, is_repeatable=is_repeatable, call_id=call_id)
+        call = self.kernel.make(scope, asked, is_repeatable, call_id)
         if self._still is not None:
             self._stir()
         if self.kernel.over is not None:
@@ -71,7 +70,7 @@ class Turns(WaitingCalls):
         if call.is_ordered and task is not call.domain.owner:
             self.see(call.domain, task)
         is_struck = self._postponed.strikes(task) if self._postponed.levels else False
-        decision = self.kernel.ask(call, is_struck=is_struck)
+        decision = self.kernel.ask(call, is_struck)
         if self._still is not None:
             self._stir()
         if is_struck and (call.is_struck or isinstance(decision, CutShort)):
@@ -122,13 +121,13 @@ class Turns(WaitingCalls):
             self.count(call.domain)
         return is_held
 
-    def recorded(self, call: Call, *, is_at_once: bool = False) -> bool:
+    def recorded(self, call: Call, is_at_once: bool = False) -> bool:
         """Take in that the outcome of a call is recorded; return whether it takes a turn, to `wait` for."""
         mark = self._marks.pop(call, None) if self._marks else None
         if mark is not None:
             mark.drop()
             is_at_once = is_at_once or not mark.has_turned
-        takes_turn = self.kernel.known(call, is_at_once=is_at_once)
+        takes_turn = self.kernel.known(call, is_at_once)
         if self._still is not None:
             self._stir()
         if self._postponed.levels:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
+from hashlib import blake2b
 
 import pytest
 from tests.unit.runtime.journal.test_chain import JOURNAL
 
 from pilotage.agent.ports.journal import JournalHead, JournalRow, RunKey
+from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.journal.chain import (
     NO_HEAD,
     UNBOUND,
@@ -20,6 +22,8 @@ from pilotage.runtime.journal.chain import (
     erased,
     first_broken,
     is_keyed,
+    payload_digest,
+    place_of,
 )
 
 RUN, NOW = RunKey("acme", "run-1"), datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -82,6 +86,27 @@ def test_the_time_of_a_row_is_covered(chain: Chain) -> None:
     rows = linked(chain)
     rows[2] = replace(rows[2], created_at=NOW)
     assert first_broken(rows, chain) is rows[2]
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        NOW,
+        NOW + timedelta(microseconds=7),
+        NOW + timedelta(days=90, hours=8, minutes=7, seconds=6, microseconds=123_456),
+        datetime(987, 1, 2, 3, 4, 5, 999_999, tzinfo=UTC),
+        (NOW + timedelta(microseconds=7)).astimezone(timezone(timedelta(hours=2))),
+    ],
+)
+@pytest.mark.parametrize("row", JOURNAL)
+def test_the_digest_covers_the_canonical_text_of_place_and_time(row: JournalRow, at: datetime) -> None:
+    place, payloads = place_of(row), payload_digest(row.texts, row.salt)
+    position = [each for each in place[8:] if each is not None]
+    written = canonical_json([*place[:8], *(position if any(position) else [])])
+    binding = canonical_json([RUN.tenant_id, RUN.run_id, "clerk"])
+    text = f"{NO_HEAD.digest}\n{binding}\n{written}\n{at.isoformat()}\n{payloads}"
+    expected = blake2b(text.encode(), digest_size=28).hexdigest()
+    assert BOUND.link(NO_HEAD.digest, place, at, payloads) == expected
 
 
 def test_a_cut_tail_differs_from_the_head() -> None:

@@ -617,7 +617,7 @@ class CutsPayments(Kernel):
     """Law 4 off: what may not be repeated is cut short."""
 
     def make(
-        self, scope: CallScope, asked: CallIdentity, *, is_repeatable: bool = True, call_id: str = ""
+        self, scope: CallScope, asked: CallIdentity, is_repeatable: bool = True, call_id: str = ""
     ) -> Call:
         return super().make(scope, asked, is_repeatable=True, call_id=call_id)
 
