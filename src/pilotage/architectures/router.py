@@ -18,9 +18,8 @@ from pilotage.architectures.parts import (
     purpose_of,
     take_output,
 )
-from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
+from pilotage.architectures.prompts import PromptGuide, PromptGuides, briefing, check_prompts, fill, listed
 from pilotage.architectures.turn import Events
-from pilotage.architectures.wording import briefing, listed
 from pilotage.checks import reject_outside_unit
 from pilotage.jsonvalue import to_json_value
 from pilotage.values import value
@@ -90,7 +89,7 @@ class Router:
         yield deps.progress("router.answered", route=name)
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
-        """The specialists."""
+        """Return the specialists."""
         return declared_agents(self.routes, fallback=self.fallback)
 
     def _for(self, chosen: Route) -> tuple[str, WorkerRef | None]:

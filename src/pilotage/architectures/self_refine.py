@@ -18,10 +18,16 @@ from pilotage.architectures.parts import (
     carry_out,
     settle_for_best,
 )
-from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
+from pilotage.architectures.prompts import (
+    PromptGuide,
+    PromptGuides,
+    as_text,
+    check_prompts,
+    fill,
+    is_something,
+)
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import Events
-from pilotage.architectures.wording import as_text, is_something
 from pilotage.checks import reject_not_positive
 from pilotage.values import shared, value
 
@@ -119,7 +125,7 @@ class SelfRefine:
             yield deps.progress("refine.refined", round=round_ + 1)
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
-        """Those of the base."""
+        """Return the workers of the base."""
         return workers_of(self.base)
 
 

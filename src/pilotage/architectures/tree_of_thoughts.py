@@ -130,13 +130,13 @@ class TreeOfThoughts:
         if best.score < self.min_score:
             interrupt(session, StopReason.UNRESOLVED)
             return
-        told = branch_session(session)
+        branch = branch_session(session)
         note = fill(self.answer_prompt, line=best.text)
-        told.messages.insert(-1, ModelMessage.evidence(note, source="tree"))
-        adopt_result(session, await carry_out(self.base, told, deps, "answer", prompt))
+        branch.messages.insert(-1, ModelMessage.evidence(note, source="tree"))
+        adopt_result(session, await carry_out(self.base, branch, deps, "answer", prompt))
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
-        """Those of the base."""
+        """Return the workers of the base."""
         return workers_of(self.base)
 
     async def _grown(
@@ -195,12 +195,12 @@ class TreeOfThoughts:
 
 
 def ranked(lines: Sequence[Line]) -> list[Line]:
-    """The lines, best first; equals as they came."""
+    """Return the lines, best first; equals as they came."""
     return sorted(lines, key=lambda line: -line.score)
 
 
 def thought_problems(thoughts: Sequence[str], most: int) -> list[str]:
-    """What is wrong with proposals, each as a sentence for the model."""
+    """Return what is wrong with proposals, each as a sentence for the model."""
     problems = ["there is no thought."] if not thoughts else []
     problems += [f"there are {len(thoughts)} thoughts; {most} are allowed."] if len(thoughts) > most else []
     problems += ["a thought is blank."] if any(not thought.strip() for thought in thoughts) else []
