@@ -40,7 +40,7 @@ class UnresolvedAnnotationError(Exception):
 
 
 def is_any_json(annotation: object) -> bool:
-    """Whether the type is `JsonValue`, ours or pydantic's."""
+    """Return whether the type is `JsonValue`, ours or pydantic's."""
     if annotation is AnyJson or annotation == _JSON_VALUE_SPELLED_OUT:
         return True
     name, module = getattr(annotation, "__name__", ""), getattr(annotation, "__module__", "")
@@ -56,18 +56,18 @@ def resolve_annotation(annotation: object, names: Mapping[str, object]) -> objec
 
 
 def resolve_signature(function: FunctionType) -> dict[str, object]:
-    """The annotations of a function, with the names of its module."""
+    """Return the annotations of a function, with the names of its module."""
     return _resolve(function, function.__globals__, None)
 
 
 def resolve_fields(owner: type) -> dict[str, object]:
-    """The annotations of a class and its bases."""
+    """Return the annotations of a class and its bases."""
     module = sys.modules.get(owner.__module__)
     return _resolve(owner, vars(module) if module else {}, None)
 
 
 def resolve_alias(alias: Any, arguments: tuple[object, ...]) -> object:
-    """What an alias made by the `type` statement or `TypeAliasType` stands for."""
+    """Return what an alias made by the `type` statement or `TypeAliasType` stands for."""
     module = sys.modules.get(alias.__module__)
     value = resolve_annotation(alias.__value__, vars(module) if module else {})
     return substitute(value, arguments_of(alias, arguments))
@@ -86,21 +86,21 @@ def _resolve(
 
 
 def _json_names(module: Mapping[str, object]) -> dict[str, object]:
-    """The names that resolving `JsonValue` needs, except those that mean something else in the module."""
+    """Return the names that resolving `JsonValue` needs, except those that mean something else in the module."""
     aliases = {name: AnyJson for name, value in module.items() if value is _JSON_VALUE_TEXT}
     missing = {name: value for name, value in _JSON_NAMES.items() if name not in module}
     return {**missing, **aliases}
 
 
 def arguments_of(generic: object, arguments: tuple[object, ...]) -> Arguments:
-    """What the type variables of a generic class or alias are: `{T: User}`."""
+    """Return what the type variables of a generic class or alias are: `{T: User}`."""
     variables: tuple[object, ...] = getattr(generic, "__parameters__", ())
     variables = variables or getattr(generic, "__type_params__", ())
     return dict(zip(variables, arguments, strict=False))
 
 
 def substitute(hint: object, arguments: Arguments) -> object:
-    """The hint with its type variables replaced; those that are not known stay."""
+    """Return the hint with its type variables replaced; those that are not known stay."""
     if isinstance(hint, TypeVar):
         return arguments.get(hint, hint)
     variables: tuple[object, ...] = getattr(hint, "__parameters__", ())

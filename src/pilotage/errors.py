@@ -186,7 +186,7 @@ class Problem:
 
 
 def start_error(application: str, problems: Sequence[Problem]) -> ApplicationStartError:
-    """All problems of one application in one error, of the narrowest family that covers them all."""
+    """Return all problems of one application in one error, of the narrowest family that covers them all."""
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     lines = [f"{count} in application {application!r}:"]
     for number, problem in enumerate(problems, start=1):
@@ -425,12 +425,12 @@ class DamagedEntryError(CallerError):
 
     @classmethod
     def changed(cls, name: str) -> DamagedEntryError:
-        """The entry has columns that this application did not write."""
+        """Return the entry has columns that this application did not write."""
         return cls(f"{name} is not stored as it was written. Restore it from a backup.")
 
     @classmethod
     def unreadable(cls, name: str, error: Exception) -> DamagedEntryError:
-        """The entry has columns that mean nothing."""
+        """Return the entry has columns that mean nothing."""
         words = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
         return cls(f"{name} cannot be decoded ({words}). Restore it from a backup.")
 

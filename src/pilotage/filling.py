@@ -69,7 +69,7 @@ def changing(cls: type[T], *names: str) -> Callable[..., T]:
 
 
 def init_by_slots(cls: Any) -> Callable[..., None] | None:
-    """An `__init__` that fills slots, in half the time of the standard one.
+    """Return an `__init__` that fills slots, in half the time of the standard one.
 
     The standard library goes through `object.__setattr__`, which looks every name up again. What it treats in a way
     of its own (`InitVar`, `ClassVar`, `kw_only`), and values without slots, are left to it: None.
@@ -97,12 +97,12 @@ def init_by_slots(cls: Any) -> Callable[..., None] | None:
 
 
 def _known_to(cls: Any) -> dict[str, Any]:
-    """The names that the code of a constructor may use."""
+    """Return the names that the code of a constructor may use."""
     return {"_ABSENT": _Absent(), "_become": _become, "_closed": cls, "_open": _opened(cls)}
 
 
 def _opened(cls: Any) -> Any:
-    """The class with fields that may be assigned; None where an object cannot change to it and back."""
+    """Return the class with fields that may be assigned; None where an object cannot change to it and back."""
     if type(cls) is not type or cls.__bases__ != (object,) or "__slots__" not in vars(cls):
         return None
     name = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
@@ -111,7 +111,7 @@ def _opened(cls: Any) -> Any:
 
 @cache
 def _completed_later(cls: Any) -> Any:
-    """The class of values without some fields. What needs all of them makes it a value like any other."""
+    """Return the class of values without some fields. What needs all of them makes it a value like any other."""
     names = frozenset(each.name for each in fields(cls))
 
     def made(self: Any, name: str) -> Any:
@@ -145,7 +145,7 @@ class _Absent:
 def _filled(
     cls: Any, known: dict[str, Any], line: str, left_out: frozenset[str] = frozenset()
 ) -> tuple[list[str], list[str]]:
-    """The parameters of a constructor, and the lines that fill the slots."""
+    """Return the parameters of a constructor, and the lines that fill the slots."""
     parameters, lines = list[str](), list[str]()
     for each in fields(cls):
         if each.name in left_out:
@@ -158,7 +158,7 @@ def _filled(
 
 
 def _given(each: Field[Any], parameters: list[str], known: dict[str, Any]) -> str | None:
-    """What fills the slot of a field, if anything does; a field that callers may fill adds its parameter."""
+    """Return what fills the slot of a field, if anything does; a field that callers may fill adds its parameter."""
     name = each.name
     if each.default is not MISSING:
         known[f"_default_{name}"] = each.default

@@ -43,7 +43,7 @@ class IClock(ABC):
 
     @abstractmethod
     def now(self) -> datetime:
-        """The current time, aware, in UTC."""
+        """Return the current time, aware, in UTC."""
 
     @abstractmethod
     def monotonic(self) -> float:
@@ -62,11 +62,11 @@ class IIds(ABC):
 
     @abstractmethod
     def uid(self) -> str:
-        """A new id that nobody can guess, 32 lower-case hex digits."""
+        """Return a new id that nobody can guess, 32 lower-case hex digits."""
 
     @abstractmethod
     def random(self) -> float:
-        """A random number from 0 (included) to 1 (excluded)."""
+        """Return a random number from 0 (included) to 1 (excluded)."""
 
 
 class SystemClock(IClock):

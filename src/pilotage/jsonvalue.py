@@ -31,12 +31,12 @@ empty_object: Callable[[], JsonObject] = dict
 
 
 def canonical_json(value: JsonValue) -> str:
-    """The one text of a JSON value: equal values have equal texts, whatever the order of their keys."""
+    """Return the one text of a JSON value: equal values have equal texts, whatever the order of their keys."""
     return "".join(_pieces(value, 0))
 
 
 def parsed(text: str) -> JsonValue:
-    """The value of a canonical text: without blanks around it, half of what `json.loads` does is of no use.
+    """Return the value of a canonical text: without blanks around it, half of what `json.loads` does is of no use.
 
     Raises:
         ValueError: it is no JSON.
@@ -64,7 +64,7 @@ def repeated_key(text: str | bytes) -> str | None:
 
 
 def parsed_input(text: str) -> JsonValue:
-    """The value of a JSON text from outside.
+    """Return the value of a JSON text from outside.
 
     Raises:
         ValueError: it is no JSON, or an object in it has a key twice.
@@ -95,12 +95,12 @@ def shortened(name: str, longest: int = 64) -> str:
 
 
 def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
-    """Whether a value is a mapping; its keys are texts, as far as JSON and keyword arguments go."""
+    """Return whether a value is a mapping; its keys are texts, as far as JSON and keyword arguments go."""
     return isinstance(value, (dict, Mapping))
 
 
 def is_list(value: object) -> TypeGuard[Sequence[object]]:
-    """Whether a value is a sequence, other than a text or bytes."""
+    """Return whether a value is a sequence, other than a text or bytes."""
     return isinstance(value, (list, tuple, Sequence)) and not isinstance(value, (str, *_BINARY))
 
 
@@ -159,12 +159,12 @@ def list_or_empty(value: JsonValue) -> Sequence[JsonValue]:
 
 
 def json_digest(value: JsonValue) -> str:
-    """The digest of the canonical text."""
+    """Return the digest of the canonical text."""
     return text_digest(canonical_json(value))
 
 
 def text_digest(text: str) -> str:
-    """The SHA-256 of a text, in hex."""
+    """Return the SHA-256 of a text, in hex."""
     digest: str = _sha256()(text.encode(errors="surrogatepass")).hexdigest()
     return digest
 
@@ -177,7 +177,7 @@ def _sha256() -> Callable[[bytes], Any]:
 
 
 def to_bytes(text: str) -> bytes:
-    """The bytes of a text. Text from outside may hold lone surrogates, which plain UTF-8 refuses."""
+    """Return the bytes of a text. Text from outside may hold lone surrogates, which plain UTF-8 refuses."""
     return text.encode(errors="surrogatepass")
 
 
@@ -213,7 +213,7 @@ def to_json_object(entries: Mapping[Any, Any]) -> JsonObject:
 
 
 def _from_derived(value: object) -> JsonValue:
-    """What is of a kind that derives from a plain one, and everything else."""
+    """Return what is of a kind that derives from a plain one, and everything else."""
     known: Any = value
     if isinstance(value, Enum):
         return to_json_value(value.value)
@@ -282,7 +282,7 @@ def _plain(value: object) -> object:
 
 
 def _encoder() -> Callable[[JsonValue, int], Iterable[str]]:
-    """How canonical text is written, in pieces.
+    """Return how canonical text is written, in pieces.
 
     The standard encoder makes its fast part anew for every text; made once, a text takes a third of the time.
     """

@@ -139,7 +139,7 @@ def _refuse_deletion(self: Any, name: str) -> None:
 
 
 def _is_frozen(self: object, name: str) -> bool:
-    """A class that derives from a value without being one may have attributes of its own."""
+    """Return a class that derives from a value without being one may have attributes of its own."""
     return _FIELDS in vars(type(self)) or name in getattr(self, _FIELDS)
 
 

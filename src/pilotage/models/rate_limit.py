@@ -152,8 +152,8 @@ class RateLimitedModel(IAgentModel):
                 await close(events)
 
     @asynccontextmanager
-    async def _admitted(self, request: ModelRequest) -> AsyncGenerator[_Call, None]:
-        call = _Call(_expected(request))
+    async def _admitted(self, request: ModelRequest) -> AsyncGenerator[_LimitedCall, None]:
+        call = _LimitedCall(_expected(request))
         await self._enter(call)
         try:
             yield call
@@ -162,7 +162,7 @@ class RateLimitedModel(IAgentModel):
             if self._places is not None:
                 self._places.give_back()
 
-    async def _enter(self, call: _Call) -> None:
+    async def _enter(self, call: _LimitedCall) -> None:
         """Wait for a place and for tokens. Only the first caller of the queue waits for tokens."""
         await self._door.take()
         try:
@@ -177,7 +177,7 @@ class RateLimitedModel(IAgentModel):
         finally:
             self._door.give_back()
 
-    async def _take_tokens(self, call: _Call) -> None:
+    async def _take_tokens(self, call: _LimitedCall) -> None:
         while self._bucket is not None:
             now = self._clock.monotonic()
             wait = self._bucket.wait_for(call.expected, now)
@@ -186,13 +186,13 @@ class RateLimitedModel(IAgentModel):
                 return
             await self._clock.sleep(wait)
 
-    def _settle(self, call: _Call) -> None:
+    def _settle(self, call: _LimitedCall) -> None:
         """Correct the estimate by the actual usage; without a reported usage the estimate counts."""
         if self._bucket is not None and call.took is not None:
             self._bucket = self._bucket.without(call.took - call.expected, self._clock.monotonic())
 
 
-class _Call:
+class _LimitedCall:
     """One call with its estimated and reported tokens."""
 
     def __init__(self, expected: int) -> None:

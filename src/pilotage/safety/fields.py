@@ -64,7 +64,7 @@ class MaskingKey:
 
 
 def mask_text(text: str, policy: MaskingPolicy, *, category: str, key: MaskingKey | None = None) -> str:
-    """What may be shown of a text under a policy; HASH without a key hides everything."""
+    """Return what may be shown of a text under a policy; HASH without a key hides everything."""
     match policy:
         case MaskingPolicy.REDACT:
             return REDACTED_VALUE
@@ -165,11 +165,11 @@ class SensitiveField:
         return self.category.value
 
     def guard_text(self, text: str, key: MaskingKey | None = None) -> str:
-        """The mask of a text; the key is the one of the exposure policy."""
+        """Return the mask of a text; the key is the one of the exposure policy."""
         return mask_text(text, self.masking, category=self.category_name, key=key)
 
     def to_metadata(self) -> JsonObject:
-        """The marker as JSON, without any value it protects."""
+        """Return the marker as JSON, without any value it protects."""
         return {
             "kind": "sensitive",
             "category": self.category_name,
@@ -203,7 +203,7 @@ class SecretField:
         return SECRET_VALUE
 
     def to_metadata(self) -> JsonObject:
-        """The marker as JSON, without any value it protects."""
+        """Return the marker as JSON, without any value it protects."""
         return {
             "kind": "secret",
             "sensitivity": self.sensitivity.value,
@@ -236,7 +236,7 @@ class SensitiveFieldDescriptor:
             )
 
     def to_metadata(self) -> JsonObject:
-        """The descriptor as JSON."""
+        """Return the descriptor as JSON."""
         metadata: dict[str, JsonValue] = {"path": list(self.path), "field": self.field.to_metadata()}
         if self.each_value_at:
             metadata["each_value_at"] = list(self.each_value_at)
@@ -244,7 +244,7 @@ class SensitiveFieldDescriptor:
 
     @classmethod
     def from_metadata(cls, metadata: JsonObject) -> SensitiveFieldDescriptor:
-        """The descriptor that `to_metadata` wrote."""
+        """Return the descriptor that `to_metadata` wrote."""
         return cls(
             path=tuple(map(as_string, as_list(metadata["path"]))),
             field=marker_from_metadata(as_object(metadata["field"])),
@@ -253,7 +253,7 @@ class SensitiveFieldDescriptor:
 
 
 def marker_from_metadata(metadata: JsonObject) -> SensitiveMarker:
-    """The marker that `to_metadata` wrote."""
+    """Return the marker that `to_metadata` wrote."""
     redaction = RedactionPolicy(as_string(metadata["redaction"]))
     label = None if metadata.get("label") is None else as_string(metadata["label"])
     extra = dict(as_object(metadata.get("metadata", {})))

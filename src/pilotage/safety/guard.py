@@ -43,7 +43,7 @@ class ContextExposurePolicy:
     masking_key: MaskingKey | None = None
 
     def can_expose_value(self, field: SensitiveMarker) -> bool:
-        """Whether a value with this marker may be shown as it is."""
+        """Return whether a value with this marker may be shown as it is."""
         return _can_expose(field, self.include_pii_values, self.include_sensitive_values)
 
 
@@ -57,7 +57,7 @@ class EvidenceExposurePolicy:
     masking_key: MaskingKey | None = None
 
     def can_expose_value(self, field: SensitiveMarker) -> bool:
-        """Whether a value with this marker may be kept as it is."""
+        """Return whether a value with this marker may be kept as it is."""
         return _can_expose(field, self.include_pii_values, self.include_sensitive_values)
 
 
@@ -98,7 +98,7 @@ def guard_json_value(
     sensitive_fields: Sequence[SensitiveFieldDescriptor],
     policy: ExposurePolicy | None = None,
 ) -> JsonValue:
-    """The value with every field masked or dropped that the policy does not expose.
+    """Return the value with every field masked or dropped that the policy does not expose.
 
     The descriptors are applied in order, each on the result of the one before. Without a policy nothing
     sensitive is exposed.
@@ -115,7 +115,7 @@ def guard_json_value(
 
 
 def steps_of(descriptor: SensitiveFieldDescriptor) -> Steps:
-    """The path of a descriptor with the mappings it enters as steps of their own."""
+    """Return the path of a descriptor with the mappings it enters as steps of their own."""
     steps: list[str | PathStep] = []
     for position in range(len(descriptor.path) + 1):
         steps += [PathStep.EACH_VALUE] * descriptor.each_value_at.count(position)
@@ -196,7 +196,7 @@ def schema_with_sensitive_metadata(
     sensitive_fields: Sequence[SensitiveFieldDescriptor],
     policy: ContextExposurePolicy | None = None,
 ) -> JsonObject:
-    """The schema with the paths and markers of its sensitive fields listed under `x-pilotage-sensitive`.
+    """Return the schema with the paths and markers of its sensitive fields listed under `x-pilotage-sensitive`.
 
     The very same schema is returned when the policy does not include schema metadata, which is the
     default. A path is followed through properties, items, mappings, alternatives and references; one that

@@ -71,7 +71,7 @@ class TrustLabel:
         return self.confidentiality is Confidentiality.SECRET
 
     def join(self, other: TrustLabel) -> TrustLabel:
-        """The label of content made from both; this one where the other adds nothing."""
+        """Return the label of content made from both; this one where the other adds nothing."""
         if (
             _INTEGRITY_ORDER[other.integrity] <= _INTEGRITY_ORDER[self.integrity]
             and _CONFIDENTIALITY_ORDER[other.confidentiality] <= _CONFIDENTIALITY_ORDER[self.confidentiality]
@@ -86,14 +86,14 @@ class TrustLabel:
 
     @classmethod
     def join_all(cls, labels: Iterable[TrustLabel]) -> TrustLabel:
-        """The label of content made from all of them; without any, the neutral label."""
+        """Return the label of content made from all of them; without any, the neutral label."""
         joined = cls()
         for label in labels:
             joined = joined.join(label)
         return joined
 
     def to_payload(self) -> JsonObject:
-        """The label as JSON, the same text for equal labels."""
+        """Return the label as JSON, the same text for equal labels."""
         return {
             "integrity": self.integrity.value,
             "confidentiality": self.confidentiality.value,
@@ -102,7 +102,7 @@ class TrustLabel:
 
     @classmethod
     def from_payload(cls, payload: JsonObject) -> TrustLabel:
-        """The label that `to_payload` wrote.
+        """Return the label that `to_payload` wrote.
 
         Raises:
             AgentDefinitionError: the payload is not one of a label.

@@ -73,7 +73,7 @@ def read_remarks(metadata: Iterable[object]) -> Remarks:
 
 
 def constrain(shape: TypeShape, constraints: dict[str, object], annotation: object) -> TypeShape | Rejection:
-    """The shape within its limits; refused when a limit means nothing for the type."""
+    """Return the shape within its limits; refused when a limit means nothing for the type."""
     kind = cast(str, shape.core["type"])
     json: JsonSchema = dict(shape.json)
     core: CoreSchema = dict(shape.core)
@@ -103,7 +103,7 @@ def _is_field_info(item: object) -> bool:
 
 
 def is_field_default(value: object) -> bool:
-    """Whether a parameter's default is pydantic's `Field(...)`, which belongs into the annotation."""
+    """Return whether a parameter's default is pydantic's `Field(...)`, which belongs into the annotation."""
     return _is_field_info(value)
 
 
@@ -115,7 +115,7 @@ def _constraints_of(item: object) -> dict[str, object]:
 
 
 def _is_for_pydantic(item: object) -> bool:
-    """Whether a remark is pydantic's own affair: a validator, or an option that is no limit."""
+    """Return whether a remark is pydantic's own affair: a validator, or an option that is no limit."""
     if hasattr(item, "__get_pydantic_core_schema__"):
         return True
     if _is_field_info(item) or not type(item).__module__.startswith("pydantic."):

@@ -72,7 +72,7 @@ class ShapeReader:
         self._subject = ""
 
     def read(self, annotation: object, subject: str) -> TypeShape:
-        """The shape of a type; `subject` says in messages whose type it is."""
+        """Return the shape of a type; `subject` says in messages whose type it is."""
         outer, self._subject = self._subject, subject
         try:
             return self._shape(annotation)
@@ -201,7 +201,7 @@ class ShapeReader:
         return TypeShape(shape.json, self.definitions.lift(shape.core))
 
     def _accept(self, outcome: TypeShape | Rejection) -> TypeShape:
-        """The shape, or a stand-in for what is refused."""
+        """Return the shape, or a stand-in for what is refused."""
         if isinstance(outcome, TypeShape):
             return outcome
         problem = outcome.about(self._subject)
@@ -211,7 +211,7 @@ class ShapeReader:
 
 
 def with_default(shape: TypeShape, default: Default) -> TypeShape:
-    """The shape with its default shown, when the default has a JSON form."""
+    """Return the shape with its default shown, when the default has a JSON form."""
     if not isinstance(default, KnownDefault):
         return shape
     try:

@@ -62,7 +62,7 @@ def _typed_dict_key(name: str, hint: object, is_required: bool) -> Field:
 
 
 def dataclass_fields(owner: type, *, for_input: bool) -> list[Field]:
-    """The fields its constructor takes, or, for output, all that its JSON has."""
+    """Return the fields its constructor takes, or, for output, all that its JSON has."""
     hints = resolve_fields(owner)
     return [
         Field(field.name, hints[field.name], _default_of(field))
@@ -72,14 +72,14 @@ def dataclass_fields(owner: type, *, for_input: bool) -> list[Field]:
 
 
 def hidden_parameters(owner: type) -> list[str]:
-    """What the constructor of a dataclass demands besides its fields."""
+    """Return what the constructor of a dataclass demands besides its fields."""
     names = {field.name for field in dataclasses.fields(owner) if field.init}
     parameters = inspect.signature(owner).parameters.values()
     return [p.name for p in parameters if p.name not in names and p.default is p.empty]
 
 
 def constructing(owner: type) -> Callable[[object, Callable[[object], Mapping[str, object]]], object]:
-    """A validator that makes an `owner` from its validated fields and leaves finished ones alone."""
+    """Return a validator that makes an `owner` from its validated fields and leaves finished ones alone."""
 
     def construct(given: object, validate: Callable[[object], Mapping[str, object]]) -> object:
         if isinstance(given, owner):
@@ -102,7 +102,7 @@ Definitions = dict[str, JsonSchema]
 
 
 def is_pydantic_type(owner: type) -> bool:
-    """Whether a class brings its own core schema: models, pydantic dataclasses, custom types."""
+    """Return whether a class brings its own core schema: models, pydantic dataclasses, custom types."""
     return hasattr(owner, "__get_pydantic_core_schema__") or hasattr(owner, "__pydantic_validator__")
 
 
@@ -111,7 +111,7 @@ class PydanticTypeError(Exception):
 
 
 def pydantic_shape(annotation: object, *, for_input: bool) -> tuple[TypeShape, Definitions]:
-    """The shape of a type as pydantic sees it, titles left out, with the definitions it refers to.
+    """Return the shape of a type as pydantic sees it, titles left out, with the definitions it refers to.
 
     Raises:
         PydanticTypeError: pydantic has no schema for it.

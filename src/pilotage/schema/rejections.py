@@ -94,7 +94,7 @@ def reject_masked() -> Rejection:
 
 
 def reject_for(annotation: object) -> Rejection:
-    """The reason to refuse a type that has no shape."""
+    """Return the reason to refuse a type that has no shape."""
     for question, rejection in _REASONS:
         if question(annotation):
             return rejection(annotation)
@@ -102,7 +102,7 @@ def reject_for(annotation: object) -> Rejection:
 
 
 def spelling(annotation: object) -> str:
-    """A type as it is written in a program."""
+    """Return a type as it is written in a program."""
     if get_origin(annotation) is Annotated:
         return f"Annotated[{spelling(get_args(annotation)[0])}, ...]"
     if isinstance(annotation, TypeVar):

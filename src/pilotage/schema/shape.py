@@ -32,7 +32,7 @@ class TypeShape:
 
 
 def allows_null(schema: JsonObject) -> bool:
-    """Whether None fits; a schema that says nothing about its type, or refers elsewhere, may allow it."""
+    """Return whether None fits; a schema that says nothing about its type, or refers elsewhere, may allow it."""
     if "anyOf" in schema:
         return any(allows_null(as_object(member)) for member in as_list(schema["anyOf"]))
     if "enum" in schema:
@@ -45,7 +45,7 @@ ANYTHING = TypeShape({}, {"type": "any"})
 
 @cache
 def scalars() -> dict[object, TypeShape]:
-    """The shapes of plain types, made when the first type is read."""
+    """Return the shapes of plain types, made when the first type is read."""
     from uuid import UUID  # noqa: PLC0415 - dear to import
 
     # Numbers that JSON cannot write are refused, so that every accepted value can be recorded.
@@ -93,7 +93,7 @@ def fixed_tuple(items: Sequence[TypeShape]) -> TypeShape:
 
 
 def mapping(value: TypeShape, keys: TypeShape | None = None) -> TypeShape:
-    """A mapping from texts, or from those of `keys`."""
+    """Return a mapping from texts, or from those of `keys`."""
     of_keys: CoreSchema = {"type": "str"} if keys is None else keys.core
     named: JsonSchema = {} if keys is None else {"propertyNames": keys.json}
     core: CoreSchema = {"type": "dict", "keys_schema": of_keys, "values_schema": value.core}
@@ -123,12 +123,12 @@ class Property:
 
 
 def described(shape: TypeShape, **facts: JsonValue) -> TypeShape:
-    """The same shape with more said about it in the schema."""
+    """Return the same shape with more said about it in the schema."""
     return TypeShape({**shape.json, **facts}, shape.core)
 
 
 def closed_object(properties: Sequence[Property]) -> TypeShape:
-    """An object of exactly these members."""
+    """Return an object of exactly these members."""
     json: JsonSchema = {
         "type": "object",
         "properties": {member.name: member.shape.json for member in properties},
@@ -149,7 +149,7 @@ def closed_object(properties: Sequence[Property]) -> TypeShape:
 
 
 def reference(name: str) -> TypeShape:
-    """A type defined elsewhere in the same schema."""
+    """Return a type defined elsewhere in the same schema."""
     return TypeShape({"$ref": f"#/$defs/{name}"}, {"type": "definition-ref", "schema_ref": name})
 
 
@@ -168,7 +168,7 @@ class TypeDefinitions:
         return len(self._open)
 
     def once(self, key: Hashable, name: str, build: Callable[[], TypeShape]) -> TypeShape:
-        """The shape of the type `key`, or a reference to it."""
+        """Return the shape of the type `key`, or a reference to it."""
         if key in self._references:
             return self._references[key]
         if key in self._open:
@@ -185,7 +185,7 @@ class TypeDefinitions:
         return self.json.setdefault(name, schema) == schema
 
     def lift(self, core: CoreSchema) -> CoreSchema:
-        """A core schema made elsewhere, its definitions kept here: two parameters of one type share them."""
+        """Return a core schema made elsewhere, its definitions kept here: two parameters of one type share them."""
         if core["type"] != "definitions":
             return core
         for definition in cast("list[CoreSchema]", core["definitions"]):
@@ -193,13 +193,13 @@ class TypeDefinitions:
         return cast(CoreSchema, core["schema"])
 
     def with_core(self, core: CoreSchema) -> CoreSchema:
-        """A core schema together with the definitions it may refer to."""
+        """Return a core schema together with the definitions it may refer to."""
         if not self._core:
             return core
         return {"type": "definitions", "schema": core, "definitions": list(self._core.values())}
 
     def with_json(self, schema: JsonSchema) -> JsonSchema:
-        """A JSON schema together with the definitions it may refer to."""
+        """Return a JSON schema together with the definitions it may refer to."""
         return {**schema, "$defs": dict(self.json)} if self.json else schema
 
     def _define(self, target: TypeShape, shape: TypeShape) -> TypeShape:
@@ -225,7 +225,7 @@ _JSON_TYPES: dict[type, str] = {
 
 
 def enum_shape(members: type[Enum]) -> TypeShape | Rejection:
-    """The values of an enum; validation gives the members."""
+    """Return the values of an enum; validation gives the members."""
     for member in members:
         if _json_type_of(member.value) is None:
             what = f"whose member {member.name!r} is no text, number, bool or None"
@@ -237,7 +237,7 @@ def enum_shape(members: type[Enum]) -> TypeShape | Rejection:
 
 
 def literal_shape(values: Sequence[object]) -> TypeShape | Rejection:
-    """The values of a `Literal`."""
+    """Return the values of a `Literal`."""
     for each in values:
         if _json_type_of(each) is None or isinstance(each, Enum):
             remedy = "Use texts, numbers, bools or None in a Literal, or write the enum itself."

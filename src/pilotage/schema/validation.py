@@ -58,7 +58,7 @@ class MisfitsError(Exception):
 
 
 def compile_validator(core: CoreSchema, *, strict: bool = False) -> Validate:
-    """A function that returns validated arguments in the order of the schema, or raises `MisfitsError`.
+    """Return a function that returns validated arguments in the order of the schema, or raises `MisfitsError`.
 
     Where it is strict, a value of another type is a misfit, and never converted.
     """
@@ -94,7 +94,7 @@ _SCALARS: Mapping[str, CoreSchema] = {
 
 
 def core_of_json(schema: JsonValue) -> CoreSchema:
-    """What values of a JSON schema are validated by."""
+    """Return what values of a JSON schema are validated by."""
     if not isinstance(schema, Mapping):
         return _ANY
     if "enum" in schema:

@@ -110,7 +110,7 @@ class MemoryBacklog(OverTables, IAgentBacklog):
         return frozenset(state.agent_type for state in self._free())
 
     def _free(self) -> Iterator[AgentState]:
-        """The runs that somebody should drive, the longest untouched first."""
+        """Return the runs that somebody should drive, the longest untouched first."""
         states = [kept.read() for kept in self._tables.states.entries(None) if self._is_left(kept)]
         return iter(sorted(states, key=lambda state: state.updated_at or self._tables.clock.now()))
 

@@ -96,7 +96,7 @@ class CrashReport:
     keys: Mapping[str, str]
 
     def key(self, tool: str) -> str:
-        """The idempotency key of a tool's first call: the same in every one of the runs."""
+        """Return the idempotency key of a tool's first call: the same in every one of the runs."""
         if tool not in self.keys:
             raise AssertionError(
                 f"the run does not call {tool!r}. It calls {', '.join(map(repr, self.keys)) or 'nothing'}."
@@ -212,7 +212,7 @@ class _Story:
         return found
 
     def done_twice(self) -> Iterator[str]:
-        """The unrepeatable actions that came to a result in more than one attempt."""
+        """Return the unrepeatable actions that came to a result in more than one attempt."""
         attempts: dict[tuple[RunKey, str], set[int]] = {}
         for run, row in [*self._rows, *self._lost]:
             if (
@@ -242,7 +242,7 @@ class _Story:
             self.model = self.model and self.model.restarted()
 
     def _opened(self, run: RunKey, rows: Sequence[JournalRow]) -> list[_RowOf]:
-        """The rows as the run knows them, what is sealed included."""
+        """Return the rows as the run knows them, what is sealed included."""
         return [(run, row) for row in Seals(self._sealer, run).opened_rows(rows)]
 
     async def _states(self) -> list[AgentState]:
@@ -287,7 +287,7 @@ class _Story:
         await runs.answer(run_id, request.id, decision, resume=False, principal=None, **truth)
 
     def _truth_about(self, run_id: str, action: AgentRecoveryRequest | OpenAction) -> dict[str, JsonValue]:
-        """The answer about an attempt: done, with the result that was lost, or to be tried again."""
+        """Return the answer about an attempt: done, with the result that was lost, or to be tried again."""
         asked = (run_id, action.action_id, action.attempt)
         for run, row in self._lost:
             is_asked = (run.run_id, row.action_id, row.attempt) == asked and _has_result(row)

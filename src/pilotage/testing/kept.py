@@ -55,7 +55,7 @@ class KeptRow:
 
     @classmethod
     def of(cls, row: JournalRow, created_at: datetime | None = None) -> KeptRow:
-        """The row as it is kept, with the store's time where that is given."""
+        """Return the row as it is kept, with the store's time where that is given."""
         sealed = row.record if isinstance(row.record, _TEXT_ALREADY) else None
         if row.encoded is not None:
             texts = row.texts
@@ -108,7 +108,7 @@ class KeptRow:
         return record if isinstance(record, str) else "", self.kept_view
 
     def read(self) -> JournalRow:
-        """The row as a reader gets it."""
+        """Return the row as a reader gets it."""
         read = stored_row(*self.columns, number=self.number, turn=self.turn, source=self)
         if read.stage is not JournalStage.BEFORE:
             # A record that cannot be decoded is found before the run is claimed.
@@ -127,7 +127,7 @@ class KeptState:
     def of(
         cls, state: AgentState, created_at: datetime | None = None, updated_at: datetime | None = None
     ) -> KeptState:
-        """The state as it is kept, with the store's times where those are given."""
+        """Return the state as it is kept, with the store's times where those are given."""
         metadata = _text(f"the metadata of state {state.id!r}", state.metadata)
         made, changed = created_at or state.created_at, updated_at or state.updated_at
         return cls(_stamped(state, {}, made, changed), metadata)
@@ -149,7 +149,7 @@ class KeptSignal:
         return cls(bare, _text(f"the payload of signal {signal.id!r}", signal.payload))
 
     def ended(self, end: AgentSignalEnd) -> KeptSignal:
-        """The signal with its end."""
+        """Return the signal with its end."""
         return replace(self, bare=replace(self.bare, end=end))
 
     def read(self) -> AgentSignal:

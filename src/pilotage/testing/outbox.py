@@ -75,7 +75,7 @@ class MemoryOutbox(OverTables, IAgentOutbox):
         return row.read()
 
     def _due(self, run: RunKey, now: datetime) -> list[OutboxRow]:
-        """The first waiting entries of a run that may be tried now; none while one of them is out."""
+        """Return the first waiting entries of a run that may be tried now; none while one of them is out."""
         waiting = self._waiting(run)
         if any(row.is_claimed(now) for row in waiting):
             return []

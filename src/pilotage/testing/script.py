@@ -63,13 +63,13 @@ class ScriptedThread:
     turns: tuple[ScriptedTurn, ...]
 
     def fits(self, request: ModelRequest) -> bool:
-        """Whether this thread answers the request."""
+        """Return whether this thread answers the request."""
         if isinstance(self.condition, str):
             return any(self.condition in message.text for message in request.messages)
         return self.condition is None or self.condition(request)
 
     def said_in(self, messages: Sequence[ModelMessage]) -> int:
-        """How far a transcript has come: the number of the turn behind the last one that was said in it."""
+        """Return how far a transcript has come: the number of the turn behind the last one that was said in it."""
         position = 0
         for message in messages:
             if message.role is ModelMessageRole.ASSISTANT:
@@ -93,7 +93,7 @@ def says(
     reasoning: str = "",
     finish_reason: ModelFinishReason | None = None,
 ) -> ScriptedReply:
-    """The model answers with text, or with `output` as its structured answer (the text is then its JSON)."""
+    """Return the model answers with text, or with `output` as its structured answer (the text is then its JSON)."""
     json_value = to_json_value(output)
     text = text or ("" if output is None else canonical_json(json_value))
     return ScriptedReply(text, json_value, reasoning, (), finish_reason)
@@ -102,7 +102,7 @@ def says(
 def calls(
     name: str, arguments: JsonObject | None = None, /, *, call_id: str | None = None, **named: object
 ) -> ScriptedReply:
-    """The model calls a tool: `calls("search", query="ports")`.
+    """Return the model calls a tool: `calls("search", query="ports")`.
 
     Arguments that are no Python names, or are called `call_id`, go into the mapping:
     `calls("search", {"call_id": "7"})`. Without a `call_id` of its own the call gets its number in the script:
@@ -131,7 +131,7 @@ def turn(*parts: ScriptedReply) -> ScriptedReply:
 
 
 def fails(message: str, *, retryable: bool = False, after: str = "") -> ScriptedFailure:
-    """The call fails with a `ModelCallError`; in a stream, `after` this text."""
+    """Return the call fails with a `ModelCallError`; in a stream, `after` this text."""
     reject_blank("fails", message=message)
     return ScriptedFailure(message, retryable, after)
 
@@ -149,7 +149,7 @@ def when(condition: Condition, *turns: ScriptedTurn | Sequence[ScriptedReply]) -
 
 
 def read_script(script: Sequence[ScriptEntry]) -> tuple[ScriptedThread, ...]:
-    """The threads of a script, those with a condition first, with an id for every call."""
+    """Return the threads of a script, those with a condition first, with an id for every call."""
     threads = [entry for entry in script if isinstance(entry, ScriptedThread)]
     plain = [_as_turn("ScriptedModel", entry) for entry in script if not isinstance(entry, ScriptedThread)]
     numbers = count(1)
@@ -196,7 +196,7 @@ def response_of(reply: ScriptedReply, request: ModelRequest) -> ModelResponse:
 
 
 def _structured(reply: ScriptedReply, request: ModelRequest) -> JsonValue:
-    """What a server that was asked for JSON gives: the declared output, or the text read as JSON."""
+    """Return what a server that was asked for JSON gives: the declared output, or the text read as JSON."""
     if request.structured_output is None or reply.output is not None:
         return reply.output
     try:
@@ -215,7 +215,7 @@ def unused_turns(threads: Sequence[ScriptedThread], positions: Sequence[int]) ->
 
 
 def beyond_script(threads: Sequence[ScriptedThread], asked: ScriptedThread, request: ModelRequest) -> str:
-    """Why no turn answers a request: what the script has, and what was asked."""
+    """Return why no turn answers a request: what the script has, and what was asked."""
     count = len(asked.turns)
     turns = "no turns" if count == 0 else "1 turn" if count == 1 else f"{count} turns"
     conditions = [_show_condition(thread) for thread in threads if thread.condition is not None]

@@ -74,7 +74,7 @@ class ScriptedModel(IAgentModel):
             yield event
 
     def fresh(self) -> ScriptedModel:
-        """A model with the same script that has said nothing yet."""
+        """Return a model with the same script that has said nothing yet."""
         return ScriptedModel(self._script, by_transcript=self._by_transcript, capability=self._capability)
 
     def restarted(self) -> ScriptedModel:
@@ -125,7 +125,7 @@ def _deltas(said: ScriptedTurn, request: ModelRequest) -> Iterator[ModelStreamEv
 
 
 def _essence(request: ModelRequest) -> object:
-    """What makes two requests the same question; ids and times in metadata may differ."""
+    """Return what makes two requests the same question; ids and times in metadata may differ."""
     return [(m.role, m.content, m.tool_calls, m.tool_call_id) for m in request.messages]
 
 

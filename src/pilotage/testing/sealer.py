@@ -46,7 +46,7 @@ class MemorySealer(IRecordSealer):
         return self._combined(body[:_NONCE], body[_NONCE:]).decode(errors="surrogatepass")
 
     def _combined(self, nonce: bytes, text: bytes) -> bytes:
-        """The text combined with the key stream of a nonce; twice gives the text again."""
+        """Return the text combined with the key stream of a nonce; twice gives the text again."""
         blocks = range(-(-len(text) // _BLOCK))
         stream = b"".join(_hmac(self._encryption, nonce + block.to_bytes(8)) for block in blocks)
         both = int.from_bytes(text) ^ int.from_bytes(stream[: len(text)])

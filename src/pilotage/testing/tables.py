@@ -60,7 +60,7 @@ class TenantTable(Generic[T]):
         self._entries[tenant, entry_id] = entry
 
     def find(self, tenant: str | None, entry_id: str) -> T | None:
-        """The entry with this id, or None."""
+        """Return the entry with this id, or None."""
         home = self.home(entry_id) if tenant is None else tenant
         return None if home is None else self._entries.get((home, entry_id))
 
@@ -78,7 +78,7 @@ class TenantTable(Generic[T]):
                 )
 
     def entries(self, tenant: str | None) -> Iterator[T]:
-        """The entries of a tenant, or of all, in the order they first came."""
+        """Return the entries of a tenant, or of all, in the order they first came."""
         return (entry for (owner, _), entry in self._entries.items() if tenant in (None, owner))
 
     def drop(self, tenant: str, entry_id: str) -> None:
@@ -117,11 +117,11 @@ class ConversationTable:
         self._held: dict[RunKey, str] = {}
 
     def held_by(self, run: RunKey) -> str | None:
-        """The conversation that a run holds, or held until it ended."""
+        """Return the conversation that a run holds, or held until it ended."""
         return self._held.get(run)
 
     def find(self, tenant_id: str, conversation_id: str) -> Conversation:
-        """A conversation to read; an unknown one has no turns and no holder."""
+        """Return a conversation to read; an unknown one has no turns and no holder."""
         return self._conversations.find(tenant_id, conversation_id) or Conversation()
 
     def hold(self, run: RunKey, conversation_id: str) -> None:
@@ -182,11 +182,11 @@ class OutboxRow:
         return self.status is OutboxStatus.WAITING
 
     def is_claimed(self, now: datetime) -> bool:
-        """Whether it is out with somebody."""
+        """Return whether it is out with somebody."""
         return self.is_waiting and self.claimed_until is not None and self.claimed_until > now
 
     def is_due(self, now: datetime) -> bool:
-        """Whether it may be tried."""
+        """Return whether it may be tried."""
         return self.retry_at is None or self.retry_at <= now
 
     def claim(self, owner: str, until: datetime) -> None:
@@ -198,7 +198,7 @@ class OutboxRow:
         self.owner = self.claimed_until = None
 
     def read(self) -> OutboxEntry:
-        """The entry as a reader gets it."""
+        """Return the entry as a reader gets it."""
         facts = (self.status, self.failures, self.problem)
         return OutboxEntry(self.run, self.number, self.event.read(), self.created_at, *facts)
 
@@ -228,15 +228,15 @@ class OutboxTable:
         self.rows = [row for row in self.rows if row.run != run]
 
     def of_run(self, run: RunKey) -> Sequence[OutboxRow]:
-        """The entries of a run, in order."""
+        """Return the entries of a run, in order."""
         return self._by_run.get(run, ())
 
     def waiting_runs(self) -> list[RunKey]:
-        """The runs that have something to deliver, the one whose first entry is oldest first."""
+        """Return the runs that have something to deliver, the one whose first entry is oldest first."""
         return list(dict.fromkeys(row.run for row in self.rows if row.is_waiting))
 
     def read(self) -> Iterator[OutboxEntry]:
-        """All entries."""
+        """Return all entries."""
         return (row.read() for row in self.rows)
 
 
@@ -314,23 +314,23 @@ class MemoryTables:
         return self.evidence.find(tenant_id, evidence_id) is not None
 
     def run_of(self, tenant: str | None, run_id: str) -> RunKey:
-        """The run with this id; without a tenant the one that any tenant has, or may come to have."""
+        """Return the run with this id; without a tenant the one that any tenant has, or may come to have."""
         home = tenant or self.journals.home(run_id) or self.states.home(run_id)
         return RunKey(home or DEFAULT_TENANT, run_id)
 
     def is_journaled(self, run: RunKey) -> bool:
-        """Whether the run has rows, so that only the journal may write about it."""
+        """Return whether the run has rows, so that only the journal may write about it."""
         journal = self.journals.find(run.tenant_id, run.run_id)
         return journal is not None and journal.head > 0
 
     def kept_state(self, state: AgentState, now: datetime) -> KeptState:
-        """The state as it is kept, with the store's timestamps: made when it was first stored, changed now."""
+        """Return the state as it is kept, with the store's timestamps: made when it was first stored, changed now."""
         present = self.states.find(state.tenant_id, state.id)
         made = present.bare.created_at if present else state.created_at
         return KeptState.of(state, made or now, now)
 
     def stamped_signal(self, signal: AgentSignal) -> AgentSignal:
-        """The signal with the store's time, where it came without one."""
+        """Return the signal with the store's time, where it came without one."""
         return replace(signal, created_at=signal.created_at or self.clock.now())
 
     def queue_signal(self, run: RunKey, signal: KeptSignal) -> None:
@@ -351,7 +351,7 @@ class MemoryTables:
         return signal is not None
 
     def stamped_evidence(self, evidence: AgentEvidence) -> AgentEvidence:
-        """The evidence with the store's time, where it came without one."""
+        """Return the evidence with the store's time, where it came without one."""
         return replace(evidence, created_at=evidence.created_at or self.clock.now())
 
     def _prepare(self, commit: JournalCommit) -> _Writes:

@@ -37,14 +37,14 @@ class SpendingTable:
         self.hours[place] = self.hours.get(place, _NOTHING) + settlement.used
 
     def spent(self, tenant_id: str, since: datetime) -> BudgetAmount:
-        """What a tenant has spent since the beginning of an hour."""
+        """Return what a tenant has spent since the beginning of an hour."""
         amounts = [
             amount for (tenant, hour), amount in self.hours.items() if tenant == tenant_id and hour >= since
         ]
         return reduce(BudgetAmount.__add__, amounts, _NOTHING)
 
     def held(self, tenant_id: str, now: datetime) -> BudgetAmount:
-        """What is held for a tenant and has not lapsed."""
+        """Return what is held for a tenant and has not lapsed."""
         amounts = [
             amount
             for (tenant, _), (amount, until) in self.holds.items()

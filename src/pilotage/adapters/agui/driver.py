@@ -118,7 +118,7 @@ class AnsweredRuns(_Opener):
         return await self._runner.open(replace(resumed, state_id=top.id, resume=True, deferred_tools=()))
 
     async def _asking(self) -> AgentState:
-        """The one run that all decisions are about."""
+        """Return the one run that all decisions are about."""
         tops = {top.id: top for top in [await self._top_of(each) for each in self._decided]}
         if len(tops) > 1:
             raise RunConflictError("the decisions are about several runs. Send one input for each of them.")
@@ -126,7 +126,7 @@ class AnsweredRuns(_Opener):
         return top
 
     async def _waiting(self, thread: str | None) -> AgentState:
-        """The run of the thread that waits for one of the results."""
+        """Return the run of the thread that waits for one of the results."""
         page = await self._runs.list(
             statuses=[AgentStatus.INTERRUPTED],
             agent=self._runner.definition.agent_id,

@@ -266,7 +266,7 @@ AgUiAgent = AGUICompatible
 def agui_routes(
     app: Application, *, config: AgUiConfig | None = None, principal: IPrincipalResolver | None = None
 ) -> list[AgUiRoute]:
-    """The routes of all agents of an application that are `@AGUICompatible`, for a router of your own.
+    """Return the routes of all agents of an application that are `@AGUICompatible`, for a router of your own.
 
     FastAPI and Starlette applications that are pods have them by themselves.
 
@@ -317,7 +317,7 @@ def _compatible(graph: Graph, config: AgUiConfig) -> Iterator[tuple[AgentDefinit
 
 
 def _config_in(graph: Graph) -> AgUiConfig:
-    """The settings that the application was given; those of the environment where it was given none."""
+    """Return the settings that the application was given; those of the environment where it was given none."""
     return graph.given(AgUiConfig) or AgUiConfig.from_environment()
 
 

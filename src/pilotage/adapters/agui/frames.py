@@ -39,7 +39,7 @@ class OpenFrames:
         return self._parts[branch]
 
     def text(self, message_id: str, delta: str) -> list[agui.BaseEvent]:
-        """A piece of a text; another one than the open one begins anew."""
+        """Return a piece of a text; another one than the open one begins anew."""
         told: list[agui.BaseEvent] = []
         if message_id != self._text:
             told = self.close()
@@ -55,7 +55,7 @@ class OpenFrames:
         return told
 
     def reasoning(self, message_id: str, delta: str) -> list[agui.BaseEvent]:
-        """A piece of reasoning; another one than the open one begins anew."""
+        """Return a piece of reasoning; another one than the open one begins anew."""
         told: list[agui.BaseEvent] = []
         if message_id != self._reasoning:
             told = self.close()
@@ -70,7 +70,7 @@ class OpenFrames:
         return told
 
     def call(self, call_id: str, name: str, parent_message_id: str | None) -> list[agui.BaseEvent]:
-        """A tool call begins; the open text stays open and is its parent where none is named."""
+        """Return a tool call begins; the open text stays open and is its parent where none is named."""
         told = self.end_call(call_id)
         self._calls[call_id] = None
         start = agui.ToolCallStartEvent(
@@ -82,20 +82,20 @@ class OpenFrames:
         return [*told, start]
 
     def arguments(self, call_id: str, delta: str) -> list[agui.BaseEvent]:
-        """A piece of the arguments of an open call."""
+        """Return a piece of the arguments of an open call."""
         if not delta or call_id not in self._calls:
             return []
         return [agui.ToolCallArgsEvent(tool_call_id=call_id, delta=delta, subagent_run_id=self._by)]
 
     def end_call(self, call_id: str) -> list[agui.BaseEvent]:
-        """The arguments of a call are complete."""
+        """Return the arguments of a call are complete."""
         if call_id not in self._calls:
             return []
         del self._calls[call_id]
         return [agui.ToolCallEndEvent(tool_call_id=call_id, subagent_run_id=self._by)]
 
     def begin_step(self, name: str) -> list[agui.BaseEvent]:
-        """A step begins; one of the same name that is open goes on."""
+        """Return a step begins; one of the same name that is open goes on."""
         if name in self._steps:
             return []
         self._steps[name] = None
@@ -147,7 +147,7 @@ class SubAgents:
         self._open: dict[str, OpenFrames] = {}
 
     def frames_of(self, run_id: str) -> OpenFrames:
-        """What a sub-agent that was announced has open."""
+        """Return what a sub-agent that was announced has open."""
         return self._open[run_id]
 
     def announce(self, by: AgentEventAttribution, top: str) -> list[agui.BaseEvent]:
@@ -171,7 +171,7 @@ class SubAgents:
         return [*frames.close_all(), agui.SubagentFinishedEvent(subagent_run_id=run_id, outcome=suspended)]
 
     def end(self, event: RunFinishedEvent) -> list[agui.BaseEvent]:
-        """A sub-agent that was announced has its answer, or none."""
+        """Return a sub-agent that was announced has its answer, or none."""
         by = event.attribution.run_id
         told = self._open.pop(by).close_all()
         if event.error is None:
@@ -271,5 +271,5 @@ class TokensUsed:
                 self._sums[name] += tokens
 
     def told(self) -> list[agui.TokenUsage] | None:
-        """The sums as the protocol wants them."""
+        """Return the sums as the protocol wants them."""
         return [agui.TokenUsage.model_validate(self._sums)] if self._sums else None

@@ -67,7 +67,7 @@ class AgUiProjector:
         self._has_begun = self._has_ended = False
 
     def fresh(self) -> AgUiProjector:
-        """A projector for the same client that has seen nothing yet."""
+        """Return a projector for the same client that has seen nothing yet."""
         return AgUiProjector(
             self._config, run_id=self._run_id, thread_id=self._thread_id, messages=self._messages
         )
@@ -232,7 +232,7 @@ class AgUiProjector:
         return [*self._subagents.close_all(), *self._frames.close_all()]
 
     def _by(self, event: neutral.AgentEvent) -> str | None:
-        """The sub-agent an event is of; None where it is the run's own."""
+        """Return the sub-agent an event is of; None where it is the run's own."""
         run_id = event.attribution.run_id
         return None if run_id == self._top.run_id else run_id
 

@@ -58,7 +58,7 @@ class AgUiApproval:
 
 
 def approval_from_pause(event: RunPausedEvent) -> AgUiApproval:
-    """The question a run paused with.
+    """Return the question a run paused with.
 
     Raises:
         AgUiPendingApprovalError: it paused without one.
@@ -71,7 +71,7 @@ def approval_from_pause(event: RunPausedEvent) -> AgUiApproval:
 
 
 def find_pending_approval(state: AgentState) -> AgUiApproval | None:
-    """The question in the state of a run, where `AgentApprovalRequest.to_state` put one."""
+    """Return the question in the state of a run, where `AgentApprovalRequest.to_state` put one."""
     found = state.metadata.get("approval")
     if state.is_terminal or not isinstance(found, Mapping) or not isinstance(found.get("id"), str):
         return None
@@ -81,7 +81,7 @@ def find_pending_approval(state: AgentState) -> AgUiApproval | None:
 
 
 def project_pending_approval(state: AgentState, attribution: AgentEventAttribution) -> list[agui.BaseEvent]:
-    """The question in the state of a run as a deferred tool call.
+    """Return the question in the state of a run as a deferred tool call.
 
     Raises:
         AgUiPendingApprovalError: there is none.
@@ -98,7 +98,7 @@ def project_pending_approval(state: AgentState, attribution: AgentEventAttributi
 def project_approval(
     approval: AgUiApproval | Approval, attribution: AgentEventAttribution
 ) -> list[agui.BaseEvent]:
-    """A question as a call of `hitl_approval` that has no result yet."""
+    """Return a question as a call of `hitl_approval` that has no result yet."""
     asked: dict[str, JsonValue] = {
         "prompt": approval.prompt,
         "allowed_decisions": [str(each) for each in approval.allowed_decisions],
@@ -113,7 +113,7 @@ def project_approval(
 
 
 def interrupt_of(event: RunPausedEvent, by: str | None = None) -> agui.Interrupt:
-    """The pause as the protocol's own interrupt; `by` is the sub-agent that asks."""
+    """Return the pause as the protocol's own interrupt; `by` is the sub-agent that asks."""
     expires_at = event.metadata.get("expires_at")
     return agui.Interrupt(
         id=event.approval_id or f"{PAUSE}{event.state_id}",
@@ -134,7 +134,7 @@ def is_for_the_client(event: RunPausedEvent) -> bool:
 
 
 def _answers(event: RunPausedEvent) -> dict[str, JsonValue]:
-    """The schema of an answer, for clients that build a form from it."""
+    """Return the schema of an answer, for clients that build a form from it."""
     allowed = event.allowed_decisions
     properties: dict[str, JsonValue] = {
         "decision": {"type": "string", "enum": list(allowed)},
@@ -175,7 +175,7 @@ class AgUiDecision(GivenAnswer):
     """A decision about a question; `details` has its comment, arguments or result."""
 
     def to_payload(self) -> JsonObject:
-        """The decision as a signal carries it."""
+        """Return the decision as a signal carries it."""
         return self.payload
 
 
@@ -396,7 +396,7 @@ def _result_of(message: agui.ToolMessage) -> JsonValue:
 
 
 def _decoded(content: str) -> JsonValue:
-    """The JSON in a text, where it is an object or a list; everything else is the text itself."""
+    """Return the JSON in a text, where it is an object or a list; everything else is the text itself."""
     if not content.lstrip().startswith(("{", "[")):
         return content
     try:

@@ -199,7 +199,7 @@ def _run_that_asked(ag_ui_input: RunAgentInput) -> str:
 
 
 def _last_words(ag_ui_input: RunAgentInput) -> tuple[str, list[MediaPart]]:
-    """The text of the last user message, and what is attached to it."""
+    """Return the text of the last user message, and what is attached to it."""
     for message in reversed(ag_ui_input.messages):
         if isinstance(message, UserMessage):
             if isinstance(message.content, str):

@@ -49,7 +49,7 @@ class AgUiEncoder(Protocol):
     content_type: str
 
     def encode(self, event: BaseEvent, cursor: str | None = None) -> str:
-        """The text of one event."""
+        """Return the text of one event."""
         ...
 
 
@@ -77,18 +77,18 @@ class NdjsonEncoder:
 
 
 def encoder_for(accept: str | None) -> AgUiEncoder:
-    """The encoder for what a client accepts: lines where it asks for them, else SSE."""
+    """Return the encoder for what a client accepts: lines where it asks for them, else SSE."""
     return NdjsonEncoder() if NDJSON in (accept or "") else SseEncoder()
 
 
 def line_of(frame: str) -> str:
-    """A piece of a stream as one line of JSON, whichever encoder made it."""
+    """Return a piece of a stream as one line of JSON, whichever encoder made it."""
     found = next((each for each in frame.split("\n") if each.startswith(_DATA)), frame)
     return f"{found.removeprefix(_DATA).strip()}\n"
 
 
 def json_of(event: BaseEvent) -> str:
-    """The JSON text of an event, on one line."""
+    """Return the JSON text of an event, on one line."""
     try:
         return event.model_dump_json(by_alias=True)
     except PydanticSerializationError:
@@ -270,7 +270,7 @@ class RunOpener(Protocol):
     """Opens runs; an `AgentRunner` does."""
 
     async def open(self, given: object, /) -> OpenedRun:
-        """A run for this input."""
+        """Return a run for this input."""
         ...
 
 

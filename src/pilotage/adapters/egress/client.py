@@ -45,7 +45,7 @@ class EgressAnswerRefused(RunError):  # noqa: N818 - a refusal, as its users say
 
 
 async def system_addresses(host: str, port: int) -> Sequence[str]:
-    """What the system's resolver says."""
+    """Return what the system's resolver says."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(entry[4][0]) for entry in found]
 
@@ -158,7 +158,7 @@ class _Counted(httpx.AsyncByteStream):
 
 
 def _sent_to(address: str, request: httpx.Request) -> httpx.Request:
-    """The same request with the checked address as its destination; `Host` and the certificate keep the name."""
+    """Return the same request with the checked address as its destination; `Host` and the certificate keep the name."""
     host = f"[{address}]" if ip_address(address).version == 6 else address
     extensions = {**request.extensions, "sni_hostname": request.url.host}
     return httpx.Request(
@@ -171,5 +171,5 @@ def _sent_to(address: str, request: httpx.Request) -> httpx.Request:
 
 
 def shown(url: httpx.URL) -> str:
-    """A URL as errors name it: without user, query and fragment, which may carry secrets."""
+    """Return a URL as errors name it: without user, query and fragment, which may carry secrets."""
     return f"{url.scheme}://{url.netloc.decode().rpartition('@')[2]}{url.path}"

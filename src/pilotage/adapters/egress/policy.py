@@ -62,7 +62,7 @@ class EgressPolicy:
         reject_not_positive(self, most_bytes=self.most_bytes, seconds=self.seconds)
 
     def why_not_host(self, scheme: str, host: str, port: int | None = None) -> str | None:
-        """Why this host may not be asked at this port, or nothing if it may."""
+        """Return why this host may not be asked at this port, or nothing if it may."""
         if scheme not in self.schemes:
             return f"the scheme {scheme!r} is not allowed; allowed: {', '.join(self.schemes)}."
         usual = _DEFAULT_PORTS[scheme]
@@ -100,7 +100,7 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
 
 
 def _where_it_ends(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address inside an IPv6 one that reaches it; a private address must not hide in a public range."""
+    """Return the IPv4 address inside an IPv6 one that reaches it; a private address must not hide in a public range."""
     if isinstance(address, IPv6Address):
         if address in _TRANSLATED:
             return IPv4Address(int(address) & 0xFFFFFFFF)
@@ -109,7 +109,7 @@ def _where_it_ends(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Addr
 
 
 def port_of(host: str) -> int | None:
-    """The port that is named with a host, if one is."""
+    """Return the port that is named with a host, if one is."""
     _, _, port = host.partition(":")
     return int(port) if port else None
 

@@ -100,7 +100,7 @@ def websocket(path: str) -> Callable[[FunctionT], FunctionT]:
 
 
 def marks_of(controller: type[object]) -> dict[str, tuple[RouteMark, ...]]:
-    """The marked members of a class in the order they are written, those of base classes first."""
+    """Return the marked members of a class in the order they are written, those of base classes first."""
     names = dict.fromkeys(name for base in reversed(controller.__mro__) for name in vars(base))
     members = {name: inspect.getattr_static(controller, name) for name in names}
     return {name: marks for name, member in members.items() if (marks := _marks_on(member))}
@@ -127,7 +127,7 @@ def _marked(
 
 
 def place_of(method: str, path: str) -> Place:
-    """The place of a route; the method of a WebSocket is empty."""
+    """Return the place of a route; the method of a WebSocket is empty."""
     return method, _PARAMETER.sub("{}", path)
 
 
@@ -180,12 +180,12 @@ class ControllerRoute:
 
 
 def controllers_in(graph: Graph) -> list[ControllerDefinition]:
-    """The controllers of an application, in order of registration."""
+    """Return the controllers of an application, in order of registration."""
     return [node.pod for node in graph.nodes if isinstance(node.pod, ControllerDefinition)]
 
 
 def routes_of(pod: ControllerDefinition) -> list[ControllerRoute]:
-    """The routes of a controller, in the order they are written."""
+    """Return the routes of a controller, in the order they are written."""
     return [
         ControllerRoute(pod, name, inspect.getattr_static(pod.target, name), mark)
         for name, marks in marks_of(pod.target).items()

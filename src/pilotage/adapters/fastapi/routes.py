@@ -76,7 +76,7 @@ class RunQueries:
         after: Annotated[str | None, Query(min_length=1, max_length=512)] = None,
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
     ) -> Response:
-        """The runs of the caller's tenant, newest first, page by page."""
+        """Return the runs of the caller's tenant, newest first, page by page."""
         runs = self._runs()
         refuse_unknown_agent(runs, agent)
         try:
@@ -95,7 +95,7 @@ class RunQueries:
         return json_response(schemas.RunPageView.of(page))
 
     async def get_run(self, caller: Caller, run_id: schemas.RunId) -> Response:
-        """The state of a run."""
+        """Return the state of a run."""
         return json_response(schemas.RunView.of(await self._runs().get(run_id, principal=caller)))
 
     async def read_events(
@@ -105,7 +105,7 @@ class RunQueries:
         after: str | None = None,
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> Response:
-        """The events of a run as server-sent events, until it pauses or ends.
+        """Return the events of a run as server-sent events, until it pauses or ends.
 
         The id of each is a cursor: a client that sends the last one it has, as `Last-Event-ID` or as `after`, misses
         nothing. 204 says that the run has ended and there is nothing more to come back for.
@@ -120,16 +120,16 @@ class RunQueries:
         return self._streams.response(frames, SSE_FORMAT)
 
     async def get_result(self, caller: Caller, run_id: schemas.RunId) -> Response:
-        """The result of a run, with its output once there is one."""
+        """Return the result of a run, with its output once there is one."""
         return json_response(schemas.ResultView.of(await self._runs().result(run_id, principal=caller)))
 
     async def list_questions(self, caller: Caller, run_id: schemas.RunId) -> Response:
-        """The questions that a run and its children wait for."""
+        """Return the questions that a run and its children wait for."""
         found = await self._runs().questions(run_id, principal=caller)
         return json_response(QuestionsView.of(found))
 
     async def list_evidence(self, caller: Caller, run_id: schemas.RunId) -> Response:
-        """The evidence of a run, which everybody in its tenant may read."""
+        """Return the evidence of a run, which everybody in its tenant may read."""
         found = await self._runs().evidence(run_id, principal=caller)
         return json_response(schemas.EvidencesView.of(found))
 
@@ -245,7 +245,7 @@ class RunCommands:
     async def fork_run(
         self, request: Request, caller: Caller, run_id: schemas.RunId, body: schemas.ForkBody | None = None
     ) -> Response:
-        """A new run with the beginning of another one's record; resume it to let it go its own way."""
+        """Return a new run with the beginning of another one's record; resume it to let it go its own way."""
         at = body.at if body is not None else None
         runs_path = request.url.path.rsplit("/", 2)[0]
         return _created(runs_path, await self._runs().fork(run_id, at=at, principal=caller))

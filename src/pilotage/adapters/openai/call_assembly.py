@@ -49,7 +49,7 @@ class CallAssembly:
         self._at: dict[int, _Call] = {}
 
     def take(self, entries: JsonValue, reply_id: str) -> list[ModelStreamEvent]:
-        """The events of the `tool_calls` of one delta; one call may have several entries in it.
+        """Return the events of the `tool_calls` of one delta; one call may have several entries in it.
 
         Raises:
             ModelServerError: a piece belongs to no call, or to one that has ended.
@@ -64,7 +64,7 @@ class CallAssembly:
         return events
 
     def end(self) -> list[ModelStreamEvent]:
-        """The end of the call that is open, if there is one."""
+        """Return the end of the call that is open, if there is one."""
         if not self._calls or self._calls[-1].is_ended:
             return []
         last = self._calls[-1]
@@ -72,7 +72,7 @@ class CallAssembly:
         return [ModelStreamEvent(_END, tool_call=last.begun)]
 
     def assembled(self, *, is_cut: bool) -> AssembledCalls:
-        """All calls of a reply that is over."""
+        """Return all calls of a reply that is over."""
         whole: list[ModelToolCall] = []
         cut: list[str] = []
         for call in self._calls:
@@ -107,7 +107,7 @@ class CallAssembly:
             events.append(ModelStreamEvent(_ARGUMENTS, tool_call=call.begun, tool_call_args_delta=text))
 
     def _index(self, index: object, call_id: str | None, position: int) -> int:
-        """Which call is meant; servers that leave the index out send whole calls, or pieces of the last one."""
+        """Return which call is meant; servers that leave the index out send whole calls, or pieces of the last one."""
         if isinstance(index, int) and not isinstance(index, bool):
             return index
         if index is not None:
@@ -132,7 +132,7 @@ class CallAssembly:
 
 
 def _is_another(call: _Call, name: str | None, call_id: str | None) -> bool:
-    """A new id with a name at an index that is taken: some servers give every call the index 0."""
+    """Return a new id with a name at an index that is taken: some servers give every call the index 0."""
     return bool(name and call_id and call.given_id and call_id != call.given_id)
 
 

@@ -90,7 +90,7 @@ class SseParser:
         self._after_cr = False
 
     def feed(self, piece: bytes) -> list[SseEvent]:
-        """The events that are complete with this piece.
+        """Return the events that are complete with this piece.
 
         Raises:
             ModelServerError: an event is longer than the limit.
@@ -109,7 +109,7 @@ class SseParser:
         return events
 
     def close(self) -> list[SseEvent]:
-        """What the end of the stream leaves: an event without the empty line behind it."""
+        """Return what the end of the stream leaves: an event without the empty line behind it."""
         events: list[SseEvent] = []
         self._take_line(self._joined(), events)
         self._dispatch(events)

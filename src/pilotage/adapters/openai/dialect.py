@@ -46,7 +46,7 @@ COMMON = Dialect()
 
 
 def vllm_dialect(version: str | None, options: VllmOptions) -> Dialect:
-    """The dialect of a vLLM server; of one that does not tell its version, what all of them understand."""
+    """Return the dialect of a vLLM server; of one that does not tell its version, what all of them understand."""
     parameters: dict[str, JsonValue] = {
         "chat_template_kwargs": options.chat_template_kwargs or None,
         "reasoning_effort": options.reasoning_effort,

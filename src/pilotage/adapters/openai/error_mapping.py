@@ -43,21 +43,21 @@ class ServerWords:
 
 
 def server_error(status: int, body: bytes, retry_after: float | None = None) -> ModelServerError:
-    """The error of an HTTP answer that is none of success."""
+    """Return the error of an HTTP answer that is none of success."""
     words = read_words(body)
     failure = _failure_of(status, words)
     return failed(failure, words.text, status=status, retry_after=retry_after)
 
 
 def error_in_stream(error: JsonValue) -> ModelServerError:
-    """The error that a server reports in the middle of an answer it had begun with success."""
+    """Return the error that a server reports in the middle of an answer it had begun with success."""
     words = _words_of(error)
     status = words.status or 500
     return failed(_failure_of(status, words), words.text, status=words.status)
 
 
 def read_words(body: bytes) -> ServerWords:
-    """The message of an error body: nested, flat, a bare string, another framework's, or no JSON at all."""
+    """Return the message of an error body: nested, flat, a bare string, another framework's, or no JSON at all."""
     try:
         parsed = json_decoder()(body)
     except ValueError:
@@ -89,7 +89,7 @@ def _failure_of(status: int, words: ServerWords) -> ModelFailure:
 def pause_before_retry(
     error: ModelServerError, tried: int, retries: ModelRetries, random: float
 ) -> float | None:
-    """How many seconds to wait after so many tries, or None where trying again is no use.
+    """Return how many seconds to wait after so many tries, or None where trying again is no use.
 
     `random` is from 0 to 1: without it, all who failed together would come back together.
     """
@@ -102,7 +102,7 @@ def pause_before_retry(
 
 
 def retry_after_of(headers: Mapping[str, str], now: datetime) -> float | None:
-    """The seconds a server asks to wait: a number or a date."""
+    """Return the seconds a server asks to wait: a number or a date."""
     if "retry-after-ms" in headers:
         milliseconds = _number(headers["retry-after-ms"])
         return None if milliseconds is None else milliseconds / 1000

@@ -168,7 +168,7 @@ _TABLE: Mapping[ModelFailure, _Row] = {
 def failed(
     failure: ModelFailure, detail: str = "", *, status: int | None = None, retry_after: float | None = None
 ) -> ModelServerError:
-    """The error of a failure, of the kind that says who must act."""
+    """Return the error of a failure, of the kind that says who must act."""
     return _TABLE[failure].kind(failure, detail, status=status, retry_after=retry_after)
 
 

@@ -178,7 +178,7 @@ def _headers(settings: OpenAICompatibleSettings) -> Mapping[str, str]:
 
 
 async def _body(response: httpx.Response, longest: int) -> bytes:
-    """The body; of one that is longer than that only the beginning, and a little more."""
+    """Return the body; of one that is longer than that only the beginning, and a little more."""
     body = bytearray()
     try:
         async with _mapped(_IN_THE_ANSWER):

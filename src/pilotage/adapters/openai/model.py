@@ -106,7 +106,7 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
             await reply.close()
 
     async def dialect(self) -> Dialect:
-        """How this server is asked."""
+        """Return how this server is asked."""
         return COMMON
 
     @property
@@ -120,7 +120,7 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
         return self._own_server
 
     async def served_models(self) -> ServedModels:
-        """The models of the server, as it names them.
+        """Return the models of the server, as it names them.
 
         Raises:
             ModelServerError: it cannot be asked.
@@ -182,7 +182,7 @@ class _Asked:
         return response
 
     async def begun(self) -> tuple[ReplyStream, Sequence[ModelStreamEvent]]:
-        """The reply with its first events; until there are some, it may be asked for again."""
+        """Return the reply with its first events; until there are some, it may be asked for again."""
         stream = await self._server.open(self._url, self._body)
         reply = ReplyStream(stream, self._reader(), self._timeouts)
         try:
@@ -212,7 +212,7 @@ class VllmAgentModel(OpenAICompatibleModel):
         self._dialect: Dialect | None = None
 
     async def version(self) -> str | None:
-        """The version of the server; None where it does not tell.
+        """Return the version of the server; None where it does not tell.
 
         Raises:
             ModelServerError: it cannot be asked.
@@ -225,7 +225,7 @@ class VllmAgentModel(OpenAICompatibleModel):
             raise
 
     async def is_healthy(self) -> bool:
-        """Whether the server is there and its engine works."""
+        """Return whether the server is there and its engine works."""
         try:
             await self.server.get(f"{self.settings.root_url}/health")
         except ModelServerError:

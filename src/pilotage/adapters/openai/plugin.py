@@ -16,13 +16,13 @@ from pilotage.container.pod import Pod
 
 @Pod
 def openai_compatible_model(settings: OpenAICompatibleSettings) -> OpenAICompatibleModel:
-    """The model of the settings."""
+    """Return the model of the settings."""
     return OpenAICompatibleModel(settings)
 
 
 @Pod
 def vllm_agent_model(settings: VllmSettings) -> VllmAgentModel:
-    """The model of the settings."""
+    """Return the model of the settings."""
     return VllmAgentModel(settings)
 
 

@@ -71,7 +71,7 @@ class ReplyReader:
         return "".join(self._reasoning)
 
     def read(self, data: bytes) -> Sequence[ModelStreamEvent]:
-        """The events of one chunk.
+        """Return the events of one chunk.
 
         Raises:
             ModelServerError: it is no chunk, it reports an error, or it contradicts those before it.
@@ -92,7 +92,7 @@ class ReplyReader:
         return _NOTHING if choice is None else self._read_choice(choice)
 
     def read_whole(self, data: bytes) -> Sequence[ModelStreamEvent]:
-        """The events of a body that is not streamed.
+        """Return the events of a body that is not streamed.
 
         Raises:
             ModelServerError: it is no reply, or reports an error.
@@ -111,7 +111,7 @@ class ReplyReader:
         return self._read_choice({**choice, "delta": message})
 
     def finish(self, *, keeps_reasoning: bool = False) -> tuple[ModelResponse, list[ModelStreamEvent]]:
-        """The response, and the last events, of which the very last carries it.
+        """Return the response, and the last events, of which the very last carries it.
 
         Raises:
             ModelServerError: the reply has no end, or one that is none of success.
@@ -225,7 +225,7 @@ class ReplyReader:
 
 
 def _first_choice(choices: JsonValue) -> JsonObject | None:
-    """The choice of index 0: several were not asked for, but extra parameters may ask for them."""
+    """Return the choice of index 0: several were not asked for, but extra parameters may ask for them."""
     if not isinstance(choices, list | tuple):
         raise failed(ModelFailure.UNREADABLE, "its choices are no list")
     for choice in choices:
@@ -251,7 +251,7 @@ def _answer(text: str) -> JsonObject:
 
 
 def read_reason(word: str | None) -> ModelFinishReason:
-    """The reason behind a server's word.
+    """Return the reason behind a server's word.
 
     Raises:
         ModelServerError: there is none, it is none of success, or nobody knows it.
@@ -266,7 +266,7 @@ def read_reason(word: str | None) -> ModelFinishReason:
 
 
 def usage_of(counted: JsonValue) -> ModelUsage:
-    """The usage; what the server did not say, or not as a number, stays unknown."""
+    """Return the usage; what the server did not say, or not as a number, stays unknown."""
     fields = object_or_empty(counted)
     asked, answered = _count(fields.get("prompt_tokens")), _count(fields.get("completion_tokens"))
     total = _count(fields.get("total_tokens"))
@@ -276,7 +276,7 @@ def usage_of(counted: JsonValue) -> ModelUsage:
 
 
 def usage_details(counted: JsonValue) -> dict[str, JsonValue]:
-    """How many of the tokens came from a cache or were spent on thinking, where the server says so."""
+    """Return how many of the tokens came from a cache or were spent on thinking, where the server says so."""
     fields = object_or_empty(counted)
     found = {
         name: _count(object_or_empty(fields.get(part)).get(key)) for name, (part, key) in _DETAILS.items()

@@ -32,7 +32,7 @@ class ReplyStream:
         self._failure: PilotageError | None = None
 
     async def next(self) -> Sequence[ModelStreamEvent]:
-        """The next events, at least one; none when the reply is over.
+        """Return the next events, at least one; none when the reply is over.
 
         Raises:
             ModelServerError: the reply broke off, stalled, or is none.
@@ -88,7 +88,7 @@ class ReplyStream:
                     return
 
     async def _read_whole(self) -> Sequence[ModelStreamEvent]:
-        """A server that does not stream sends the reply in one piece."""
+        """Return a server that does not stream sends the reply in one piece."""
         body = bytearray()
         while piece := await self._stream.read(self._timeouts.request):
             body += piece

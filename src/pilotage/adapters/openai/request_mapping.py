@@ -36,7 +36,7 @@ _DIGEST = 8
 
 
 def names_of(request: ModelRequest) -> WireNames:
-    """What the tools of a request, now and earlier, are called on the wire."""
+    """Return what the tools of a request, now and earlier, are called on the wire."""
     offered = [tool.name for tool in _offered(request.tool_calling)]
     return WireNames(offered, mentioned_tools(request.messages))
 
@@ -50,7 +50,7 @@ def chat_body(
     *,
     streams: bool,
 ) -> dict[str, JsonValue]:
-    """The body, with nothing in it that was not asked for.
+    """Return the body, with nothing in it that was not asked for.
 
     Raises:
         AgentDefinitionError: a message has no form on the wire.
@@ -81,7 +81,7 @@ def _sampling(request: ModelRequest, max_tokens_field: str) -> dict[str, JsonVal
 
 
 def _offered(calling: ToolCallingSpec | None) -> Sequence[ModelToolSpec]:
-    """The tools to send. `none` beside tools leaves them in the prompt, and models call what they read there."""
+    """Return the tools to send. `none` beside tools leaves them in the prompt, and models call what they read there."""
     if calling is None or (calling.choice is ModelToolChoice.NONE and calling.tool_name is None):
         return ()
     return calling.tools
@@ -129,7 +129,7 @@ def _format(
 
 
 def _may_answer(calling: ToolCallingSpec | None, tools: Sequence[ModelToolSpec], dialect: Dialect) -> bool:
-    """Whether this turn may be the answer and the format leaves room for calls."""
+    """Return whether this turn may be the answer and the format leaves room for calls."""
     is_free = calling is not None and calling.choice is ModelToolChoice.AUTO and calling.tool_name is None
     return is_free and all(_is_strict(tool.parameters, dialect) for tool in tools)
 
@@ -139,7 +139,7 @@ def _is_strict(constraint: JsonSchemaConstraint, dialect: Dialect) -> bool:
 
 
 def is_closed(schema: JsonValue) -> bool:
-    """Whether every object in a schema names all its fields, requires them, and allows no others."""
+    """Return whether every object in a schema names all its fields, requires them, and allows no others."""
     if isinstance(schema, Mapping):
         if "properties" in schema or schema.get("type") == "object":
             known = object_or_empty(schema.get("properties"))
@@ -155,7 +155,7 @@ def is_closed(schema: JsonValue) -> bool:
 def wire_messages(
     messages: Sequence[ModelMessage], names: WireNames, evidence_role: EvidenceRole
 ) -> list[JsonObject]:
-    """The messages as the server gets them.
+    """Return the messages as the server gets them.
 
     Raises:
         AgentDefinitionError: a message has no form on the wire.
@@ -164,7 +164,7 @@ def wire_messages(
 
 
 def mentioned_tools(messages: Sequence[ModelMessage]) -> Iterator[str]:
-    """The names of all tools that were called."""
+    """Return the names of all tools that were called."""
     return (call.name for message in messages for call in message.tool_calls)
 
 
@@ -264,11 +264,11 @@ class WireNames:
                 self._add(name)
 
     def wire(self, name: str) -> str:
-        """What a tool is called on the wire."""
+        """Return what a tool is called on the wire."""
         return self._wire[name]
 
     def own(self, wire: str) -> str:
-        """Which tool the wire means; a name that nobody gave out is the model's invention and stays so."""
+        """Return which tool the wire means; a name that nobody gave out is the model's invention and stays so."""
         return self._own.get(wire, wire)
 
     def _add(self, name: str) -> None:

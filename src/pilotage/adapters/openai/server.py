@@ -24,7 +24,7 @@ class ServerStream(ABC):
 
     @abstractmethod
     async def read(self, within: float) -> bytes:
-        """The next bytes, empty at the end.
+        """Return the next bytes, empty at the end.
 
         Raises:
             ModelServerError: nothing came within so many seconds, or the stream broke off.
@@ -40,7 +40,7 @@ class ModelServer(ABC):
 
     @abstractmethod
     async def get(self, url: str) -> bytes:
-        """The body of a page.
+        """Return the body of a page.
 
         Raises:
             ModelServerError: there is no such page, or no server.
@@ -48,7 +48,7 @@ class ModelServer(ABC):
 
     @abstractmethod
     async def post(self, url: str, body: bytes) -> bytes:
-        """The whole answer to a request.
+        """Return the whole answer to a request.
 
         Raises:
             ModelServerError: it cannot be had.
@@ -56,7 +56,7 @@ class ModelServer(ABC):
 
     @abstractmethod
     async def open(self, url: str, body: bytes) -> ServerStream:
-        """The answer to a request, of which only the beginning is there.
+        """Return the answer to a request, of which only the beginning is there.
 
         Raises:
             ModelServerError: it cannot be had.
@@ -74,7 +74,7 @@ _LENGTHS = ("max_model_len", "context_length", "context_window", "max_context_le
 
 
 def read_models(body: bytes) -> ServedModels:
-    """The answer of `/v1/models`.
+    """Return the answer of `/v1/models`.
 
     Raises:
         ModelServerError: it is no list of models.
@@ -87,13 +87,13 @@ def read_models(body: bytes) -> ServedModels:
 
 
 def read_version(body: bytes) -> str | None:
-    """The answer of vLLM's `/version`."""
+    """Return the answer of vLLM's `/version`."""
     version = parsed_object(body).get("version")
     return version if isinstance(version, str) else None
 
 
 def capability_with(capability: ModelCapability, models: ServedModels) -> ModelCapability:
-    """The capability with what the server knows; what was declared counts more.
+    """Return the capability with what the server knows; what was declared counts more.
 
     Raises:
         AgentDefinitionError: the server serves other models.

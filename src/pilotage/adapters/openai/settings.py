@@ -107,7 +107,7 @@ class OpenAICompatibleSettings:
 
 
 def _address(text: str, default_path: str) -> str:
-    """The address without a slash at its end.
+    """Return the address without a slash at its end.
 
     Raises:
         AgentDefinitionError: it is no address of an HTTP server, or one of a single page.

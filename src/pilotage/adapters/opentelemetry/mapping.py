@@ -60,7 +60,7 @@ METRICS: Mapping[str, tuple[str, str]] = {
 
 
 def span_of(name: str, attributes: Attributes | None) -> OtelSpan:
-    """A span of ours as one of OpenTelemetry's."""
+    """Return a span of ours as one of OpenTelemetry's."""
     given = attributes or {}
     operation, subject = _OPERATIONS.get(name, (None, "name"))
     target = given.get(subject)
@@ -80,7 +80,7 @@ def attributes_of(given: Attributes) -> dict[str, OtelValue]:
 
 
 def metric_attributes(given: Attributes | None) -> dict[str, OtelValue]:
-    """What a measurement is told apart by."""
+    """Return what a measurement is told apart by."""
     agent = (given or {}).get("agent")
     return {**attributes_of(given or {}), **({names.AGENT_NAME: agent} if agent is not None else {})}
 
@@ -102,6 +102,6 @@ def _named(name: str, target: TelemetryValue | None) -> dict[str, OtelValue]:
 
 
 def _call(name: str, given: Attributes) -> dict[str, OtelValue]:
-    """A tool call is known by the id of its action: what the model calls it is not unique."""
+    """Return a tool call is known by the id of its action: what the model calls it is not unique."""
     call = given.get("action_id")
     return {names.TOOL_CALL_ID: call} if name == "agent.tool_call" and call is not None else {}

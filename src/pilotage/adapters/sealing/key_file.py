@@ -53,7 +53,7 @@ class SealingKey:
 
 
 def read_key_file(path: Path) -> SealingKey:
-    """The key in a file.
+    """Return the key in a file.
 
     Raises:
         KeyFileError: there is no such file, others may read it, or it holds no key.
@@ -99,7 +99,7 @@ def create_key_file(path: str | Path) -> SealingKey:
 
 
 def read_or_create_key_file(path: Path) -> SealingKey:
-    """The key in a file, which is made if it is not there; whoever comes second gets the first one's key.
+    """Return the key in a file, which is made if it is not there; whoever comes second gets the first one's key.
 
     Raises:
         KeyFileError: the file can be neither read nor made.

@@ -13,7 +13,7 @@ from pilotage.container.pod import Pod
 
 @Pod
 def record_sealer(settings: SealingSettings) -> AesGcmSealer:
-    """The sealer with the keys that the settings name.
+    """Return the sealer with the keys that the settings name.
 
     Raises:
         KeyFileError: a key file cannot be used; the application does not start.

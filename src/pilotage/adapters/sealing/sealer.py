@@ -52,7 +52,7 @@ class _Cipher(Protocol):
 
 
 def _decrypted(cipher: _Cipher, ciphertext: str, binding: bytes) -> bytes | None:
-    """The bytes behind a ciphertext; None if it is not one of this cipher for this place."""
+    """Return the bytes behind a ciphertext; None if it is not one of this cipher for this place."""
     from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - there is a cipher, so it is loaded
 
     try:

@@ -26,7 +26,7 @@ class SealingSettings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> SealingSettings | None:
-        """The settings in PILOTAGE_SEALING_KEY_FILE and PILOTAGE_SEALING_OLD_KEY_FILES (separated like PATH).
+        """Return the settings in PILOTAGE_SEALING_KEY_FILE and PILOTAGE_SEALING_OLD_KEY_FILES (separated like PATH).
 
         None where no key file is named.
         """

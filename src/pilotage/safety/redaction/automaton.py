@@ -90,14 +90,14 @@ class Automaton:
         self.numbers = count()
 
     def start(self, before: str) -> State:
-        """The state in which an attempt begins behind a character, or behind nothing."""
+        """Return the state in which an attempt begins behind a character, or behind nothing."""
         state = self._starts.get(before)
         if state is None:
             state = self._starts[before] = self.start_behind(self._kind(before))
         return state
 
     def start_behind(self, kind: int) -> State:
-        """The state in which an attempt begins behind a character of a kind."""
+        """Return the state in which an attempt begins behind a character of a kind."""
         return self._state(Shape(self._threads.begin(kind)))
 
     def end(self, state: State, after: str) -> int:
@@ -105,7 +105,7 @@ class Automaton:
         return _pattern(self._threads.settle((state.shape.attempt,), self._kind(after))[1])
 
     def overdue(self, state: State, length: int) -> State:
-        """The state after an attempt has been open for too long: it counts as a match."""
+        """Return the state after an attempt has been open for too long: it counts as a match."""
         owners = [self._threads.owner(thread) for thread in state.shape.attempt]
         pattern = next(owner for owner in owners if 0 < self._limits[owner] <= length)
         own = tuple(
@@ -114,12 +114,12 @@ class Automaton:
         return self._state(Shape(own, winner=pattern, overdue=True))
 
     def agrees(self, shape: Shape) -> bool:
-        """Whether every match that may still come has the outcome of the winner."""
+        """Return whether every match that may still come has the outcome of the winner."""
         owners = {self._threads.owner(thread) for thread in shape.attempt}
         return all(self._outcomes[owner] == self._outcomes[shape.winner] for owner in owners)
 
     def limit_of(self, attempt: Attempt) -> int:
-        """The smallest limit among the patterns that an attempt may still match."""
+        """Return the smallest limit among the patterns that an attempt may still match."""
         limits = (self._limits[self._threads.owner(thread)] for thread in attempt)
         return min((limit for limit in limits if limit), default=0)
 
@@ -182,7 +182,7 @@ def _pattern(arrival: Arrival | None) -> int:
 
 
 def _is_quiet(state: State, edge: AutomatonEdge) -> bool:
-    """Whether nothing but the state changes, so that a reader need not look; limits only ever grow."""
+    """Return whether nothing but the state changes, so that a reader need not look; limits only ever grow."""
     target = edge.target
     return (
         edge.arrived_before < 0

@@ -20,7 +20,7 @@ _BEGIN = r"Begin it with a \b or a look-behind that fails inside a candidate, e.
 
 
 def readings(program: ScanProgram, automaton: Automaton, longest: int) -> int:
-    """How often a character may be read, with candidates of a length.
+    """Return how often a character may be read, with candidates of a length.
 
     Raises:
         UnsupportedPatternError: there are too many states, or too many readings.
@@ -40,19 +40,19 @@ def readings(program: ScanProgram, automaton: Automaton, longest: int) -> int:
 
 
 def is_small(program: ScanProgram, longest: int) -> bool:
-    """Whether a pattern has so few nodes, and such short candidates, that it costs little whatever it is."""
+    """Return whether a pattern has so few nodes, and such short candidates, that it costs little whatever it is."""
     return len(program.nodes) <= _FEW and longest <= _FEW
 
 
 def is_fixed(tree: Tree) -> bool:
-    """Whether a pattern is a plain row of characters: its attempts have one thread, and one length."""
+    """Return whether a pattern is a plain row of characters: its attempts have one thread, and one length."""
     return isinstance(tree, Atom) or (
         isinstance(tree, Sequence) and all(isinstance(part, Atom) for part in tree.parts)
     )
 
 
 def _reached(automaton: Automaton, kinds: set[int]) -> list[tuple[State, int]]:
-    """The states that an attempt can come to, each with the kinds of character behind which it is there."""
+    """Return the states that an attempt can come to, each with the kinds of character behind which it is there."""
     waiting = [automaton.start_behind(kind) for kind in {NOTHING, *kinds}]
     known = {state.number for state in waiting}
     reached: dict[tuple[int, int], State] = {}
@@ -76,7 +76,7 @@ def _reached(automaton: Automaton, kinds: set[int]) -> list[tuple[State, int]]:
 
 
 def _is_alone(automaton: Automaton, reached: list[tuple[State, int]], kinds: set[int]) -> bool:
-    """Whether no attempt can take its first character while an earlier one is open."""
+    """Return whether no attempt can take its first character while an earlier one is open."""
     begins = {
         behind: {kind for kind in kinds if not _after(automaton, automaton.start_behind(behind), kind).failed}
         for behind in kinds

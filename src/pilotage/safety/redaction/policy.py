@@ -38,7 +38,7 @@ class StreamingRedactionMatch:
     metadata: JsonObject = field(default_factory=dict[str, JsonValue], hash=False)
 
     def to_payload(self) -> JsonObject:
-        """The match as JSON."""
+        """Return the match as JSON."""
         payload: dict[str, JsonValue] = {
             "pattern_name": self.pattern_name,
             "start": self.start,
@@ -89,7 +89,7 @@ class StreamingSensitivePattern:
         object.__setattr__(self, "_rules", rules)
 
     def redact(self, value: str) -> tuple[str, int]:
-        """The text with every match of this pattern replaced, and how many there were."""
+        """Return the text with every match of this pattern replaced, and how many there were."""
         return _redacted(self._rules, value)
 
     def find_matches(self, value: str) -> tuple[StreamingRedactionMatch, ...]:
@@ -150,7 +150,7 @@ class StreamingRedactionPolicy:
         object.__setattr__(self, "rules", Rules([pattern.rule for pattern in self.patterns]))
 
     def redact(self, value: str) -> tuple[str, int]:
-        """A whole text with every match replaced, and how many there were."""
+        """Return a whole text with every match replaced, and how many there were."""
         return _redacted(self.rules, value)
 
     def find_matches(self, value: str) -> tuple[StreamingRedactionMatch, ...]:

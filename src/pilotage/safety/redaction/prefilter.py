@@ -66,7 +66,7 @@ class Prefilter:
         self.reach = beginning.reach
 
     def next_start(self, text: str, position: int) -> int:
-        """The next position at which a match may begin.
+        """Return the next position at which a match may begin.
 
         The neighbour of a first character is not in the text, so do not ask from position 0.
         """
@@ -78,7 +78,7 @@ class Prefilter:
 
 
 def _split_lead(tree: Tree, limit: int) -> tuple[_Beginning, _Beginning]:
-    """The boundary in front and the rest: patterns share the boundary, and `re` rejects most places by it."""
+    """Return the boundary in front and the rest: patterns share the boundary, and `re` rejects most places by it."""
     parts = _parts(tree)
     leads = 1 if isinstance(parts[0], Boundary) else 0
     lead = _beginning(parts[:leads], _FIRST)
@@ -100,7 +100,7 @@ def _parts(tree: Tree) -> list[Tree]:
 
 
 def _beginning(parts: Items[Tree], budget: _Budget) -> _Beginning:
-    """What the parts begin with, within the budget."""
+    """Return what the parts begin with, within the budget."""
     if not parts or budget.atoms <= 0:
         return _Beginning()
     first, rest = parts[0], parts[1:]

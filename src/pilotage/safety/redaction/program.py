@@ -100,7 +100,7 @@ class ScanProgram:
         self._tests = [re.compile(atom.source, atom.flags) for atom in self._atoms]
 
     def kind_of(self, character: str) -> int:
-        """Which atoms match a character, as bits; characters of one kind are alike to the program."""
+        """Return which atoms match a character, as bits; characters of one kind are alike to the program."""
         kind = 0
         for atom, test in enumerate(self._tests):
             if test.match(character):
@@ -108,7 +108,7 @@ class ScanProgram:
         return kind
 
     def kinds(self) -> set[int]:
-        """The kinds that some character has."""
+        """Return the kinds that some character has."""
         return {self.kind_of(character) for character in {"\0"}.union(*map(_telling, self._atoms))}
 
     def _entry(self, pattern: int, tree: Tree) -> int:
@@ -129,7 +129,7 @@ class ScanProgram:
         return self._atoms.setdefault(atom, len(self._atoms))
 
     def _compile(self, tree: Tree, then: int) -> int:
-        """The node at which the tree begins; it goes on at `then`."""
+        """Return the node at which the tree begins; it goes on at `then`."""
         match tree:
             case Atom():
                 return self._add(Character(self._atom(tree), then))
@@ -182,7 +182,7 @@ class ScanProgram:
 
 
 def longest_hold(program: ScanProgram) -> int | None:
-    """How many characters can at most be held back before they are decided; None: without end.
+    """Return how many characters can at most be held back before they are decided; None: without end.
 
     Text is held from the start of a candidate, or from the end of its best match so far, while no
     (better) match is known. So it is the longest way through character nodes none of which completes a
@@ -215,7 +215,7 @@ def longest_hold(program: ScanProgram) -> int | None:
 
 
 def _completing(nodes: Items[Node]) -> list[bool]:
-    """The nodes from which a match is reached whatever comes next.
+    """Return the nodes from which a match is reached whatever comes next.
 
     A node is added after those it goes on to, except the fork of a loop; but a body is never empty, so
     no match is reached through it without a further character.

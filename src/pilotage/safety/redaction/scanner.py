@@ -66,7 +66,7 @@ class HeldText:
         return position
 
     def before(self, position: int) -> str:
-        """The character before a position; empty at the start of the stream."""
+        """Return the character before a position; empty at the start of the stream."""
         return self.text[position - 1] if position else self._before
 
     def release(self, end: int) -> None:
@@ -132,7 +132,7 @@ class Span(NamedTuple):
 
 
 def scan(rules: Rules, text: str) -> tuple[list[Piece], list[Span]]:
-    """A whole text at once: what it becomes, and the matches in it."""
+    """Return a whole text at once: what it becomes, and the matches in it."""
     scanner = Scanner(rules)
     return [*scanner.push(text), *scanner.finish()], scanner.spans
 
@@ -169,7 +169,7 @@ class _Failures:
             self._last = max(self._last, place)
 
     def has(self, place: int, state: State) -> bool:
-        """Whether an attempt in a state comes to nothing more."""
+        """Return whether an attempt in a state comes to nothing more."""
         return state.number in self._states.get(place, ())
 
     @property
@@ -227,7 +227,7 @@ class Scanner:
         return held.take(forget=held_from)
 
     def finish(self, after: str = "") -> list[Piece]:
-        """The text ends here, before a character of something else or before nothing; all that is left."""
+        """Return the text ends here, before a character of something else or before nothing; all that is left."""
         end = len(self._held.text)
         while self._best is not None or self._start < end:
             pattern = self._automaton.end(self._state, after)
@@ -309,7 +309,7 @@ class Scanner:
         self._start = start
 
     def _is_known(self, state: State, start: int, at: int) -> bool:
-        """Whether another attempt in this state came to nothing more; if not, this one leaves a trail."""
+        """Return whether another attempt in this state came to nothing more; if not, this one leaves a trail."""
         if state.depth == _UNSEEN:
             state.depth = at - start
             return False
@@ -329,7 +329,7 @@ class Scanner:
         return self._follow(self._best, at + 1) if self._best else at + 1
 
     def _give_up(self) -> int:
-        """The attempt comes to nothing more: its match is over, or the next one begins one character later."""
+        """Return the attempt comes to nothing more: its match is over, or the next one begins one character later."""
         if self._best is None:
             return self._fail()
         self._failures.add(self._trail)
@@ -366,7 +366,7 @@ class Scanner:
         return self._best
 
     def _deadline(self) -> int:
-        """The position at which the attempt has been open for too long."""
+        """Return the position at which the attempt has been open for too long."""
         return self._open_since() + self._state.limit
 
     def _open_since(self) -> int:

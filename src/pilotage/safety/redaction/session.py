@@ -48,7 +48,7 @@ class StreamingRedactionAudit:
         return len(self.missed_matches)
 
     def joined(self, other: StreamingRedactionAudit) -> StreamingRedactionAudit:
-        """The audit of both texts."""
+        """Return the audit of both texts."""
         failed = StreamingRedactionAuditStatus.FAILED
         return StreamingRedactionAudit(
             status=failed if failed in (self.status, other.status) else self.status,
@@ -61,7 +61,7 @@ class StreamingRedactionAudit:
         )
 
     def to_evidence_payload(self) -> JsonObject:
-        """The audit as JSON for the record, without any of the text."""
+        """Return the audit as JSON for the record, without any of the text."""
         return {
             "kind": "streaming_redaction_audit",
             "status": self.status.value,
@@ -75,7 +75,7 @@ class StreamingRedactionAudit:
         }
 
     def to_error_payload(self) -> JsonObject:
-        """The audit as the JSON of an error."""
+        """Return the audit as the JSON of an error."""
         return {
             "code": "streaming_redaction_audit_failed",
             "message": f"Streaming redaction emitted {self.missed_count} sensitive match(es).",

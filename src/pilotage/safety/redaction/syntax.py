@@ -89,7 +89,7 @@ Tree: TypeAlias = Atom | Look | Boundary | Sequence | Alternation | Repetition
 
 
 def may_be_empty(tree: Tree) -> bool:
-    """Whether a match of the tree may have no characters."""
+    """Return whether a match of the tree may have no characters."""
     match tree:
         case Atom():
             return False

@@ -29,7 +29,7 @@ class Thread(NamedTuple):
     conditions: tuple[tuple[int, bool], ...] = ()
 
     def accepts(self, kind: int) -> bool:
-        """Whether a character of a kind fulfils the conditions."""
+        """Return whether a character of a kind fulfils the conditions."""
         return all(bool(kind >> atom & 1) is wanted for atom, wanted in self.conditions)
 
 
@@ -51,15 +51,15 @@ class Threads:
         self._expansions: dict[tuple[int, int], Attempt] = {}
 
     def begin(self, before: int) -> Attempt:
-        """A new attempt behind a character of a kind."""
+        """Return a new attempt behind a character of a kind."""
         return self._expand(self._program.start, before)
 
     def owner(self, thread: Thread) -> int:
-        """The pattern that a thread tries to match."""
+        """Return the pattern that a thread tries to match."""
         return self._program.owners[thread.node]
 
     def settle(self, attempts: Iterable[Attempt], kind: int) -> tuple[list[Attempt], Arrival | None]:
-        """The threads that the next character lets live, up to the first that has arrived."""
+        """Return the threads that the next character lets live, up to the first that has arrived."""
         settled: list[Attempt] = []
         for number, attempt in enumerate(attempts):
             living = [thread for thread in attempt if thread.accepts(kind)]
@@ -70,7 +70,7 @@ class Threads:
         return settled, None
 
     def has_arrived(self, thread: Thread) -> bool:
-        """Whether a thread is at the end of its pattern; its conditions may still fail."""
+        """Return whether a thread is at the end of its pattern; its conditions may still fail."""
         return isinstance(self._program.nodes[thread.node], Match)
 
     def successors(self, attempt: Attempt, kind: int) -> Iterator[Thread]:
@@ -85,7 +85,7 @@ class Threads:
         self._expansions.clear()
 
     def _expand(self, node: int, before: int) -> Attempt:
-        """The threads at a node behind a character of a kind, the most wanted first."""
+        """Return the threads at a node behind a character of a kind, the most wanted first."""
         threads = self._expansions.get((node, before))
         if threads is None:
             threads = self._expansions[node, before] = tuple(dict.fromkeys(self._reached(node, before)))

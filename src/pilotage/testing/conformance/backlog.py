@@ -329,6 +329,6 @@ class BacklogConformance(ClaimCounting):
 
 
 async def holder(leases: IAgentLeases) -> str | None:
-    """Who has the lease of the run."""
+    """Return who has the lease of the run."""
     lease = await leases.holder(RUN)
     return lease.owner if lease else None

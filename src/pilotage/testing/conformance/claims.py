@@ -193,6 +193,6 @@ async def stand(
 async def claimed(
     backlog: IAgentBacklog, *, limit: int = MANY, leaving: Sequence[RunKey] = (), suspects: bool = False
 ) -> list[RunKey]:
-    """The runs that one claim gives."""
+    """Return the runs that one claim gives."""
     given = await backlog.claim("ada", LONG, limit, agents=[AGENT], leaving=leaving, suspects=suspects)
     return [entry.run for entry in given]

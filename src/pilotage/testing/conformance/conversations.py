@@ -39,24 +39,24 @@ NOT_ENDED = [status for status in AgentStatus if not status.is_terminal]
 
 
 def starts(run: RunKey, conversation: str = "chat") -> JournalCommit:
-    """The first commit of a run that holds a conversation."""
+    """Return the first commit of a run that holds a conversation."""
     state = AgentState(run.run_id, "shop:Helpdesk", AgentStatus.ACTIVE, tenant_id=run.tenant_id)
     return JournalCommit(run, "starts", 0, (claim(1, epoch=1),), state, conversation=conversation)
 
 
 def moves(run: RunKey, status: AgentStatus, turns: ConversationTurns | None = None) -> JournalCommit:
-    """The second commit of a run, which puts it into a status."""
+    """Return the second commit of a run, which puts it into a status."""
     state = AgentState(run.run_id, "shop:Helpdesk", status, tenant_id=run.tenant_id)
     return JournalCommit(run, "moves", 1, (row(2),), state, turns=turns)
 
 
 def is_held(outcome: CommitOutcome) -> bool:
-    """Whether a commit was refused because of another run that holds the conversation."""
+    """Return whether a commit was refused because of another run that holds the conversation."""
     return isinstance(outcome, CommitRefused) and outcome.code is CommitRefusal.CONVERSATION_HELD
 
 
 async def history(conversations: ITaskStore, tenant_id: str = RUN.tenant_id) -> Sequence[ConversationTurn]:
-    """What was said in the conversation of these tests."""
+    """Return what was said in the conversation of these tests."""
     return await conversations.load_history(tenant_id, "chat")
 
 

@@ -205,12 +205,12 @@ class LeasesConformance(TimedKit):
 
 
 def begun(run: RunKey = RUN, owner: str = "ada", seconds: float = LONG) -> JournalCommit:
-    """The first commit of a run, by somebody who drives it from then on."""
+    """Return the first commit of a run, by somebody who drives it from then on."""
     return replace(commit_of(claim(1, epoch=1), run=run, token=owner), lease=LeaseRequest(owner, seconds))
 
 
 def moved(status: AgentStatus, run: RunKey = RUN, head: int = 1) -> JournalCommit:
-    """A commit that puts a run into a status."""
+    """Return a commit that puts a run into a status."""
     state = AgentState(run.run_id, "shop:Refunds", status, tenant_id=run.tenant_id)
     return replace(commit_of(row(head + 1), run=run), state=state)
 
@@ -377,7 +377,7 @@ async def _owners(leases: IAgentLeases, *runs: RunKey) -> Sequence[str | None]:
 
 
 def _span(earlier: Lease | None, later: Lease | None) -> float:
-    """How many seconds lie between the ends of two leases."""
+    """Return how many seconds lie between the ends of two leases."""
     assert earlier is not None
     assert later is not None
     return (later.expires_at - earlier.expires_at).total_seconds()

@@ -30,7 +30,7 @@ TEXTS = ("Ada prefers tea.", "Größe: 42 ☕", "a'b\"c\\d -- ; %_", "one\x00two
 
 
 def fact(item_id: str, text: str, label: TrustLabel | None = None) -> MemoryItem:
-    """A fact to remember."""
+    """Return a fact to remember."""
     return MemoryItem(item_id, MemoryKind.FACT, text, label or TrustLabel())
 
 

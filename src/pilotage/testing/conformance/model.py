@@ -42,7 +42,7 @@ ASK = ModelRequest([ModelMessage.user("Plan a journey.")], output=StructuredOutp
 
 
 async def events_of(model: IAgentModel, request: ModelRequest) -> Sequence[ModelStreamEvent]:
-    """All events of a stream."""
+    """Return all events of a stream."""
     return [event async for event in model.stream(request)]
 
 

@@ -291,17 +291,17 @@ async def happen(journal: IAgentJournal, count: int, run: RunKey = RUN) -> None:
 
 
 async def read(outbox: IAgentOutbox, after: int = 0) -> list[OutboxEntry]:
-    """The entries of the run as a list."""
+    """Return the entries of the run as a list."""
     return [entry async for entry in outbox.read(RUN, after)]
 
 
 def of_run(entries: Sequence[OutboxEntry], run: RunKey = RUN) -> list[OutboxEntry]:
-    """The entries of a run among others."""
+    """Return the entries of a run among others."""
     return [entry for entry in entries if entry.run == run]
 
 
 def numbers(entries: Sequence[OutboxEntry], run: RunKey = RUN) -> list[int]:
-    """The numbers of a run's entries among others."""
+    """Return the numbers of a run's entries among others."""
     return [entry.number for entry in of_run(entries, run)]
 
 

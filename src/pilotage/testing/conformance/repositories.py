@@ -42,7 +42,7 @@ SIGNAL = AgentSignal("signal-1", "run-1", AgentSignalKind.USER_MESSAGE, {**PAYLO
 
 
 async def pages(states: IAgentStateRepository, limit: int) -> Sequence[Sequence[str]]:
-    """The ids of all runs of the tenant "default", page by page."""
+    """Return the ids of all runs of the tenant "default", page by page."""
     page = await states.list_runs("default", limit=limit)
     found = [[each.id for each in page.runs]]
     while page.cursor is not None and len(found) < 10:  # one that goes in circles is noticed, not followed
@@ -232,7 +232,7 @@ class StateRepositoryConformance(Kit):
 
 
 async def pending(signals: IAgentSignalRepository, run_id: str = "run-1") -> Sequence[str]:
-    """The ids of the signals that wait for a run."""
+    """Return the ids of the signals that wait for a run."""
     return [each.id for each in await signals.list_pending(run_id)]
 
 

@@ -57,7 +57,7 @@ ROWS = chain(
 def ended(
     run: RunKey = RUN, status: AgentStatus = AgentStatus.COMPLETED, parent: RunKey | None = None
 ) -> JournalCommit:
-    """All of a run in one commit."""
+    """Return all of a run in one commit."""
     state = AgentState(
         run.run_id, "shop:Helpdesk", status, metadata={"input": "Ada"}, tenant_id=run.tenant_id
     )

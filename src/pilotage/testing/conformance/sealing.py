@@ -156,7 +156,7 @@ class SealerConformance(Kit):
 
 
 def _opens(sealer: IRecordSealer, sealed: SealedRecord, place: SealContext = CONTEXT) -> bool:
-    """Whether a seal opens; any error but the port's own is a failure of the test."""
+    """Return whether a seal opens; any error but the port's own is a failure of the test."""
     try:
         sealer.open(place, sealed)
     except RecordSealError:

@@ -35,7 +35,7 @@ def wanted(hold_id: str, amount: BudgetAmount = STEP) -> BudgetReservation:
 
 
 def used(hold_id: str, amount: BudgetAmount = CALL) -> BudgetSettlement:
-    """What became of it."""
+    """Return what became of it."""
     return BudgetSettlement(wanted(hold_id), amount)
 
 

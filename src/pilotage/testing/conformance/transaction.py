@@ -72,7 +72,7 @@ OPEN = [status for status in AgentStatus if status not in CLOSED]
 
 
 def in_status(status: AgentStatus, head: int = 0) -> JournalCommit:
-    """A commit of the run that puts it into a status."""
+    """Return a commit of the run that puts it into a status."""
     return JournalCommit(RUN, f"{status} {head}", head, (row(head + 1),), replace(STATE, status=status))
 
 

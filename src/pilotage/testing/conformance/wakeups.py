@@ -115,5 +115,5 @@ class WakeUpsConformance(Kit):
                 assert await self.heard(listener) == run_id
 
     async def heard(self, listener: IWakeUpSubscription) -> str:
-        """The next hint, unless it takes too long."""
+        """Return the next hint, unless it takes too long."""
         return await asyncio.wait_for(listener.next(), self.patience)
