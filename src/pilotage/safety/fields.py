@@ -2,8 +2,8 @@
 
 `Annotated[str, SensitiveField(PII.EMAIL)]` is a value some readers may see, masked or not;
 `Annotated[str, SecretField()]` is one that no reader sees. `SensitiveFieldDescriptor` says where in a
-JSON value such a field lies. A mask never shows more than half of a value, and whatever cannot be masked as asked
-is hidden entirely. Pure: no I/O.
+JSON value such a field lies. A mask never shows more than half of a value, and a value that cannot be masked by its
+policy is hidden entirely. Pure: no I/O.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class MaskingKey:
     """The key of the HASH mask.
 
     Equal values get equal hashes under one key, so that a reader can join records without seeing the
-    value; without the secret nobody can find the value by trying. The id is shown in every hash, so
+    value; without the secret the value cannot be found by trying. The id is shown in every hash, so
     that keys can be rotated.
     """
 
@@ -64,7 +64,7 @@ class MaskingKey:
 
 
 def mask_text(text: str, policy: MaskingPolicy, *, category: str, key: MaskingKey | None = None) -> str:
-    """Return what may be shown of a text under a policy; HASH without a key hides everything."""
+    """Return the text masked under a policy; HASH without a key hides everything."""
     match policy:
         case MaskingPolicy.REDACT:
             return REDACTED_VALUE
@@ -108,7 +108,7 @@ class PII(StrEnum):
 
 
 class RedactionPolicy(StrEnum):
-    """What becomes of a value that may not be shown: masked, or dropped; a reference is masked."""
+    """Treatment of a value that may not be shown: masked, or dropped; a reference is masked."""
 
     REDACT = "redact"
     DROP = "drop"
@@ -198,7 +198,7 @@ class SecretField:
         return DataSensitivity.SECRET
 
     def guard_text(self, text: str, key: MaskingKey | None = None) -> str:
-        """Always the placeholder: nothing of a secret is shown, not even its hash."""
+        """Return the placeholder: nothing of a secret is shown, not even its hash."""
         del text, key
         return SECRET_VALUE
 

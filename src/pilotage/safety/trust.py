@@ -16,7 +16,7 @@ from pilotage.values import value
 
 
 class Integrity(StrEnum):
-    """Who may have written the content, from the most to the least trusted."""
+    """Trust in the author of the content, from the most to the least trusted."""
 
     TRUSTED = "trusted"
     USER = "user"
@@ -24,7 +24,7 @@ class Integrity(StrEnum):
 
 
 class Confidentiality(StrEnum):
-    """Who may read the content, from everybody to nobody outside."""
+    """Readers of the content, from public to secret."""
 
     PUBLIC = "public"
     TENANT = "tenant"
@@ -52,26 +52,26 @@ class TrustLabel:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether nobody but the application itself wrote the content."""
+        """Whether only the application itself wrote the content."""
         return self.integrity is Integrity.TRUSTED
 
     @property
     def is_untrusted(self) -> bool:
-        """Whether a stranger may have written a part of the content."""
+        """Whether an untrusted author may have written a part of the content."""
         return self.integrity is Integrity.UNTRUSTED
 
     @property
     def is_public(self) -> bool:
-        """Whether everybody may read the content."""
+        """Whether the content is public."""
         return self.confidentiality is Confidentiality.PUBLIC
 
     @property
     def is_secret(self) -> bool:
-        """Whether a part of the content must not leave."""
+        """Whether a part of the content must not leave the application."""
         return self.confidentiality is Confidentiality.SECRET
 
     def join(self, other: TrustLabel) -> TrustLabel:
-        """Return the label of content made from both; this one where the other adds nothing."""
+        """Return the label of content made from both; this label itself if the other adds nothing."""
         if (
             _INTEGRITY_ORDER[other.integrity] <= _INTEGRITY_ORDER[self.integrity]
             and _CONFIDENTIALITY_ORDER[other.confidentiality] <= _CONFIDENTIALITY_ORDER[self.confidentiality]

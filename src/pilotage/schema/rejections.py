@@ -1,4 +1,4 @@
-"""Why a type cannot be a tool's argument or result, and what to write instead."""
+"""Reasons why a type cannot be a tool's argument or result, each with the remedy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
 
 
 class Rejection(NamedTuple):
-    """What is wrong with a type, as the rest of a sentence, and the remedy."""
+    """The problem of a type, as the rest of a sentence, and the remedy."""
 
     what: str
     remedy: str

@@ -1,8 +1,8 @@
-"""The shape of a type: what the model is shown and what its arguments are validated by.
+"""The shape of a type: the JSON schema that a model is shown, and the core schema that validates its arguments.
 
-Both halves are made together, so that the schema never promises what validation refuses. A core schema is what
-pydantic-core compiles into a validator; it is plain data, so nothing of pydantic is imported here. A type that contains
-itself is defined once and referred to by name.
+Both are made together, so that validation accepts what the schema allows. pydantic-core compiles a core schema into
+a validator; it is plain data, so nothing of pydantic is imported here. A recursive type is defined once and referred
+to by name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TypeShape:
 
 
 def allows_null(schema: JsonObject) -> bool:
-    """Return whether None fits; a schema that says nothing about its type, or refers elsewhere, may allow it."""
+    """Return whether None fits; a schema without a type, or with a reference, may allow it."""
     if "anyOf" in schema:
         return any(allows_null(as_object(member)) for member in as_list(schema["anyOf"]))
     if "enum" in schema:
@@ -60,7 +60,7 @@ def scalars() -> dict[object, TypeShape]:
         time: TypeShape({"type": "string", "format": "time"}, {"type": "time"}),
         timedelta: TypeShape({"type": "number", "description": "Seconds."}, {"type": "timedelta"}),
         UUID: TypeShape({"type": "string", "format": "uuid"}, {"type": "uuid"}),
-        # As text, because a JSON number may have lost the last cent before anyone could look at it.
+        # As text, because a JSON number may already have lost digits.
         Decimal: TypeShape({"type": "string", "format": "decimal"}, {"type": "decimal"}),
         AnyJson: ANYTHING,
     }
@@ -105,7 +105,7 @@ UNION_MEMBER = "\N{INVISIBLE SEPARATOR}"
 
 
 def union(members: Sequence[tuple[str, TypeShape]]) -> TypeShape:
-    """Any one of the members, each with the name it goes by in error messages."""
+    """Return a union of the members, each with its name in error messages."""
     json: JsonSchema = {"anyOf": [shape.json for _, shape in members]}
     choices = [(shape.core, UNION_MEMBER + name) for name, shape in members if shape.core["type"] != "none"]
     core: CoreSchema = {"type": "union", "choices": choices} if len(choices) > 1 else choices[0][0]
@@ -123,7 +123,7 @@ class Property:
 
 
 def described(shape: TypeShape, **facts: JsonValue) -> TypeShape:
-    """Return the same shape with more said about it in the schema."""
+    """Return the same shape with more keywords in its schema."""
     return TypeShape({**shape.json, **facts}, shape.core)
 
 
@@ -164,7 +164,7 @@ class TypeDefinitions:
 
     @property
     def depth(self) -> int:
-        """How many types the one being built is inside of."""
+        """Nesting depth of the type being built."""
         return len(self._open)
 
     def once(self, key: Hashable, name: str, build: Callable[[], TypeShape]) -> TypeShape:
@@ -181,11 +181,11 @@ class TypeDefinitions:
         return self._define(self._references[key], shape) if key in self._references else shape
 
     def add(self, name: str, schema: JsonSchema) -> bool:
-        """Keep a definition made elsewhere; False when the name already means something else."""
+        """Add a definition made elsewhere; return False if the name has another definition."""
         return self.json.setdefault(name, schema) == schema
 
     def lift(self, core: CoreSchema) -> CoreSchema:
-        """Return a core schema made elsewhere, its definitions kept here: two parameters of one type share them."""
+        """Return a core schema made elsewhere and add its definitions: two parameters of one type share them."""
         if core["type"] != "definitions":
             return core
         for definition in cast("list[CoreSchema]", core["definitions"]):
@@ -246,7 +246,7 @@ def literal_shape(values: Sequence[object]) -> TypeShape | Rejection:
 
 
 def _choice(values: Sequence[JsonValue], core: CoreSchema) -> TypeShape:
-    """One of some plain values, with their JSON type when they share one."""
+    """Return a choice of plain values, with their JSON type if they share one."""
     kinds = {_json_type_of(each) for each in values}
     shared: JsonSchema = {"type": kinds.pop()} if len(kinds) == 1 else {}
     return TypeShape({"enum": list(values), **shared}, core)

@@ -1,4 +1,4 @@
-"""`driver_for`: the runs of one agent for every transport, and the ways from an input to a run.
+"""`driver_for`: the runs of one agent for every transport, and how an input leads to a run.
 
 An input starts a run, answers its questions, reconnects to its stream, or cancels it.
 """
@@ -81,7 +81,7 @@ class StartedRuns(_Opener):
 
 
 class AnsweredRuns(_Opener):
-    """Hands decisions and results to the runs that wait for them, then brings back the run at the top."""
+    """Passes decisions and results to the runs that wait for them, then resumes the run at the top."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class AnsweredRuns(_Opener):
         self._results = results
 
     async def open(self, given: object, /) -> OpenedRun:
-        """Return the run that goes on with what was answered.
+        """Return the run that goes on with the answers.
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
@@ -143,15 +143,15 @@ class AnsweredRuns(_Opener):
         )
 
     async def _awaited(self, state: AgentState, *, with_closed: bool = False) -> list[GivenAnswer]:
-        """The results that a run waits for, as answers to its questions; also to those that it has answers to."""
+        """Return the results that a run waits for, as answers to its questions, answered ones included."""
         if not self._results:
             return []
-        asked = await self._runs.questions(state.id, principal=self._principal)
+        open_questions = await self._runs.questions(state.id, principal=self._principal)
         if with_closed:
-            asked += await self._runs.answered_questions(state.id, principal=self._principal)
+            open_questions += await self._runs.answered_questions(state.id, principal=self._principal)
         calls = {
             question.deferred_call: question.id
-            for question in reversed(asked)
+            for question in reversed(open_questions)
             if isinstance(question, AgentRecoveryRequest) and question.deferred_call is not None
         }
         return [
@@ -162,8 +162,8 @@ class AnsweredRuns(_Opener):
 
     async def _top_of(self, decided: GivenAnswer | questions.AgUiContinuation) -> AgentState:
         """Return the run without a parent, at or above the one that asked."""
-        asked = run_of(decided.request_id) if isinstance(decided, GivenAnswer) else decided.run_id
-        state = await self._runs.get(asked, principal=self._principal)
+        run_id = run_of(decided.request_id) if isinstance(decided, GivenAnswer) else decided.run_id
+        state = await self._runs.get(run_id, principal=self._principal)
         while isinstance(parent := state.metadata.get("parent"), str):
             state = await self._runs.get(parent, principal=self._principal)
         return state
@@ -200,7 +200,7 @@ class _ReadRun:
         return await self._runs.result(self.id, principal=self._principal)
 
     async def leave(self) -> None:
-        """Nothing happens to the run."""
+        """Do nothing: the run goes on."""
 
 
 class EndedRuns(_Opener):
@@ -229,20 +229,20 @@ class _EndedRun:
         self.id = result.state.id
         self._result = result
 
-    async def _told(self) -> AsyncGenerator[AgentEvent, None]:
+    async def _end_events(self) -> AsyncGenerator[AgentEvent, None]:
         by = AgentEventAttribution(self._result.state.agent_type, self.id, self.id)
         yield RunStartedEvent(by)
         output: JsonObject = {"output": to_json_value(self._result.output)}
         yield RunFinishedEvent(by, self._result.error, output)
 
     def events(self) -> AsyncIterator[AgentEvent]:
-        return self._told()
+        return self._end_events()
 
     async def result(self) -> RunResult:
         return self._result
 
     async def leave(self) -> None:
-        """Nothing is left of the run."""
+        """Do nothing: the run has ended."""
 
 
 @value
@@ -263,7 +263,7 @@ class AgentDriver:
 
     @property
     def shown(self) -> AgUiConfig:
-        """What clients are shown, and how much they may send."""
+        """The settings of the endpoints."""
         return self.config or self.app.get_or_none(AgUiConfig) or AgUiConfig()
 
     def __call__(
@@ -322,5 +322,5 @@ class AgentDriver:
 def driver_for(
     app: Application, agent: type[object], *, principal: Principal = LOCAL, config: AgUiConfig | None = None
 ) -> AgentDriver:
-    """A factory of streams over the runs of an agent, acting for a principal; the application may start later."""
+    """Return a factory of streams over the runs of an agent, for a principal; the application may start later."""
     return AgentDriver(app, agent, principal, config)

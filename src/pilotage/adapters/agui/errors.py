@@ -17,7 +17,7 @@ from pilotage.errors import ApplicationStartError, CallerError
 
 
 class AbstractAgUiError(CallerError):
-    """Something between AG-UI and a run cannot be done."""
+    """Base of the errors between AG-UI and a run."""
 
     message: ClassVar[str] = "The AG-UI request cannot be served."
     code: ClassVar[str] = "agui_error"
@@ -45,7 +45,7 @@ class AgUiApprovalDecodeError(AbstractAgUiError, RequestRefusedError):
 
 
 class AgUiPendingApprovalError(AbstractAgUiError):
-    """A run does not wait for what an input brings, or what should be shown."""
+    """A run does not wait for the content of an input, or has no question to show."""
 
     message: ClassVar[str] = "The run waits for no approval."
     code: ClassVar[str] = "agui_pending_approval_error"

@@ -49,7 +49,7 @@ PAUSE = "pause:"
 
 @value
 class AgUiApproval:
-    """A question as a client gets to see it; recovery questions have decisions of their own."""
+    """A question as clients see it; recovery questions have decisions of their own."""
 
     id: str
     prompt: str
@@ -157,7 +157,7 @@ def _answers(event: RunPausedEvent) -> dict[str, JsonValue]:
 
 
 def _answers_inside(event: RunPausedEvent) -> Iterator[tuple[str, JsonValue]]:
-    """The schemas of the answers to open actions inside of the one that is asked about, by their ids."""
+    """Yield the schemas of the answers to open actions inside of the action of the question, by their ids."""
     inside = event.metadata.get("inside")
     for action in inside if isinstance(inside, Sequence) else ():
         about = object_or_empty(action)
@@ -215,7 +215,7 @@ def decisions_in(ag_ui_input: agui.RunAgentInput) -> tuple[AgUiDecision | AgUiCo
 
 
 def _refuse_contradictions(decided: Sequence[AgUiDecision | AgUiContinuation]) -> None:
-    """Refuse an input that answers a question in two ways: which of them is meant, nobody can know."""
+    """Refuse an input that answers a question in two ways."""
     first: dict[str, AgUiDecision | AgUiContinuation] = {}
     for each in decided:
         if first.setdefault(_about(each), each) != each:
@@ -290,12 +290,12 @@ def _resumed(entry: agui.ResumeEntry) -> AgUiDecision | AgUiContinuation:
 
 def messages_at_the_end(ag_ui_input: agui.RunAgentInput) -> list[agui.ToolMessage]:
     """Return the tool messages at the end of an input; earlier ones are history."""
-    behind: list[agui.ToolMessage] = []
+    found: list[agui.ToolMessage] = []
     for message in reversed(ag_ui_input.messages):
         if not isinstance(message, agui.ToolMessage):
             break
-        behind.append(message)
-    return behind[::-1]
+        found.append(message)
+    return found[::-1]
 
 
 def is_decision(ag_ui_input: agui.RunAgentInput, message: agui.ToolMessage) -> bool:

@@ -81,7 +81,7 @@ class BearerTokens(IPrincipalResolver):
                     f"the token of {principal.id!r} has fewer than {_SHORTEST_TOKEN} characters, or blanks around it. "
                     "Use a random one: secrets.token_urlsafe()."
                 )
-        # Looked up by digest: how long a look-up takes then says nothing about a token.
+        # Looked up by digest, so that the time of a look-up reveals nothing about a token.
         self._known = {text_digest(token): principal for token, principal in tokens.items()}
 
     async def resolve(self, headers: Mapping[str, str]) -> Principal:
@@ -145,7 +145,7 @@ class Authentication:
         principal: IPrincipalResolver | None,
         allowed_origins: Collection[str] = (),
     ) -> Authentication:
-        """Return the authentication by a resolver; without one the application's own resolver is used."""
+        """Return the authentication by a resolver, by default the application's own."""
 
         def resolver() -> IPrincipalResolver | None:
             return principal if principal is not None or app is None else app.get_or_none(IPrincipalResolver)
@@ -196,8 +196,8 @@ def refuse_other_machines(connection: HTTPConnection) -> None:
     client = connection.client
     if not is_from_this_machine(client.host if client else None, connection.headers.get("host")):
         raise NotAuthenticatedError(
-            "nothing says who asks, so only programs on this machine are served. Give the endpoint a principal "
-            "resolver, or add a pod that implements IPrincipalResolver."
+            "no principal resolver is configured, so only programs on this machine are served. Give the endpoint "
+            "one, or add a pod that implements IPrincipalResolver."
         )
 
 

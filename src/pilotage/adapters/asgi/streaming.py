@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Items(Protocol[ItemT_co]):
-    """What is streamed, item by item; an async generator is one."""
+    """The items of a stream; an async generator is one."""
 
     def __aiter__(self) -> AsyncIterator[ItemT_co]: ...
 
@@ -221,7 +221,7 @@ class StreamingResponse(Response):
     """Sends items until they end, the client goes or the server stops; then the items are closed.
 
     The limits of streams apply when it begins: a stream too many is answered with a problem instead. A class of our
-    own: those of the frameworks cost many times as much per piece, and keep readers that have left.
+    own: those of the frameworks cost many times as much per piece, and do not notice readers that have left.
     """
 
     media_type = EVENT_STREAM

@@ -230,7 +230,7 @@ def _fault_of(route: ControllerRoute) -> _Fault | None:
 
 
 def _fault_of_signature(route: ControllerRoute) -> _Fault | None:
-    """Return what is wrong with a signature; what FastAPI raises about it is raised."""
+    """Return the problem of a signature; errors of FastAPI about it are raised."""
     shape, mark, code = seen_signature(route.function), route.mark, "route_signature"
     if any(
         each.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

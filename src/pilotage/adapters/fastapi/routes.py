@@ -108,7 +108,7 @@ class RunQueries:
         """Return the events of a run as server-sent events, until it pauses or ends.
 
         The id of each is a cursor: a client that sends the last one it has, as `Last-Event-ID` or as `after`, misses
-        nothing. 204 says that the run has ended and there is nothing more to come back for.
+        nothing. 204 says that the run has ended and no more events follow.
         """
         runs, cursor = self._runs(), schemas.cursor_of(last_event_id, after)
         state = await runs.get(run_id, principal=caller)
@@ -155,7 +155,10 @@ class RunCommands:
         starts = problem_responses(400, 401, 403, 409, 413, 422, 503)
         problems = starts | problem_responses(404, 410)
         on_its_way: dict[int | str, dict[str, Any]] = {
-            202: {"model": schemas.CancelledView, "description": "Another process is told to end it."}
+            202: {
+                "model": schemas.CancelledView,
+                "description": "The process that drives it will cancel it.",
+            }
         }
         post = partial(
             router.add_api_route, methods=["POST"], response_model=schemas.RunView, responses=problems
@@ -195,7 +198,7 @@ class RunCommands:
         return _created(request.url.path, await runs.get(handle.id, principal=caller))
 
     async def send_signal(self, caller: Caller, run_id: schemas.RunId, body: schemas.SignalBody) -> Response:
-        """Send something to a run: a message, an instruction, an event, pause or resume."""
+        """Send a signal to a run: a message, an instruction, an event, pause or resume."""
         signal = await self._runs().signal(
             run_id, body.sent_kind(), body.payload, id=body.id, principal=caller
         )
@@ -228,7 +231,7 @@ class RunCommands:
     async def cancel_run(
         self, caller: Caller, run_id: schemas.RunId, body: schemas.CancelBody | None = None
     ) -> Response:
-        """End a run. 202 says that another process has it, and that the cancellation is on its way there."""
+        """Cancel a run. 202 says that another process drives it, and will cancel it."""
         reason = body.reason if body is not None else None
         try:
             cancelled = await self._runs().cancel(run_id, reason=reason, principal=caller)
@@ -237,7 +240,7 @@ class RunCommands:
         return json_response(schemas.CancelledView(cancelled=cancelled))
 
     async def resume_run(self, caller: Caller, run_id: schemas.RunId) -> Response:
-        """Bring a run back; what it did is replayed, not repeated."""
+        """Resume a run; its recorded actions are replayed, not repeated."""
         runs = self._runs()
         await runs.resume(run_id, principal=caller)
         return json_response(schemas.RunView.of(await runs.get(run_id, principal=caller)), 202)
@@ -245,7 +248,7 @@ class RunCommands:
     async def fork_run(
         self, request: Request, caller: Caller, run_id: schemas.RunId, body: schemas.ForkBody | None = None
     ) -> Response:
-        """Return a new run with the beginning of another one's record; resume it to let it go its own way."""
+        """Return a new run with the beginning of another one's record; resume it to continue from there."""
         at = body.at if body is not None else None
         runs_path = request.url.path.rsplit("/", 2)[0]
         return _created(runs_path, await self._runs().fork(run_id, at=at, principal=caller))
@@ -283,7 +286,7 @@ def agent_routes(
     """
     if not has_resolver(app, principal):
         raise AgentDefinitionError(
-            f"nothing says who may reach the runs of application {app.name!r} over HTTP. Give "
+            f"no principal resolver is configured for the runs of application {app.name!r} over HTTP. Give "
             "agent_routes(app, principal=BearerTokens({...})), or add a pod that implements IPrincipalResolver."
         )
     settings = settings or HttpSettings.from_environment()

@@ -109,7 +109,7 @@ def refuse_open_binding(host: str, *, has_resolver: bool) -> None:
     """Refuse to listen where others reach the server, unless a principal resolver authenticates them."""
     if not has_resolver and not is_loopback(host):
         raise BindingRefusedError(
-            f"host {host!r} can be reached by others, and nothing says who asks. Give serve(app, "
+            f"host {host!r} can be reached by others, and no principal resolver is configured. Give serve(app, "
             "principal=BearerTokens({...})), add a pod that implements IPrincipalResolver, or listen on 127.0.0.1.",
             host=host,
         )

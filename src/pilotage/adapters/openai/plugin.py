@@ -1,4 +1,4 @@
-"""What the adapter gives to an application: a model, where the application says where its server is."""
+"""Registration of the adapter's model in an application that names a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plugin `sealing`: a sealer for applications that say where their key file is."""
+"""The plugin `sealing`: a sealer for applications that name a key file."""
 
 from __future__ import annotations
 

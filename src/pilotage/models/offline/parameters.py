@@ -114,7 +114,7 @@ class Parameter:
         return Parameter(self.name, schema, _kind(schema))
 
     def fitting(self, given: JsonValue) -> JsonValue:
-        """Return a JSON value as this parameter takes it, or None; numbers may be given as text, and text as numbers."""
+        """Return a JSON value as this parameter takes it, or None; numbers may be texts, and texts numbers."""
         if self.choices:
             return given if given in self.choices else None
         if self.kind is Kind.TEXT and isinstance(given, int | float) and "format" in self.schema:

@@ -1,4 +1,4 @@
-"""What streaming redaction looks for: patterns and the policy that holds them.
+"""Patterns of streaming redaction, and the policy that holds them.
 
 A pattern is accepted only if its matches can be decided exactly, whatever the chunks, within bounded memory.
 """
@@ -30,7 +30,7 @@ class StreamingGuardFailureMode(StrEnum):
 
 @value
 class StreamingRedactionMatch:
-    """Where a pattern matched; never what it matched."""
+    """The place of a match, never its text."""
 
     pattern_name: str
     start: int
@@ -93,7 +93,7 @@ class StreamingSensitivePattern:
         return _redacted(self._rules, value)
 
     def find_matches(self, value: str) -> tuple[StreamingRedactionMatch, ...]:
-        """Where this pattern matches, from left to right."""
+        """Return the matches of this pattern, from left to right."""
         return _found(self._rules, [self], value)
 
     @property
@@ -126,7 +126,7 @@ class StreamingRedactionPolicy:
     """The patterns of a stream.
 
     A text is redacted in one scan from left to right: the leftmost match of any pattern wins, of several at
-    one place the pattern that is listed first, and the scan goes on behind the match. `buffer_size` bounds
+    one place the pattern that is listed first, and the scan goes on after the match. `buffer_size` bounds
     how many characters may ever be held back; a policy that cannot keep the bound is refused.
     """
 
@@ -154,7 +154,7 @@ class StreamingRedactionPolicy:
         return _redacted(self.rules, value)
 
     def find_matches(self, value: str) -> tuple[StreamingRedactionMatch, ...]:
-        """Where a whole text would be replaced, from left to right."""
+        """Return the matches in a whole text, from left to right."""
         return _found(self.rules, self.patterns, value)
 
 

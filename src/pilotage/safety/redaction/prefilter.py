@@ -100,7 +100,7 @@ def _parts(tree: Tree) -> list[Tree]:
 
 
 def _beginning(parts: Items[Tree], budget: _Budget) -> _Beginning:
-    """Return what the parts begin with, within the budget."""
+    """Return a beginning of the parts, within the budget."""
     if not parts or budget.atoms <= 0:
         return _Beginning()
     first, rest = parts[0], parts[1:]
@@ -127,8 +127,8 @@ def _run(run: Repetition, rest: Items[Tree], budget: _Budget) -> _Beginning:
         least = min(least, budget.run)
         return _Beginning(f"{body.scoped}{{{least}}}", least)
     is_followed = budget.atoms > 1 and rest and isinstance(rest[0], Atom)
-    behind = _beginning(rest, _FIRST) if is_followed else _Beginning()
-    return _Beginning(f"{body.scoped}{{{least},{most}}}", most).then(behind)
+    following = _beginning(rest, _FIRST) if is_followed else _Beginning()
+    return _Beginning(f"{body.scoped}{{{least},{most}}}", most).then(following)
 
 
 def _assertion(assertion: Look | Boundary) -> str:

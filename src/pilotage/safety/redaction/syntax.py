@@ -1,7 +1,7 @@
 """Reads a pattern: the part of Python's regular expressions that can be decided while text streams.
 
-The parser cares for structure only. What a single character matches stays the business of `re`: an atom
-keeps its own source, so that classes, escapes, Unicode and case mean here exactly what they mean there.
+The parser reads structure only. `re` decides what a single character matches: an atom has its own source, so that
+classes, escapes, Unicode and case mean exactly the same.
 Constructs that cannot be decided exactly within bounded memory are refused with what to write instead.
 """
 
