@@ -227,7 +227,7 @@ async def test_the_kit_for_late_outcomes_notices_a_bug(bug: type[MemoryLateOutco
 class Impatient(WakeUpsConformance):
     """In memory a hint is there at once or never."""
 
-    patience = 0.05
+    hint_seconds = 0.05
 
 
 class LosesEveryHint(MemoryWakeUps):

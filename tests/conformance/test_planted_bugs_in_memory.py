@@ -103,16 +103,16 @@ class HasNoClock(MemoryAgentMemory):
 
 
 BUGS: Mapping[type[MemoryAgentMemory], str] = {
-    ForgetsTheTenant: "test_nobody_else_sees_replaces_or_forgets_it",
-    IgnoresCaseOfTenants: "test_nobody_else_sees_replaces_or_forgets_it",
-    ForgetsEverybody: "test_nobody_else_sees_replaces_or_forgets_it",
+    ForgetsTheTenant: "test_no_other_scope_sees_replaces_or_forgets_it",
+    IgnoresCaseOfTenants: "test_no_other_scope_sees_replaces_or_forgets_it",
+    ForgetsEverybody: "test_no_other_scope_sees_replaces_or_forgets_it",
     ForgetsOneTooMany: "test_one_item_is_forgotten_without_the_others",
     SharesBetweenAgents: "test_an_agent_has_its_own_part_of_the_memory_of_a_user",
     HidesWhatAgentsLearned: "test_without_an_agent_it_is_the_whole_memory_of_a_user",
     DropsTheLabel: "test_what_is_remembered_comes_back_as_it_was",
     KeepsEveryVersion: "test_remembering_the_same_again_changes_nothing",
-    NeverReplaces: "test_the_same_id_again_replaces_what_was_said_in_its_place",
-    PutsReplacedOnesLast: "test_the_same_id_again_replaces_what_was_said_in_its_place",
+    NeverReplaces: "test_the_same_id_again_replaces_the_item",
+    PutsReplacedOnesLast: "test_the_same_id_again_replaces_the_item",
     AnswersInOrder: "test_of_equals_the_later_one_comes_first",
     IgnoresTheKind: "test_a_kind_can_be_asked_for",
     IsNeverFull: "test_a_full_memory_says_so_and_still_takes_changes",

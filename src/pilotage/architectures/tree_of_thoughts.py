@@ -120,13 +120,13 @@ class TreeOfThoughts:
             lines = await self._grown(beam, session, deps, has_line=bool(tree))
             tree += lines
             session.metadata["tree"] = to_json_value(tree)
-            kept = [line for line in ranked(lines) if line.score >= self.min_score][: self.beam_width]
-            yield deps.progress("tree.scored", depth=depth, lines=len(lines), kept=len(kept))
+            best_lines = [line for line in ranked(lines) if line.score >= self.min_score][: self.beam_width]
+            yield deps.progress("tree.scored", depth=depth, lines=len(lines), kept=len(best_lines))
             best = ranked([*tree, best])[0]
             session.output = best.text
-            if not kept or best.score >= self.solved_threshold:
+            if not best_lines or best.score >= self.solved_threshold:
                 break
-            beam = kept
+            beam = best_lines
         if best.score < self.min_score:
             interrupt(session, StopReason.UNRESOLVED)
             return

@@ -42,8 +42,8 @@ def is_from_this_machine(client: str | None, host: str | None) -> bool:
     """Return whether a request was sent by this machine, to a name of this machine.
 
     Both are needed: a page of another site may send requests to this machine through a name that leads here (DNS
-    rebinding), and then `Host` has that name. A client without a network address is refused: behind a socket file
-    there may be a proxy that serves everybody.
+    rebinding), and then `Host` has that name. A client without a network address is refused: a socket file may belong
+    to a proxy that serves other machines.
     """
     return client is not None and host is not None and is_loopback(client) and is_loopback(_name_in(host))
 

@@ -264,7 +264,7 @@ class ApiController(ControllerDefinition):
 
     `prefix`   stands in front of every path
     `tags`     group the routes in the description; the name of the class by default
-    `public`   serves everybody, also where there is a principal resolver
+    `public`   serves all requests, also where there is a principal resolver
     """
 
     post_processors: ClassVar[tuple[type, ...]] = (ControllerCheck,)

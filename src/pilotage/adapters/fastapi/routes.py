@@ -129,7 +129,7 @@ class RunQueries:
         return json_response(QuestionsView.of(found))
 
     async def list_evidence(self, caller: Caller, run_id: schemas.RunId) -> Response:
-        """Return the evidence of a run, which everybody in its tenant may read."""
+        """Return the evidence of a run, which all principals of its tenant may read."""
         found = await self._runs().evidence(run_id, principal=caller)
         return json_response(schemas.EvidencesView.of(found))
 

@@ -31,7 +31,7 @@ _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class ClaimCounting(TimedKit):
-    """What every backlog must do about claims without progress; a part of `BacklogConformance`."""
+    """Conformance tests of every backlog about claims without progress; a part of `BacklogConformance`."""
 
     async def test_a_claim_counts_until_there_is_progress(
         self, journal: IAgentJournal, backlog: IAgentBacklog

@@ -47,7 +47,7 @@ async def events_of(model: IAgentModel, request: ModelRequest) -> Sequence[Model
 
 
 class ModelConformance(Kit):
-    """What every model adapter must do, with a server (or a recording of one) that answers as declared.
+    """Conformance tests of every model adapter, with a server (or a recording of one) that answers as declared.
 
     Fixtures to give, each an adapter:
 
@@ -148,9 +148,7 @@ class ModelConformance(Kit):
         assert "".join(event.text for event in seen) == "Good day"
         assert not any(event.is_done for event in seen)
 
-    async def test_a_stream_that_is_left_early_leaves_nothing_behind(
-        self, talking_model: IAgentModel
-    ) -> None:
+    async def test_a_stream_that_is_left_early_leaves_no_task(self, talking_model: IAgentModel) -> None:
         tasks = asyncio.all_tasks()
         stream = cast("AsyncGenerator[ModelStreamEvent, None]", talking_model.stream(TALK))
         await anext(stream)

@@ -73,7 +73,7 @@ def claim(seq: int, epoch: int) -> JournalRow:
 
 
 def commit_of(*rows: JournalRow, run: RunKey = RUN, token: str = "") -> JournalCommit:
-    """Return a commit of rows behind the head that their numbers expect."""
+    """Return a commit of rows after the head that their numbers expect."""
     head = rows[0].seq - 1
     return JournalCommit(run, token or f"token-{head}", head, rows)
 

@@ -56,7 +56,7 @@ def end(
 
 
 class SignalCommitConformance(Kit):
-    """What a journal and the signal repository over its store must do together.
+    """Conformance tests of a journal and the signal repository over its store together.
 
     Fixtures to give: `journal`, `states` and `signals` over one empty store, and `second_signals`, over the same store
     as another process has it.

@@ -77,7 +77,7 @@ def in_status(status: AgentStatus, head: int = 0) -> JournalCommit:
 
 
 class TransactionConformance(Kit):
-    """What a journal and the repositories over its store must do together.
+    """Conformance tests of a journal and the repositories over its store together.
 
     Fixtures to give: `journal`, `states`, `signals` and `evidence`, all over one empty store, and `read_outbox`,
     an async function that returns the store's outbox events in order.
