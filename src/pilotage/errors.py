@@ -105,7 +105,7 @@ class PilotageError(Exception):
 
 
 class StartupError(PilotageError):
-    """Something is wrong with the program itself; nothing has run yet."""
+    """Base of the errors of the program itself; nothing has run yet."""
 
     message: ClassVar[str] = "The program cannot start."
     code: ClassVar[str] = "startup_error"

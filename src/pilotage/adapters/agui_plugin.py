@@ -34,7 +34,7 @@ def initialize(app: Application) -> None:
 
 
 class AgUiEndpoints(IPostProcessor):
-    """Adds the routes of `@AGUICompatible` agents to every FastAPI and Starlette application among the pods.
+    """Post-processor that adds the routes of `@AGUICompatible` agents to the FastAPI and Starlette applications.
 
     There are none before the adapter, which has the decorator, was imported.
     """

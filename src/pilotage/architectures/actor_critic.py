@@ -41,7 +41,7 @@ _ACTING = React()
 
 @value
 class Verdict:
-    """How good an answer is, from 0 to 1, and what would make it better."""
+    """Score of an answer, from 0 to 1, and feedback that would improve it."""
 
     score: Share
     feedback: str

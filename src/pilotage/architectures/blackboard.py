@@ -44,7 +44,7 @@ from pilotage.values import value
 
 
 class Coordination(StrEnum):
-    """How the next contributors are chosen: by the agent's model, or in turn."""
+    """Choice of the next contributors: by the agent's model, or in turn."""
 
     MODEL = "model"
     ROUND_ROBIN = "round_robin"
@@ -185,7 +185,7 @@ class Blackboard:
         session: AgentSession,
         deps: Dependencies,
     ) -> list[Post]:
-        """Return what the contributors write; who fails leaves a note, so that the coordinator knows."""
+        """Return the posts of the contributors, with a note for one that failed."""
         shown = _shown(board) or "(empty)"
         task = fill(self.contributor_prompt, question=briefing(session, prompt), board=shown)
         branches = [partial(self._contributed, name, task, session, deps) for name in contributors]
@@ -214,12 +214,12 @@ class Blackboard:
 def turn_problems(turn: NextTurn, board: Sequence[Post]) -> list[str]:
     """Return the problems with a decision about the next round, each as a sentence for the coordinator."""
     problems = (
-        ["you are not done, and nobody contributes."] if not turn.done and not turn.contributors else []
+        ["you are not done, and name no contributor."] if not turn.done and not turn.contributors else []
     )
     if turn.done and turn.contributors:
         problems.append("you are done, and name contributors. Give one.")
     if turn.done and all(post.failed for post in board):
-        problems.append("you are done, and nothing stands on the board that could be answered from.")
+        problems.append("you are done, and the board is empty.")
     twice = len(set(turn.contributors)) < len(turn.contributors)
     return problems + (["a contributor is named twice."] if twice else [])
 

@@ -67,7 +67,7 @@ class Plan:
 
 
 class StepStatus(StrEnum):
-    """How a step went: what it found may also make the rest of the plan wrong."""
+    """Status of a step; a surprising result requires a new plan."""
 
     DONE = "done"
     FAILED = "failed"

@@ -70,7 +70,7 @@ class Lessons:
         if self._memory is None or not text:
             return None
         if len(text) > LONGEST_TEXT:
-            return f"it has {len(text)} characters, {LONGEST_TEXT} can be kept"
+            return f"it has {len(text)} characters, {LONGEST_TEXT} can be stored"
         # The memory of a run adds the label of what the run knows.
         item = MemoryItem(_lesson_id(text), MemoryKind.EPISODE, text, TrustLabel())
         if item.id in self._stored:
@@ -113,12 +113,12 @@ def _lesson_id(text: str) -> str:
     return f"lesson-{text_digest(text.casefold())[:24]}"
 
 
-_FROM_STRANGERS = "the lesson was learned from untrusted content; kept, it would be shown to later runs"
+_FROM_STRANGERS = "the lesson was learned from untrusted content; stored, it would be shown to later runs"
 
 
 @value
 class Evaluation:
-    """How good an attempt is, from 0 to 1, and what to do differently next time."""
+    """Score of an attempt, from 0 to 1, and a lesson for the next one."""
 
     score: Share
     lesson: str

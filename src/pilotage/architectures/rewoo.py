@@ -65,7 +65,7 @@ class CallPlan:
 
 
 def call_plan_problems(plan: CallPlan, tools: Sequence[ModelToolSpec], most: int) -> list[str]:
-    """Return what is wrong with a plan, each as a sentence for the model that made it."""
+    """Return the problems of a plan, each as a sentence for the model that made it."""
     by_name = {tool.name: tool for tool in tools}
     if not by_name and not plan.calls:
         return []

@@ -29,7 +29,7 @@ _FALLBACK = "fallback"
 
 @value
 class Route:
-    """Where a question goes, and how certain the model is."""
+    """Chosen route of a question, with the model's confidence."""
 
     route: str
     confidence: Share

@@ -33,7 +33,7 @@ from pilotage.values import shared, value
 
 
 class Severity(StrEnum):
-    """How much an issue matters."""
+    """Severity of an issue."""
 
     MINOR = "minor"
     MAJOR = "major"
@@ -50,7 +50,7 @@ class Issue:
 
 @value
 class Critique:
-    """What is wrong with a draft, how good it is from 0 to 1, and whether it may stay as it is."""
+    """Issues of a draft, its score from 0 to 1, and whether it is done."""
 
     score: Share
     done: Flag

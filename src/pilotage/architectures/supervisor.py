@@ -168,7 +168,7 @@ class _Desk:
         if isinstance(task, Forwarding) and task.worker in self._outputs:
             return ToolCallOutcome(call, self._outputs[task.worker], ends=True)
         if isinstance(task, Forwarding):
-            words = f"{task.worker!r} has said nothing that could be forwarded. Delegate to it first."
+            words = f"{task.worker!r} has no output that could be forwarded. Delegate to it first."
             return ToolCallOutcome(call, error=words, is_wrong_control=True)
         return ToolCallOutcome(call, error=task, is_wrong_control=True)
 

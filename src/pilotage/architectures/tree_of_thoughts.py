@@ -40,7 +40,7 @@ class Thoughts:
 
 @value
 class Rating:
-    """How promising a line of thought is, from 0 to 1; 1 has solved it."""
+    """Score of a line of thought, from 0 to 1; 1 has solved it."""
 
     score: Share
     reason: str = ""
@@ -200,7 +200,7 @@ def ranked(lines: Sequence[Line]) -> list[Line]:
 
 
 def thought_problems(thoughts: Sequence[str], most: int) -> list[str]:
-    """Return what is wrong with proposals, each as a sentence for the model."""
+    """Return the problems of proposals, each as a sentence for the model."""
     problems = ["there is no thought."] if not thoughts else []
     problems += [f"there are {len(thoughts)} thoughts; {most} are allowed."] if len(thoughts) > most else []
     problems += ["a thought is blank."] if any(not thought.strip() for thought in thoughts) else []

@@ -120,7 +120,7 @@ _COLLECTIONS: Mapping[object, type] = {
 
 @value
 class Qualifier:
-    """Asks for the pod of this name: `Annotated[BankPort, Qualifier("backup_bank")]`."""
+    """Name of the pod to inject: `Annotated[BankPort, Qualifier("backup_bank")]`."""
 
     name: str
 

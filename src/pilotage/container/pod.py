@@ -79,7 +79,7 @@ class Stereotype(type):
 
 @dataclass(kw_only=True, eq=False)
 class Pod(metaclass=Stereotype):
-    """Marks a class or factory function as a pod; returns it unchanged.
+    """Decorator for a class or factory function that is a pod; returns it unchanged.
 
     A stereotype is a dataclass that derives from `Pod`, usually with fields of its own. It hooks into the
     decoration by overriding `define`, and may bring post-processors that give it its meaning.
@@ -220,14 +220,14 @@ def _refuse_wrong_options(pod: Pod) -> None:
 
 @dataclass(kw_only=True, eq=False)
 class UseCase(Pod):
-    """Marks a class that implements one use case."""
+    """Decorator for a class that implements one use case."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Controller(Pod):
-    """Marks a class through which the outside world drives the application."""
+    """Decorator for a class through which the outside world drives the application."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Configuration(Pod):
-    """Marks a class that holds settings; pods take it instead of single strings and numbers."""
+    """Decorator for a class of settings, which pods take instead of single strings and numbers."""

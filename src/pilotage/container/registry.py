@@ -114,7 +114,7 @@ def _cache(cache: dict[K, T], key: K, value: T) -> None:
 
 
 class Registry:
-    """Collects the pods of an application; registering the same thing again changes nothing."""
+    """The pods of an application; each is registered once."""
 
     def __init__(self) -> None:
         # By identity, because instances need not be hashable; a definition or `_instances` keeps the target alive.
@@ -203,6 +203,6 @@ def _refuse_wrong_instance(target: object) -> None:
         )
     if type(target).__module__ == "builtins":
         raise PodDefinitionError(
-            f"add({target!r}): {type_name(type(target))} says nothing about its meaning. "
+            f"add({target!r}): {type_name(type(target))} does not identify a pod. "
             "Wrap the value in a class of its own (@Configuration)."
         )

@@ -19,7 +19,7 @@ Function = Callable[..., object]
 
 
 class Making(StrEnum):
-    """How a pod is made."""
+    """Ways to make a pod."""
 
     CALL = "call"
     AWAIT = "await"

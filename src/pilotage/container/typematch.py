@@ -17,7 +17,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 @runtime_checkable
 class _AnyProtocol(Protocol[_T_co]):
-    """Has every attribute that a protocol may have without declaring it."""
+    """A protocol with every attribute that protocols have without declaring it."""
 
     _declared: int
 

@@ -194,8 +194,8 @@ class TrimToolResults:
         reject_negative(self, keep_last=self.keep_last)
         if self.max_chars < _SHORTEST_TRIM:
             raise AgentDefinitionError(
-                f"TrimToolResults.max_chars is {self.max_chars!r}. Use at least {_SHORTEST_TRIM}: what is left "
-                "out is said in a note, and the note must fit."
+                f"TrimToolResults.max_chars is {self.max_chars!r}. Use at least {_SHORTEST_TRIM}: a note "
+                "replaces the rest, and it must fit."
             )
 
     def plan(

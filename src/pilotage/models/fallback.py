@@ -75,7 +75,7 @@ class PassedOver:
 
 
 class FallbackModel(IAgentModel):
-    """Asks models in order until one answers: `FallbackModel([primary, OfflineModel()])`.
+    """Several models, asked in order until one answers: `FallbackModel([primary, OfflineModel()])`.
 
     Once part of a reply has reached the caller, no other model is asked, and a failure is raised. The response
     names the model that answered in `answered_by`, the others in `passed_over` of its metadata. The name is that of

@@ -31,7 +31,7 @@ ANY_DEPTH = "**"
 
 
 class MaskingPolicy(StrEnum):
-    """How much of a sensitive text stays visible."""
+    """The visible part of a sensitive text."""
 
     REDACT = "redact"
     LAST_FOUR = "last_four"
@@ -86,7 +86,7 @@ def _hashed(text: str, category: str, key: MaskingKey) -> str:
 
 
 class DataSensitivity(StrEnum):
-    """How far a value may travel."""
+    """Confidentiality of a value."""
 
     PUBLIC = "public"
     INTERNAL = "internal"
@@ -120,7 +120,7 @@ _PII_BY_NAME = {category.value: category for category in PII}
 
 @value
 class CredentialRef:
-    """Names a credential without holding it."""
+    """Reference to a credential, without its value."""
 
     id: str
     provider: str | None = None
@@ -131,7 +131,7 @@ class CredentialRef:
 
 @value
 class SecretRef:
-    """Names a secret without holding it."""
+    """Reference to a secret, without its value."""
 
     id: str
     credential: CredentialRef | None = None
@@ -142,7 +142,7 @@ class SecretRef:
 
 @value
 class SensitiveField:
-    """Marks a value that is shown only where a policy allows it, and masked elsewhere."""
+    """Marker of a value that is shown only where a policy allows it, and masked elsewhere."""
 
     category: PII | DataSensitivity
     masking: MaskingPolicy = MaskingPolicy.REDACT
@@ -182,7 +182,7 @@ class SensitiveField:
 
 @value
 class SecretField:
-    """Marks a value that is never shown to a model, a person or a record."""
+    """Marker of a value that is never shown to a model or a person, nor recorded."""
 
     redaction: RedactionPolicy = RedactionPolicy.REFERENCE_ONLY
     label: str | None = None
@@ -217,7 +217,7 @@ SensitiveMarker: TypeAlias = SensitiveField | SecretField
 
 @value
 class SensitiveFieldDescriptor:
-    """Where in a JSON value a sensitive field lies.
+    """Place of a sensitive field in a JSON value.
 
     The path holds the names of fields; lists, tuples and unions add no segment, and neither do mappings.
     `each_value_at` says where mappings with arbitrary keys are entered: the number `i` means that just

@@ -37,7 +37,7 @@ _CONFIDENTIALITY_ORDER = {level: rank for rank, level in enumerate(Confidentiali
 
 @value
 class TrustLabel:
-    """How far content may be trusted, how far it may travel, and where it comes from.
+    """Integrity, confidentiality and origins of content.
 
     The default is the neutral one: joined with any other label it gives that label.
     """

@@ -28,7 +28,7 @@ from pilotage.testing.script import (
 
 
 class ScriptedModel(IAgentModel):
-    """Answers with the turns of a script: `ScriptedModel([calls("nickname", name="Ada"), says("Hello.")])`.
+    """Model with the turns of a script: `ScriptedModel([calls("nickname", name="Ada"), says("Hello.")])`.
 
     The turns are used up in the order of the requests of one run. With `by_transcript=True` the transcript alone
     decides: a request gets the turn after the last one in it. Then any number of runs
@@ -133,6 +133,6 @@ def _reject_passed_failures(threads: Sequence[ScriptedThread]) -> None:
     """Refuse turns after a failure: no transcript shows a failure, so these turns would never be used."""
     if any(isinstance(scripted, ScriptedFailure) for thread in threads for scripted in thread.turns[:-1]):
         raise AgentDefinitionError(
-            "ScriptedModel(by_transcript=True): a turn follows fails(...), and no transcript tells when it is "
+            "ScriptedModel(by_transcript=True): a turn follows fails(...), and no transcript shows when it is "
             "due. Put fails(...) last, or leave by_transcript out."
         )

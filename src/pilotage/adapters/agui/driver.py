@@ -170,7 +170,7 @@ class AnsweredRuns(_Opener):
 
 
 class SeenRuns(_Opener):
-    """Reconnects a client to the stream of a run; a run without an owner is resumed."""
+    """Runs to which a client reconnects; a run without an owner is resumed."""
 
     def __init__(self, runs: AgentRuns, runner: AgentRunner, seen: Bookmark) -> None:
         super().__init__(runs, runner)
@@ -204,7 +204,7 @@ class _ReadRun:
 
 
 class EndedRuns(_Opener):
-    """Cancels a run for its client, and streams how it ended."""
+    """Runs that their client cancels, with a stream of their end."""
 
     def __init__(self, runs: AgentRuns, runner: AgentRunner, name: str) -> None:
         super().__init__(runs, runner)
@@ -214,7 +214,7 @@ class EndedRuns(_Opener):
         """Cancel the run, which must be one of the agent, and return its result; one that has ended stays as it is."""
         run_id = run_id_of(self._principal.tenant, self._name)
         self._check_agent(await self._runs.get(run_id, principal=self._principal))
-        await self._runs.cancel(run_id, reason="the client wants it", principal=self._principal)
+        await self._runs.cancel(run_id, reason="the client cancelled it", principal=self._principal)
         return await self._runs.result(run_id, principal=self._principal)
 
     async def open(self, given: object, /) -> OpenedRun:

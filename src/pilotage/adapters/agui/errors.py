@@ -26,7 +26,7 @@ class AbstractAgUiError(CallerError):
 class AgUiRunResolutionError(AbstractAgUiError, RequestRefusedError):
     """An AG-UI input does not name a run to start, or its input."""
 
-    message: ClassVar[str] = "The AG-UI input says no run."
+    message: ClassVar[str] = "The AG-UI input names no run."
     code: ClassVar[str] = "agui_run_resolution_error"
 
 

@@ -44,7 +44,7 @@ _MessageEvent: TypeAlias = (
 
 
 class AgUiProjector:
-    """Projects the stream of one run, in order. `run_id` and `thread_id` are the client's own, which are echoed."""
+    """Projection of the stream of one run. `run_id` and `thread_id` are the client's own, which are echoed."""
 
     def __init__(
         self,

@@ -146,7 +146,7 @@ def _answers(event: RunPausedEvent) -> dict[str, JsonValue]:
             "description": "the arguments to use, where the decision is modify",
         }
     if "done" in allowed:
-        properties["result"] = {"description": "what came of it, where the decision is done"}
+        properties["result"] = {"description": "the result, where the decision is done"}
     if inside := dict(_answers_inside(event)):
         properties[ACTIONS] = {
             "type": "object",
@@ -164,7 +164,7 @@ def _answers_inside(event: RunPausedEvent) -> Iterator[tuple[str, JsonValue]]:
         if decisions := about.get("allowed_decisions"):
             own: dict[str, JsonValue] = {
                 "decision": {"type": "string", "enum": decisions},
-                "result": {"description": "what came of it, where the decision is done"},
+                "result": {"description": "the result, where the decision is done"},
                 "comment": {"type": "string"},
             }
             yield str(about.get("action_id")), {"type": "object", "properties": own, "required": ["decision"]}
@@ -356,7 +356,7 @@ def _read(where: str, request_id: JsonValue, content: JsonObject) -> AgUiDecisio
     decision = _DECISIONS.get(word) if isinstance(word, str) else None
     if decision is None:
         words = ", ".join(_DECISIONS)
-        raise AgUiApprovalDecodeError(f"{where} has no decision that we know. It is one of: {words}.")
+        raise AgUiApprovalDecodeError(f"{where} has no known decision. It is one of: {words}.")
     modified, comment = content.get("modified_payload"), content.get("comment")
     if modified is not None and not isinstance(modified, Mapping):
         raise AgUiApprovalDecodeError(f"{where} has a modified_payload that is no object of arguments.")

@@ -156,7 +156,7 @@ def run_input_of(ag_ui_input: RunAgentInput, limits: AgUiLimits = _USUAL) -> Cor
     try:
         run_input = _run_input(ag_ui_input, limits, is_resumed=_answers(ag_ui_input))
     except AgentDefinitionError as error:
-        raise AgUiRunResolutionError(f"the input says no run: {error}") from error
+        raise AgUiRunResolutionError(f"the input names no run: {error}") from error
     check_size(run_input, limits)
     return run_input
 

@@ -275,7 +275,7 @@ class RunOpener(Protocol):
 
 
 class AgUiRunDriver(AsyncIterable[str]):
-    """Opens a run, reads its events and encodes their frames.
+    """One run as a stream of encoded frames.
 
     A client that reconnects has `seen` a part of the stream: it gets the frames after it or, if that is impossible,
     all of them again from RUN_STARTED on.

@@ -1,4 +1,4 @@
-"""From the text of inputs to the frames of their streams, for all transports, and the transport over stdio.
+"""Streams of frames for the text of inputs, for all transports, and the transport over stdio.
 
 `Dialogue` serves inputs one after the other over one connection, as WebSockets and stdio do. An input that cancels a
 run does not wait for its turn: the run may be the one that is being streamed.

@@ -67,7 +67,7 @@ def _name_in(host: str) -> str:
 
 
 class BearerTokens(IPrincipalResolver):
-    """Resolves the principal by the token in `Authorization: Bearer ...`."""
+    """Principal resolver by the token in `Authorization: Bearer ...`."""
 
     def __init__(self, tokens: Mapping[str, Principal]) -> None:
         """Keep the tokens.
@@ -95,7 +95,7 @@ class BearerTokens(IPrincipalResolver):
 
 
 class TrustedHeaders(IPrincipalResolver):
-    """Resolves the principal by headers of a proxy, which must authenticate, set them and remove those of clients.
+    """Principal resolver by headers of a proxy, which must authenticate, set them and remove those of clients.
 
     Without `tenant_header` every principal belongs to the default tenant.
     """
@@ -112,7 +112,7 @@ class TrustedHeaders(IPrincipalResolver):
 
 
 class OnePrincipal(IPrincipalResolver):
-    """Resolves every request to the same principal. Only for servers that no one else reaches."""
+    """Principal resolver with one principal for all requests. Only for servers that no one else reaches."""
 
     def __init__(self, principal: Principal = LOCAL) -> None:
         self._principal = principal
@@ -130,7 +130,7 @@ def _only(headers: Mapping[str, str], name: str) -> str:
 
 
 class Authentication:
-    """Finds the principal of a connection. Without a resolver only programs on this machine are served."""
+    """Authentication of connections. Without a resolver only programs on this machine are served."""
 
     def __init__(
         self, resolver: Callable[[], IPrincipalResolver | None], allowed_origins: Collection[str] = ()

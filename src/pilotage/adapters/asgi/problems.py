@@ -118,7 +118,7 @@ class FieldProblem(BaseModel):
 
 
 class ProblemView(BaseModel):
-    """Why a request failed; `code` is stable and meant for programs, `detail` for people."""
+    """Problem of a request; `code` is stable and meant for programs, `detail` for people."""
 
     type: str
     title: str

@@ -81,7 +81,7 @@ async def _refuse_other_hosts(answer: httpx.Response) -> None:
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
-    """Resolves a name once, checks all of its addresses, and connects to one of *those*.
+    """Transport that resolves a name once, checks all of its addresses, and connects to one of *those*.
 
     A second resolution for the connection could give other addresses (DNS rebinding). There is a pool for each host,
     because a pool identifies connections by address, and two names at one address are two servers.

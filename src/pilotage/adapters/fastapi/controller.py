@@ -47,7 +47,7 @@ class ControllerDefinition(Controller):
 
 
 class RouteKind(StrEnum):
-    """How a method responds: with one response, a stream of events, or over a WebSocket."""
+    """Kind of response of a method: one response, a stream of events, or a WebSocket."""
 
     PLAIN = "plain"
     SSE = "sse"
@@ -236,7 +236,7 @@ def _fault_of_signature(route: ControllerRoute) -> _Fault | None:
         each.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         for each in shape.parameters.values()
     ):
-        return code, "no request says what *args and **kwargs are.", "Name each parameter."
+        return code, "a request has no names for *args and **kwargs.", "Name each parameter."
     if mark.kind is not RouteKind.WEBSOCKET:
         options: dict[str, Any] = {"response_model": None} if mark.kind is RouteKind.SSE else {}
         endpoint = shown_as(lambda: None, route.function, shape)
@@ -247,7 +247,7 @@ def _fault_of_signature(route: ControllerRoute) -> _Fault | None:
 
 
 class ControllerCheck(IPostProcessor):
-    """Checks the controllers of an application when it starts."""
+    """Check of the controllers of an application when it starts."""
 
     @classmethod
     def check(cls, graph: Graph) -> Iterable[Problem]:
@@ -257,7 +257,7 @@ class ControllerCheck(IPostProcessor):
 
 @dataclass(kw_only=True, eq=False)
 class ApiController(ControllerDefinition):
-    """Marks a class whose methods are routes: `@ApiController(prefix="/agents")`.
+    """Decorator for a class whose methods are routes: `@ApiController(prefix="/agents")`.
 
     It is a pod like any other, with constructor injection. `controller_routes(app)` makes a router of all of them;
     errors in one are reported when the application starts, with everything else.

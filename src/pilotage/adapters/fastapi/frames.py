@@ -203,7 +203,7 @@ class RunFrames(AsyncIterator[Sequence[Frame]]):
 
 
 class EventSocket:
-    """Sends the events of a run over a WebSocket, until it pauses or ends; messages of the client are ignored."""
+    """Events of a run over a WebSocket, until it pauses or ends; messages of the client are ignored."""
 
     def __init__(
         self,

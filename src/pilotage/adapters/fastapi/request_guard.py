@@ -42,7 +42,7 @@ class Exchange(Protocol):
 
 
 class Flow(Protocol):
-    """Whether the server itself has stopped reading, because the application does not keep up."""
+    """Flow control of a connection: whether the server has paused reading."""
 
     read_paused: bool
 

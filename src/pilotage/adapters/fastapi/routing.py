@@ -68,7 +68,7 @@ Caller = Annotated[Principal, Depends(_caller)]
 
 @dataclass(frozen=True)
 class Inject(DependsParam):
-    """Gives an endpoint the pod of the annotated type: `clerk: Annotated[Clerk, Inject()]`.
+    """Dependency that injects the pod of the annotated type: `clerk: Annotated[Clerk, Inject()]`.
 
     `name` chooses among several. The application is the one of `pilotage_lifespan`.
     """

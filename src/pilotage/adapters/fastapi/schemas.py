@@ -133,7 +133,7 @@ class AnswerBody(_Body):
 
 
 class CancelBody(_Body):
-    """Why a run is to end."""
+    """Reason for a cancellation."""
 
     reason: LongText | None = None
 
@@ -201,7 +201,7 @@ class CallSideView(BaseModel):
 
 
 class DivergenceView(BaseModel):
-    """Where the program of a run differs from its record; `line` is that of the program's asking call."""
+    """Difference between the program of a run and its record; `line` is that of the program's call."""
 
     action: str
     difference: str
@@ -352,14 +352,14 @@ class SignalView(BaseModel):
 
 
 class CancelledView(BaseModel):
-    """Whether the call ended the run; if not, the run had ended already, or its process got the cancellation."""
+    """Result of a cancellation: if it did not end the run, the run had ended, or its process will cancel it."""
 
     cancelled: bool
     is_on_its_way: bool = False
 
 
 class VerifiedView(BaseModel):
-    """How many rows of the run's journal were found to be in order."""
+    """Number of checked rows of the run's journal."""
 
     rows: int
 

@@ -31,7 +31,7 @@ _THE_ROUTES_OF_RUNS = "the routes of runs"
 class BindingRefusedError(StartupError):
     """The server would be open to others without authentication; `host` is where it would listen."""
 
-    message: ClassVar[str] = "The server would be open to everybody."
+    message: ClassVar[str] = "The server would be open to others without authentication."
     code: ClassVar[str] = "binding_refused"
 
     def __init__(self, *args: object, host: str = "") -> None:
@@ -134,7 +134,7 @@ def _places_in(runs: APIRouter) -> dict[Place, str]:
 
 
 class Authenticated:
-    """Lets requests through whose sender authentication finds."""
+    """ASGI middleware that refuses requests without an authenticated principal."""
 
     def __init__(self, app: ASGIApp, authentication: Authentication) -> None:
         self._app = app
@@ -156,7 +156,7 @@ class Authenticated:
 
 
 class LocalOnly(Authenticated):
-    """Refuses requests of other machines, and of pages of other sites, wherever the server listens."""
+    """ASGI middleware that refuses requests of other machines, and of pages of other sites."""
 
     def __init__(self, app: ASGIApp, allowed_origins: tuple[str, ...] = ()) -> None:
         super().__init__(app, Authentication.of(None, None, allowed_origins))

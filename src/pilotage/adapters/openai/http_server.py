@@ -110,7 +110,7 @@ class HttpServer(ModelServer):
 
     async def _refusal(self, response: httpx.Response) -> ModelServerError:
         wait = retry_after_of(response.headers, self._clock.now())
-        async with _within(self._timeouts.idle, "no words for an error"):
+        async with _within(self._timeouts.idle, "no body of an error"):
             body = await _body(response, _LONGEST_ERROR)
         if self._settings.api_key:
             body = body.replace(self._settings.api_key.encode(), _SECRET)

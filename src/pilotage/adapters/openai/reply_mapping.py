@@ -52,7 +52,7 @@ _DETAILS = {
 
 
 class ReplyReader:
-    """Reads the chunks of one reply. `finish` when there are no more."""
+    """Reader of the chunks of one reply; call `finish` after the last."""
 
     def __init__(self, request: ModelRequest, names: WireNames, *, reasoning_is_answer: bool = False) -> None:
         self._request = request

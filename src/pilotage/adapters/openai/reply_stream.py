@@ -20,7 +20,7 @@ _DRAIN_READS = 4
 
 
 class ReplyStream:
-    """Reads a reply to its end. Success is a finish reason, no error, and the end mark of the server."""
+    """Reader of one reply. Success is a finish reason, no error, and the end mark of the server."""
 
     def __init__(self, stream: ServerStream, reader: ReplyReader, timeouts: ModelTimeouts) -> None:
         self._stream = stream

@@ -197,7 +197,7 @@ def _assistant(message: ModelMessage, names: WireNames) -> JsonObject:
 def _tool_message(message: ModelMessage) -> JsonObject:
     if message.tool_call_id is None:
         raise AgentDefinitionError(
-            "a tool's message does not say which call it answers, and the server wants to know. "
+            "a tool's message has no tool_call_id, which the server requires. "
             "Use ModelMessage.tool(call_id, result)."
         )
     return {"role": "tool", "tool_call_id": message.tool_call_id, "content": _content(message.content)}

@@ -118,7 +118,7 @@ def _refuse_open_to_others(path: Path, mode: int) -> None:
         raise KeyFileError(
             path,
             f"is open to others than its owner (mode {stat.S_IMODE(mode):04o})",
-            f"Run: chmod 600 {path}. Whoever read it can open sealed records: consider a new key.",
+            f"Run: chmod 600 {path}. Other users may have read it and can open sealed records: consider a new key.",
         )
 
 

@@ -17,7 +17,7 @@ _NONCE = 12
 
 
 class AesGcmSealer(IRecordSealer):
-    """Seals with one key and opens with that and older ones. The nonce of each seal is random."""
+    """Sealer that seals with one key and opens with that and older ones. The nonce of each seal is random."""
 
     def __init__(self, key: SealingKey, old_keys: Iterable[SealingKey] = ()) -> None:
         self.key_id = key.id

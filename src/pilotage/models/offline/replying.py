@@ -205,7 +205,7 @@ def _shaped(reply: OfflineReply, known: Known, schema: JsonObject) -> OfflineRep
 
 
 def _confessed(made_up: Sequence[str]) -> str:
-    return f" Nobody told me {', '.join(made_up)}: what stands there is made up." if made_up else ""
+    return f" I was not given {', '.join(made_up)}: the value is made up." if made_up else ""
 
 
 def _tools_of(calling: ToolCallingSpec | None) -> tuple[OfferedTool, ...]:

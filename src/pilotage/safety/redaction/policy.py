@@ -22,7 +22,7 @@ from pilotage.values import value
 
 
 class StreamingGuardFailureMode(StrEnum):
-    """How a session reports that its audit failed: by an exception, or in its result."""
+    """Report of a failed audit: by an exception, or in the result of the session."""
 
     RAISE = "raise"
     EMIT_ERROR = "emit_error"
@@ -115,7 +115,7 @@ class StreamingSensitivePattern:
         if not limits:
             raise AgentDefinitionError(
                 f"{self._title} can keep text undecided without end. Bound what comes before the match is "
-                r"certain, e.g. {1,64} instead of +, leave out a \b behind a greedy \w+, or give the pattern "
+                r"certain, e.g. {1,64} instead of +, leave out a \b after a greedy \w+, or give the pattern "
                 "a max_candidate_length."
             )
         return min(limits)

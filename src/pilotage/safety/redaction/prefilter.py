@@ -29,7 +29,7 @@ from pilotage.safety.redaction.syntax import (
 
 
 class _Budget(NamedTuple):
-    """How many atoms a beginning has, and how long a run of one atom may be."""
+    """Limits of a beginning: its number of atoms, and the length of a run of one atom."""
 
     atoms: int
     run: int
@@ -52,7 +52,7 @@ class _Beginning(NamedTuple):
 
 
 class Prefilter:
-    """Searches for places at which one of the trees may begin.
+    """Search for places at which one of the trees may begin.
 
     `limits` says for each tree after how many characters a candidate counts as a match, 0 for never. Where less than
     the `reach` is left of a text, there is nothing to search.

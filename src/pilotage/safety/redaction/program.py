@@ -53,7 +53,7 @@ def _distinctive_characters(atom: Atom) -> frozenset[str]:
 
 @value
 class Character:
-    """Consumes a character that its atom matches."""
+    """A node that consumes a character that its atom matches."""
 
     atom: int
     next: int

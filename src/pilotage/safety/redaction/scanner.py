@@ -187,7 +187,7 @@ class _Failures:
 
 
 class Scanner:
-    """Scans one stream of text.
+    """Scanner of one stream of text.
 
     `spans` collects the finished matches; their reader empties the list.
     """

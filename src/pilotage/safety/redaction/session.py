@@ -85,7 +85,7 @@ class StreamingRedactionAudit:
 
 
 class EmissionAuditor:
-    """Scans the emitted text of a session; its memory does not grow with the text."""
+    """Second scan of the emitted text of a session; its memory does not grow with the text."""
 
     def __init__(self, policy: StreamingRedactionPolicy) -> None:
         self._patterns = policy.patterns
@@ -158,7 +158,7 @@ class StreamingRedactionResult:
 
 
 class StreamingRedactionSession:
-    """Redacts one stream under a policy.
+    """Redaction of one stream under a policy.
 
     The chunks joined are the whole text redacted, however it was pushed. A character is held back only as
     long as it may be part of a match.

@@ -25,7 +25,7 @@ _NAMED_GROUP = re.compile(r"\(\?P<\w+>")
 
 @value
 class Atom:
-    """Matches one character: a literal, an escape, a class or the dot, in its own source."""
+    """A matcher of one character: a literal, an escape, a class or the dot, in its own source."""
 
     source: str
     flags: re.RegexFlag
@@ -38,7 +38,7 @@ class Atom:
 
 
 class Side(Enum):
-    """Which neighbour an assertion looks at."""
+    """The neighbour that an assertion looks at."""
 
     BEHIND = auto()
     AHEAD = auto()
@@ -46,7 +46,7 @@ class Side(Enum):
 
 @value
 class Look:
-    """Asserts that the neighbour on one side is, or is not, a character of a kind."""
+    """An assertion that the neighbour on one side is, or is not, a character of a kind."""
 
     side: Side
     atom: Atom
@@ -55,7 +55,7 @@ class Look:
 
 @value
 class Boundary:
-    """Asserts that just one of the two neighbours is a word character, or that both or none is."""
+    """An assertion that just one of the two neighbours is a word character, or that both or none is."""
 
     word: Atom
     wanted: bool
