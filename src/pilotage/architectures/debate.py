@@ -160,7 +160,7 @@ class Debate:
     async def _answered(
         self, question: str, before: Mapping[str, Position], session: AgentSession, deps: Dependencies
     ) -> dict[str, Position]:
-        """Return the positions of this round; who fails keeps the earlier one, where there is one."""
+        """Return the positions of this round; a debater that fails keeps its earlier one, if there is one."""
         branches = [
             partial(self._argue, name, question, before, session=session, deps=deps) for name in self.debaters
         ]

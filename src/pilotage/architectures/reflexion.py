@@ -1,4 +1,4 @@
-"""Reflexion: an attempt, a typed evaluation with a lesson, another attempt that knows the lesson; the best one wins.
+"""Reflexion: an attempt, a typed evaluation with a lesson, another attempt with that lesson; the best one wins.
 
 Lessons outlive the run in the application's memory, where there is one, apart for every tenant and user.
 """
@@ -71,7 +71,7 @@ class Lessons:
             return None
         if len(text) > LONGEST_TEXT:
             return f"it has {len(text)} characters, {LONGEST_TEXT} can be stored"
-        # The memory of a run adds the label of what the run knows.
+        # The memory of a run adds the trust label of the run.
         item = MemoryItem(_lesson_id(text), MemoryKind.EPISODE, text, TrustLabel())
         if item.id in self._stored:
             return None

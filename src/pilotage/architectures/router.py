@@ -40,10 +40,10 @@ class Route:
 class Router:
     """Classify, then hand over.
 
-    routes: who answers what, by name; the model chooses by the purpose of each: its `objective`, else the first line of
+    routes: the specialists, by name; the model chooses by the purpose of each: its `objective`, else the first line of
         its instructions.
-    fallback: who answers where the model is not certain enough or names no route that there is; without one the first
-        ends unresolved, and the second is repaired.
+    fallback: answers if the model is not certain enough or names an unknown route; without it the run ends
+        unresolved, or the model must correct the name.
     min_confidence: from 0 to 1, what is certain enough.
     router_prompt: asks for the route.
     """

@@ -53,7 +53,7 @@ class Forwarding:
 class Supervisor:
     """Orchestrate workers.
 
-    workers: who can be given work, by name.
+    workers: the workers, by name.
     base: the loop of the supervisor itself, with the agent's own tools beside the control calls. With `React` it may
         also forward the output of a worker as the answer.
     max_parallel: how many workers are busy at once; None for all that were asked in one reply.

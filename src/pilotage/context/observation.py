@@ -50,7 +50,7 @@ def repeated_packs(packs: Sequence[ContextPack], *, manifest_ref: str) -> tuple[
 def repeated_results(
     messages: Sequence[ModelMessage], *, manifest_ref: str
 ) -> tuple[ContextHealthSignal, ...]:
-    """Return the signal of a transcript with long results of tools that stand in it more than once.
+    """Return the signal of a transcript with repeated long results of tools.
 
     Its score is their share of the transcript.
     """

@@ -53,7 +53,7 @@ from pilotage.schema.shape import TypeShape
 # No type that ends has so many others around it.
 _DEEPEST = 50
 
-# Stands in for a type that was refused, so that reading can go on.
+# Replaces a refused type, so that reading can go on.
 _REFUSED = TypeShape({}, {"type": "any"})
 
 _UNIONS: tuple[object, ...] = (Union, UnionType)

@@ -161,20 +161,20 @@ class MemoryWakeUpSubscription(IWakeUpSubscription):
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._unheard: dict[str, None] = {}
+        self._pending: dict[str, None] = {}
         self._has_hints = asyncio.Event()
 
     def add(self, run_id: str) -> None:
         """Add a hint, unless it is there already or there is no room."""
-        if len(self._unheard) < self._capacity:
-            self._unheard[run_id] = None
+        if len(self._pending) < self._capacity:
+            self._pending[run_id] = None
             self._has_hints.set()
 
     async def next(self) -> str:
         # Removed only after the wait: a cancelled call leaves the hint to the next one.
-        while not self._unheard:
+        while not self._pending:
             self._has_hints.clear()
             await self._has_hints.wait()
-        run_id = next(iter(self._unheard))
-        del self._unheard[run_id]
+        run_id = next(iter(self._pending))
+        del self._pending[run_id]
         return run_id

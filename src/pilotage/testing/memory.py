@@ -139,7 +139,7 @@ class MemoryJournal(IAgentJournal):
 
 
 class MemoryStateRepository(IAgentStateRepository):
-    """States in memory. With a `tenant` it knows only that tenant's runs, without one those of all."""
+    """States in memory. With a `tenant` it has only that tenant's runs, without one those of all."""
 
     def __init__(self, store: MemoryStore, tenant: str | None = None) -> None:
         self._tables, self._tenant = store.tables, tenant
@@ -218,7 +218,7 @@ class MemoryStateRepository(IAgentStateRepository):
 
 
 class MemorySignalRepository(IAgentSignalRepository):
-    """Signals in memory. With a `tenant` it knows only that tenant's signals, without one those of all."""
+    """Signals in memory. With a `tenant` it has only that tenant's signals, without one those of all."""
 
     def __init__(self, store: MemoryStore, tenant: str | None = None) -> None:
         self._tables, self._tenant = store.tables, tenant
@@ -282,7 +282,7 @@ class MemorySignalRepository(IAgentSignalRepository):
 
 
 class MemoryEvidenceRepository(IAgentEvidenceRepository):
-    """Evidence in memory. With a `tenant` it knows only that tenant's evidence, without one that of all."""
+    """Evidence in memory. With a `tenant` it has only that tenant's evidence, without one that of all."""
 
     def __init__(self, store: MemoryStore, tenant: str | None = None) -> None:
         self._tables, self._tenant = store.tables, tenant

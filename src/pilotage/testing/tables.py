@@ -84,7 +84,7 @@ class TenantTable(Generic[T]):
                 )
 
     def entries(self, tenant: str | None) -> Iterator[T]:
-        """Return the entries of a tenant, or of all, in the order they first came."""
+        """Return the entries of a tenant, or of all, in the order they were added."""
         return (entry for (owner, _), entry in self._entries.items() if tenant in (None, owner))
 
     def drop(self, tenant: str, entry_id: str) -> None:

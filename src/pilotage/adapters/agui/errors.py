@@ -52,7 +52,7 @@ class AgUiPendingApprovalError(AbstractAgUiError):
 
 
 class AgUiEndpointConflictError(ApplicationStartError, AbstractAgUiError):
-    """Two agents are to be served on the same path; an application that wants that does not start."""
+    """Two agents have the same path; the application does not start."""
 
     message: ClassVar[str] = "The path is taken by another agent."
     code: ClassVar[str] = "agui_endpoint_conflict"

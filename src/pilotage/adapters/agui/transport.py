@@ -136,7 +136,7 @@ class Dialogue:
 class AgUiStdioCommand:
     """Serves inputs one after the other: the one it is given, or every line until the input ends.
 
-    The id of a frame stands in the event's metadata; a client that comes back sends the last it has in
+    The id of a frame is in the event's metadata; a client that reconnects sends the last it has in
     `forwardedProps.lastEventId`.
     """
 

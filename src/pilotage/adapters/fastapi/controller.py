@@ -262,7 +262,7 @@ class ApiController(ControllerDefinition):
     It is a pod like any other, with constructor injection. `controller_routes(app)` makes a router of all of them;
     errors in one are reported when the application starts, with everything else.
 
-    `prefix`   stands in front of every path
+    `prefix`   is put in front of every path
     `tags`     group the routes in the description; the name of the class by default
     `public`   serves all requests, also where there is a principal resolver
     """

@@ -1,4 +1,4 @@
-"""The promises of the backlog port about claims: which are counted, when a run is due, who gets suspects."""
+"""The promises of the backlog port about claims: their counting, when a run is due, the owner of suspects."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ async def stand(
     reason: AgentStateReason | None = None,
     last_signal: int = 0,
 ) -> None:
-    """Commit a run, or its next row, in a status."""
+    """Commit a run, or its next row, with a status."""
     facts = {"parent": parent} if parent else {}
     state = AgentState(
         run.run_id,
