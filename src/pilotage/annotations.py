@@ -15,7 +15,7 @@ Arguments = Mapping[object, object]
 
 
 class AnyJson:
-    """Stands for `JsonValue` in resolved annotations: at run time that alias is only its own text."""
+    """Represents `JsonValue` in resolved annotations, because at run time that alias is only text."""
 
     __slots__: ClassVar[tuple[str, ...]] = ()
 
@@ -27,12 +27,12 @@ _JSON_NAMES: dict[str, object] = {
     "Mapping": Mapping,
     "Sequence": Sequence,
 }
-# What the text of the alias resolves to where it was not caught by name.
+# The resolved text of the alias, where it was not recognised by name.
 _JSON_VALUE_SPELLED_OUT: object = JsonPrimitive | Mapping[str, AnyJson] | Sequence[AnyJson]
 
 
 class UnresolvedAnnotationError(Exception):
-    """An annotation names something that cannot be found; `reason` says what, the text also where."""
+    """An annotation contains a name that cannot be found; `reason` names it, the text also the place."""
 
     def __init__(self, reason: str, owner: str | None = None) -> None:
         super().__init__(f"{reason} (in {owner})" if owner else reason)
@@ -40,7 +40,7 @@ class UnresolvedAnnotationError(Exception):
 
 
 def is_any_json(annotation: object) -> bool:
-    """Whether the type is `JsonValue`, ours or pydantic's."""
+    """Return whether the type is `JsonValue`, ours or pydantic's."""
     if annotation is AnyJson or annotation == _JSON_VALUE_SPELLED_OUT:
         return True
     name, module = getattr(annotation, "__name__", ""), getattr(annotation, "__module__", "")
@@ -48,7 +48,7 @@ def is_any_json(annotation: object) -> bool:
 
 
 def resolve_annotation(annotation: object, names: Mapping[str, object]) -> object:
-    """One annotation of a function, with the names of its module."""
+    """Return one annotation of a function, with the names of its module."""
     if annotation == _JSON_VALUE_TEXT:
         return AnyJson
     holder = SimpleNamespace(__annotations__={"it": annotation})
@@ -56,18 +56,18 @@ def resolve_annotation(annotation: object, names: Mapping[str, object]) -> objec
 
 
 def resolve_signature(function: FunctionType) -> dict[str, object]:
-    """The annotations of a function, with the names of its module."""
+    """Return the annotations of a function, with the names of its module."""
     return _resolve(function, function.__globals__, None)
 
 
 def resolve_fields(owner: type) -> dict[str, object]:
-    """The annotations of a class and its bases."""
+    """Return the annotations of a class and its bases."""
     module = sys.modules.get(owner.__module__)
     return _resolve(owner, vars(module) if module else {}, None)
 
 
 def resolve_alias(alias: Any, arguments: tuple[object, ...]) -> object:
-    """What an alias made by the `type` statement or `TypeAliasType` stands for."""
+    """Return the type of an alias made by the `type` statement or `TypeAliasType`."""
     module = sys.modules.get(alias.__module__)
     value = resolve_annotation(alias.__value__, vars(module) if module else {})
     return substitute(value, arguments_of(alias, arguments))
@@ -86,21 +86,21 @@ def _resolve(
 
 
 def _json_names(module: Mapping[str, object]) -> dict[str, object]:
-    """The names that resolving `JsonValue` needs, except those that mean something else in the module."""
+    """Return the names that resolving `JsonValue` needs, except those that mean something else in the module."""
     aliases = {name: AnyJson for name, value in module.items() if value is _JSON_VALUE_TEXT}
     missing = {name: value for name, value in _JSON_NAMES.items() if name not in module}
     return {**missing, **aliases}
 
 
 def arguments_of(generic: object, arguments: tuple[object, ...]) -> Arguments:
-    """What the type variables of a generic class or alias are: `{T: User}`."""
+    """Return the type arguments of a generic class or alias: `{T: User}`."""
     variables: tuple[object, ...] = getattr(generic, "__parameters__", ())
     variables = variables or getattr(generic, "__type_params__", ())
     return dict(zip(variables, arguments, strict=False))
 
 
 def substitute(hint: object, arguments: Arguments) -> object:
-    """The hint with its type variables replaced; those that are not known stay."""
+    """Return the hint with its type variables replaced; those without an argument stay."""
     if isinstance(hint, TypeVar):
         return arguments.get(hint, hint)
     variables: tuple[object, ...] = getattr(hint, "__parameters__", ())

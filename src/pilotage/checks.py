@@ -1,6 +1,6 @@
-"""The checks that value objects make of their own fields.
+"""Checks of the fields of value objects.
 
-Each one raises `AgentDefinitionError` with the owner, the field, what is wrong and what to write instead.
+Each one raises `AgentDefinitionError` with the owner, the field, the problem and the remedy.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def reject_outside_unit(owner: object, /, **fields: float | None) -> None:
 
 
 def reject_naive(owner: object, /, **fields: datetime | None) -> None:
-    """Refuse times without a time zone: nobody could say later what they meant."""
+    """Refuse times without a time zone, which are ambiguous."""
     for name, value in fields.items():
         if value is not None and value.utcoffset() is None:
             raise AgentDefinitionError(
@@ -74,7 +74,7 @@ def _name_of(owner: object) -> str:
 
 
 def _or_leave_out(owner: object, name: str) -> str:
-    """Only a field that has a default can be left out."""
+    """Return the end of a message: only a field that has a default can be left out."""
     fields: dict[str, object] = getattr(owner, "__dataclass_fields__", {})
     has_default = getattr(fields.get(name), "default", ...) is None
     return ", or leave it out." if has_default else "."

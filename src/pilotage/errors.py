@@ -1,4 +1,4 @@
-"""The errors of Pilotage, in families by who must act.
+"""The errors of Pilotage, in families by the party that must act.
 
 PilotageError
 ├── StartupError                                the developer: fix the program, nothing has run yet
@@ -43,7 +43,7 @@ PilotageError
     ├── NotAuthenticatedError
     └── PermissionDeniedError
 
-The errors know their data; the sentences are built where the data is known.
+An error has its data as attributes; its message is built where it is raised.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class PilotageError(Exception):
 
 
 class StartupError(PilotageError):
-    """Something is wrong with the program itself; nothing has run yet."""
+    """Base of the errors of the program itself; nothing has run yet."""
 
     message: ClassVar[str] = "The program cannot start."
     code: ClassVar[str] = "startup_error"
@@ -162,7 +162,7 @@ class AgentBootstrapError(ApplicationStartError):
 
 
 class AgentPersistenceConfigurationError(AgentBootstrapError):
-    """A durable agent has nowhere to keep its state, signals, evidence or journal."""
+    """A durable agent has no store for its state, signals, evidence or journal."""
 
     message: ClassVar[str] = (
         'A durable agent has no persistence. Install it: pip install "pilotage[sqlalchemy]".'
@@ -179,7 +179,7 @@ class AgentModelConfigurationError(AgentBootstrapError):
 
 @value
 class Problem:
-    """One thing that keeps an application from starting: where, what, and the way out."""
+    """One reason why an application cannot start: the place, the problem, and the remedy."""
 
     code: str
     summary: str
@@ -194,7 +194,7 @@ class Problem:
 
 
 def start_error(application: str, problems: Sequence[Problem]) -> ApplicationStartError:
-    """All problems of one application in one error, of the narrowest family that covers them all."""
+    """Return all problems of one application in one error, of the narrowest family that covers them all."""
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     lines = [f"{count} in application {application!r}:"]
     for number, problem in enumerate(problems, start=1):
@@ -222,9 +222,9 @@ class RunError(PilotageError):
 
 
 class RunFailedError(RunError):
-    """A run was called for its answer and has none: it failed, was cancelled, or waits for somebody.
+    """A run was called for its answer and has none: it failed, was cancelled, or waits for a person.
 
-    `run_id` and `status` say which run and how it stands, `reason` is the code of what happened.
+    `run_id` and `status` name the run and its state, `reason` is the code of the cause.
     """
 
     message: ClassVar[str] = "The run has no answer."
@@ -240,8 +240,8 @@ class RunFailedError(RunError):
 class ModelCallError(RunError):
     """A model call failed; whether trying again may help depends on the failure.
 
-    `failure` is the word for what happened, where the model's adapter has one. Adapters raise classes of their own;
-    a program in a run gets this one, now and in replay, and tells failures apart by the word.
+    `failure` is the kind of failure, if the model's adapter has one. Adapters raise classes of their own;
+    a program in a run gets this one, live and in replay, and distinguishes failures by the kind.
     """
 
     message: ClassVar[str] = "The model call failed."
@@ -274,10 +274,10 @@ class AgentToolDispatchError(RunError):
 class ToolError(RunError):
     """A tool failed for certain: what it should have done has not happened, and that is recorded.
 
-    Raise it in a tool to say so: its words reach the model, readers and the record. Any other exception of a tool
-    that may not be repeated leaves the outcome unknown. Of one that may, the program gets a `ToolError` with
-    `error_type` and `error_id`, and with the `words` of the exception where a key seals the records of its run; the log
-    has the words under the id, and models and readers get only type and id.
+    Raise it in a tool to report that: its message reaches the model, readers and the record. Any other exception of a
+    tool that may not be repeated leaves the outcome unknown. For one that may, the program gets a `ToolError` with
+    `error_type` and `error_id`, and with the message of the exception in `words` if a key seals the records of its
+    run; the log has the message under the id, and models and readers get only type and id.
     """
 
     message: ClassVar[str] = "The tool failed."
@@ -290,7 +290,7 @@ class ToolError(RunError):
 class DelegationError(ToolError):
     """A child run ended without an answer, or with one that does not fit the schema of its packet.
 
-    `partial_output` is what it had by then, `problems` names each reason why an answer does not fit.
+    `partial_output` is its output by then, `problems` names each reason why an answer does not fit.
     """
 
     message: ClassVar[str] = "The child run gave no answer that can be used."
@@ -330,7 +330,7 @@ class AgentStructuredOutputError(RunError):
 
 
 class AgentOutputGuardError(RunError):
-    """The output guard failed, or found what must not leave."""
+    """The output guard failed, or found output that must not be shown."""
 
     message: ClassVar[str] = "The output guard failed."
     code: ClassVar[str] = "agent_output_guard_error"
@@ -351,14 +351,14 @@ class AgentMemoryError(RunError):
 
 
 class CallerError(PilotageError):
-    """The caller asked for something that cannot be given."""
+    """The request of a caller cannot be served."""
 
     message: ClassVar[str] = "The request cannot be served."
     code: ClassVar[str] = "caller_error"
 
 
 class PodNotFoundError(CallerError):
-    """The application holds no pod of the type (and name) asked for, or more than one."""
+    """The application has no pod of the requested type (and name), or more than one."""
 
     message: ClassVar[str] = "Nothing provides the type asked for."
     code: ClassVar[str] = "pod_not_found"
@@ -372,14 +372,14 @@ class ApplicationStateError(CallerError):
 
 
 class ContextNotActiveError(CallerError):
-    """A pod of the context scope was asked for outside a context."""
+    """A pod of the context scope was requested outside a context."""
 
     message: ClassVar[str] = "No context is active."
     code: ClassVar[str] = "context_not_active"
 
 
 class RunNotFoundError(CallerError):
-    """There is no such run, or it belongs to another tenant: the two look the same from outside."""
+    """There is no such run, or it belongs to another tenant: a caller cannot distinguish the two."""
 
     message: ClassVar[str] = "There is no such run."
     code: ClassVar[str] = "run_not_found"
@@ -437,9 +437,9 @@ class SteeringConflictError(CallerError):
 
 
 class RunErasedError(CallerError):
-    """What a run said was erased; how it stands and that it took place is still known."""
+    """The content of a run was erased; its state is still there."""
 
-    message: ClassVar[str] = "What the run said was erased."
+    message: ClassVar[str] = "The content of the run was erased."
     code: ClassVar[str] = "run_erased"
 
 
@@ -451,12 +451,12 @@ class DamagedEntryError(CallerError):
 
     @classmethod
     def changed(cls, name: str) -> DamagedEntryError:
-        """The entry has columns that this application did not write."""
+        """Return the error for an entry with columns that this application did not write."""
         return cls(f"{name} is not stored as it was written. Restore it from a backup.")
 
     @classmethod
     def unreadable(cls, name: str, error: Exception) -> DamagedEntryError:
-        """The entry has columns that mean nothing."""
+        """Return the error for an entry with columns that cannot be decoded."""
         words = f"{type(error).__name__}: {error}".partition("\n")[0][:200]
         return cls(f"{name} cannot be decoded ({words}). Restore it from a backup.")
 
@@ -504,14 +504,14 @@ class MediaTypeRefusedError(MediaRefusedError):
 
 
 class NotAuthenticatedError(CallerError):
-    """Nobody knows who asks; nothing was looked at."""
+    """The request has no authenticated principal; it was not processed."""
 
-    message: ClassVar[str] = "Say who you are."
+    message: ClassVar[str] = "The request is not authenticated."
     code: ClassVar[str] = "not_authenticated"
 
 
 class PermissionDeniedError(CallerError):
-    """The principal may not do what was asked."""
+    """The principal is not allowed to do this."""
 
     message: ClassVar[str] = "The principal is not allowed to do this."
     code: ClassVar[str] = "permission_denied"
@@ -523,8 +523,8 @@ _MOST_CHARACTERS = 1000
 def error_words(error: BaseException) -> str:
     """Return class and message of an error for a log.
 
-    Messages of Pilotage hold ids and remedies and no payloads. Other libraries begin with what went wrong, and put
-    values, statements and parameters into the lines that follow: of their messages only the first line counts.
+    Messages of Pilotage hold ids and remedies and no payloads. Other libraries put values, statements and parameters
+    into the lines after the first: of their messages only the first line is used.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     message = " ".join(lines if isinstance(error, PilotageError) else lines[:1])

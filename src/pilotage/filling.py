@@ -1,6 +1,6 @@
-"""How values are filled: constructors that are written once per class and made for speed.
+"""Generated constructors of values, optimised for speed.
 
-A frozen object that is filled field by field takes its time. Ours are filled while they are of an open class, which
+Filling a frozen object field by field is slow. Ours are filled while they are instances of an open class, which
 derives from theirs and adds nothing, and become values by a change of class.
 """
 
@@ -15,29 +15,29 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _WORTH_A_CHANGE_OF_CLASS = 4
-"""So many fields take longer to set one by one than two changes of class and plain assignments."""
+"""From this number of fields on, two changes of class and plain assignments are faster than setting them one by one."""
 
 _become = vars(object)["__class__"].__set__
 _OPEN = {name: vars(object)[name] for name in ("__init__", "__setattr__", "__delattr__")}
 
 
 def unchecked(cls: Callable[P, T]) -> Callable[P, T]:
-    """The constructor of a value for those who have made all of its fields themselves: `__post_init__` is left out.
+    """Return a constructor of a value that skips `__post_init__`, for callers that made all of its fields themselves.
 
-    Where a class cannot be filled like that, it is the class itself.
+    If a class cannot be filled like that, it is the class itself.
     """
-    known = _known_to(cls)
+    known = _names_for(cls)
     maker: Callable[P, T] = cls if known["_open"] is None else _maker(cls, known, frozenset())
     return maker
 
 
 def unchecked_without(cls: Callable[..., T], *later: str) -> Callable[..., T]:
-    """The same without some fields: the method `_make_later` of the value makes one, by its name, when it is read.
+    """Return the same without some fields, which the method `_make_later` makes by name when they are read.
 
     Such a value is of a class of its own, which derives from that of the others: reading a field of theirs costs
     nothing more.
     """
-    known = _known_to(cls) | {"_closed": _completed_later(cls)}
+    known = _names_for(cls) | {"_closed": _completed_later(cls)}
     maker: Callable[..., T] = _maker(cls, known, frozenset(later))
     return maker
 
@@ -49,11 +49,11 @@ def _maker(cls: Any, known: dict[str, Any], left_out: frozenset[str]) -> Any:
 
 
 def changing(cls: type[T], *names: str) -> Callable[..., T]:
-    """A function that copies a value, with others in these fields: `replace` for those who make thousands of copies.
+    """Return a function that copies a value with other values in these fields: a fast `replace`.
 
-    What was checked when the value was made is not checked again, and neither are the new parts.
+    Neither the old nor the new fields are checked again.
     """
-    known = _known_to(cls)
+    known = _names_for(cls)
     if known["_open"] is None:
 
         def replaced(old: Any, *new: object) -> T:
@@ -69,7 +69,7 @@ def changing(cls: type[T], *names: str) -> Callable[..., T]:
 
 
 def init_by_slots(cls: Any) -> Callable[..., None] | None:
-    """An `__init__` that fills slots, in half the time of the standard one.
+    """Return an `__init__` that fills slots, in half the time of the standard one.
 
     The standard library goes through `object.__setattr__`, which looks every name up again. What it treats in a way
     of its own (`InitVar`, `ClassVar`, `kw_only`), and values without slots, are left to it: None.
@@ -81,7 +81,7 @@ def init_by_slots(cls: Any) -> Callable[..., None] | None:
         or any(each.kw_only for each in own)
     ):
         return None
-    known = _known_to(cls)
+    known = _names_for(cls)
     parameters, lines = _filled(cls, known, "_set_{name}(self, {given})")
     if known["_open"] is not None and len(own) >= _WORTH_A_CHANGE_OF_CLASS:
         _, assigned = _filled(cls, known, "self.{name} = {given}")
@@ -96,13 +96,13 @@ def init_by_slots(cls: Any) -> Callable[..., None] | None:
     return init
 
 
-def _known_to(cls: Any) -> dict[str, Any]:
-    """The names that the code of a constructor may use."""
+def _names_for(cls: Any) -> dict[str, Any]:
+    """Return the names that the code of a constructor may use."""
     return {"_ABSENT": _Absent(), "_become": _become, "_closed": cls, "_open": _opened(cls)}
 
 
 def _opened(cls: Any) -> Any:
-    """The class with fields that may be assigned; None where an object cannot change to it and back."""
+    """Return the class with fields that may be assigned; None where an object cannot change to it and back."""
     if type(cls) is not type or cls.__bases__ != (object,) or "__slots__" not in vars(cls):
         return None
     name = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
@@ -111,7 +111,7 @@ def _opened(cls: Any) -> Any:
 
 @cache
 def _completed_later(cls: Any) -> Any:
-    """The class of values without some fields. What needs all of them makes it a value like any other."""
+    """Return the class of values without some fields. An operation that needs all of them fills the rest."""
     names = frozenset(each.name for each in fields(cls))
 
     def made(self: Any, name: str) -> Any:
@@ -136,7 +136,7 @@ def _completed_later(cls: Any) -> Any:
 
 
 class _Absent:
-    """Stands for a value that the field makes itself."""
+    """Default of a parameter whose field makes its own value."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -145,7 +145,7 @@ class _Absent:
 def _filled(
     cls: Any, known: dict[str, Any], line: str, left_out: frozenset[str] = frozenset()
 ) -> tuple[list[str], list[str]]:
-    """The parameters of a constructor, and the lines that fill the slots."""
+    """Return the parameters of a constructor, and the lines that fill the slots."""
     parameters, lines = list[str](), list[str]()
     for each in fields(cls):
         if each.name in left_out:
@@ -158,7 +158,7 @@ def _filled(
 
 
 def _given(each: Field[Any], parameters: list[str], known: dict[str, Any]) -> str | None:
-    """What fills the slot of a field, if anything does; a field that callers may fill adds its parameter."""
+    """Return the expression that fills the slot of a field, if any; adds a parameter for a field that callers fill."""
     name = each.name
     if each.default is not MISSING:
         known[f"_default_{name}"] = each.default

@@ -1,6 +1,6 @@
-"""Time, ids and randomness as ports, with the ones of the running system.
+"""Ports for time, ids and randomness, and their implementations by the operating system.
 
-Nothing in Pilotage reads a clock or draws a random number on its own.
+No other module of Pilotage reads a clock or draws a random number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def boot_clock(
     """Return the clock that counts the seconds since the machine started, those of its suspension included.
 
     All processes of a machine share it, and setting the time of day does not move it. A system without that clock has
-    `otherwise`, which may stand still during a suspension.
+    `otherwise`, which may stop during a suspension.
     """
     if clock_id is None or read is None:
         return otherwise
@@ -43,11 +43,11 @@ class IClock(ABC):
 
     @abstractmethod
     def now(self) -> datetime:
-        """The current time, aware, in UTC."""
+        """Return the current time, aware, in UTC."""
 
     @abstractmethod
     def monotonic(self) -> float:
-        """Seconds on a clock that never goes back, shared by the processes of a machine; only differences count.
+        """Return the seconds of a clock that never goes back, shared by the processes of a machine.
 
         It goes on while the machine is suspended, and setting the time of day does not move it.
         """
@@ -62,11 +62,11 @@ class IIds(ABC):
 
     @abstractmethod
     def uid(self) -> str:
-        """A new id that nobody can guess, 32 lower-case hex digits."""
+        """Return a new unguessable id of 32 lower-case hex digits."""
 
     @abstractmethod
     def random(self) -> float:
-        """A random number from 0 (included) to 1 (excluded)."""
+        """Return a random number from 0 (included) to 1 (excluded)."""
 
 
 class SystemClock(IClock):

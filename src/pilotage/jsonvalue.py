@@ -1,7 +1,7 @@
-"""JSON as values: the types, one canonical text, one way from Python values to JSON.
+"""JSON values: the types, the canonical text, the conversion of Python values.
 
-Pure: no I/O. Canonical text is what digests and fingerprints are made of: sorted keys, no blanks,
-no escapes that are not needed, no NaN.
+Pure: no I/O. Digests and fingerprints are made of canonical text: sorted keys, no blanks, no needless
+escapes, no NaN.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ empty_object: Callable[[], JsonObject] = dict
 
 
 def canonical_json(value: JsonValue) -> str:
-    """The one text of a JSON value: equal values have equal texts, whatever the order of their keys."""
+    """Return the canonical text of a JSON value: equal values have equal texts, whatever the order of their keys."""
     return "".join(_pieces(value, 0))
 
 
 def parsed(text: str) -> JsonValue:
-    """The value of a canonical text: without blanks around it, half of what `json.loads` does is of no use.
+    """Return the value of a canonical text; faster than `json.loads`, because there are no blanks around it.
 
     Raises:
         ValueError: it is no JSON; NaN and numbers that no float holds are none.
@@ -65,7 +65,7 @@ def repeated_key(text: str | bytes) -> str | None:
 
 
 def parsed_input(text: str) -> JsonValue:
-    """The value of a JSON text from outside.
+    """Return the value of a JSON text from outside.
 
     Raises:
         ValueError: it is no JSON, or an object in it has a key twice.
@@ -96,12 +96,12 @@ def shortened(name: str, longest: int = 64) -> str:
 
 
 def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
-    """Whether a value is a mapping; its keys are texts, as far as JSON and keyword arguments go."""
+    """Return whether a value is a mapping; its keys are texts, as far as JSON and keyword arguments go."""
     return isinstance(value, (dict, Mapping))
 
 
 def is_list(value: object) -> TypeGuard[Sequence[object]]:
-    """Whether a value is a sequence, other than a text or bytes."""
+    """Return whether a value is a sequence, other than a text or bytes."""
     return isinstance(value, (list, tuple, Sequence)) and not isinstance(value, (str, *_BINARY))
 
 
@@ -160,12 +160,12 @@ def list_or_empty(value: JsonValue) -> Sequence[JsonValue]:
 
 
 def json_digest(value: JsonValue) -> str:
-    """The digest of the canonical text."""
+    """Return the digest of the canonical text."""
     return text_digest(canonical_json(value))
 
 
 def text_digest(text: str) -> str:
-    """The SHA-256 of a text, in hex."""
+    """Return the SHA-256 of a text, in hex."""
     digest: str = _sha256()(text.encode("utf-8", "surrogatepass")).hexdigest()
     return digest
 
@@ -178,7 +178,7 @@ def _sha256() -> Callable[[bytes], Any]:
 
 
 def to_bytes(text: str) -> bytes:
-    """The bytes of a text. Text from outside may hold lone surrogates, which plain UTF-8 refuses."""
+    """Return the bytes of a text. Text from outside may hold lone surrogates, which plain UTF-8 refuses."""
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -189,7 +189,7 @@ def to_json_value(value: object) -> JsonValue:
         TypeError: the value, or something in it, has no JSON form; the message says which type.
     """
     kind = type(value)
-    # Its type says what it is. No `cast`: that is a call, and nearly everything that comes here is plain.
+    # Its type is checked. No `cast`: that is a call, and most values are plain.
     known: Any = value
     if kind in _PLAIN:
         plain: JsonValue = known
@@ -214,7 +214,7 @@ def to_json_object(entries: Mapping[Any, Any]) -> JsonObject:
 
 
 def _from_derived(value: object) -> JsonValue:
-    """What is of a kind that derives from a plain one, and everything else."""
+    """Return the JSON form of a value of a derived class or of any other class."""
     known: Any = value
     if isinstance(value, Enum):
         return to_json_value(value.value)
@@ -228,7 +228,7 @@ def _from_derived(value: object) -> JsonValue:
 
 
 def _without_subclass(value: str | float) -> JsonValue:
-    """Return a text or number of a subclass as a plain one, which is what its JSON is read back as."""
+    """Return a text or number of a subclass as a plain one, as its JSON is read back."""
     if isinstance(value, str):
         return str.__str__(value)
     return int.__int__(value) if isinstance(value, int) else float.__float__(value)
@@ -260,7 +260,7 @@ def _from_leaf(value: object) -> JsonValue:
 
 
 def _is_uuid(value: object) -> bool:
-    """Asked without loading the module of such ids: who has one has loaded it."""
+    """Return whether a value is a UUID, without importing the module."""
     return (uuid := sys.modules.get("uuid")) is not None and isinstance(value, uuid.UUID)
 
 
@@ -273,7 +273,7 @@ def _key(key: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """Mappings and sequences other than dict and list, which the encoder does not know."""
+    """Return mappings and sequences as dict and list, for the standard encoder."""
     known: Any = value
     if isinstance(value, Mapping):
         return dict(known)
@@ -283,9 +283,9 @@ def _plain(value: object) -> object:
 
 
 def _encoder() -> Callable[[JsonValue, int], Iterable[str]]:
-    """How canonical text is written, in pieces.
+    """Return the encoder of canonical text.
 
-    The standard encoder makes its fast part anew for every text; made once, a text takes a third of the time.
+    The standard library makes its fast encoder anew for every text; made once, a text takes a third of the time.
     """
     standard = json.JSONEncoder(
         sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain

@@ -34,7 +34,7 @@ def value(cls: Any = None, /, *, slots: bool = True) -> Any:
 
 
 def shared(make: Callable[[], T]) -> Callable[[], T]:
-    """For `default_factory`: one frozen default for all values that need it, made when the first one does."""
+    """Return a `default_factory` with one frozen default for all values, made on first use."""
     return cache(make)
 
 
@@ -53,7 +53,7 @@ def _define(cls: Any, *, slots: bool) -> Any:
 
 
 def _slotted(cls: Any, members: dict[str, Any]) -> Any:
-    """The class with a slot for each field, made with everything it has: what is set later on takes several times as
+    """Return the class with a slot for each field, made with all attributes: setting one later takes several times as
     long.
     """
     names = [each.name for each in fields(cls)]
@@ -69,7 +69,7 @@ def _slotted(cls: Any, members: dict[str, Any]) -> Any:
 
 @contextmanager
 def _thawed(bases: list[Any]) -> Generator[None]:
-    """For a moment the bases do not look frozen: the standard library refuses to mix."""
+    """Unfreeze the bases for a moment: the standard library refuses to mix frozen and other dataclasses."""
     for base in bases:
         base.__dataclass_params__.frozen = False
     try:
@@ -90,7 +90,7 @@ def _written_when_called(owner: list[Any], name: str) -> Callable[..., Any]:
 
 
 class _Signature:
-    """What `inspect.signature` shows of a value; a class that merely derives from one has its own."""
+    """The signature of a value for `inspect.signature`; a class that merely derives from one has its own."""
 
     def __get__(self, instance: object, owner: Any) -> object:
         if _FIELDS not in vars(owner):
@@ -103,7 +103,7 @@ class _Signature:
 
 
 def _write(cls: Any, name: str) -> None:
-    """Write a method of the class: the constructor alone, for most values are never shown or compared."""
+    """Write a method of the class on first use; most values need only the constructor."""
     init = init_by_slots(cls) if name == "__init__" and _is_unwritten(cls, name) else None
     if init is not None:
         cls.__init__ = init
@@ -139,7 +139,7 @@ def _refuse_deletion(self: Any, name: str) -> None:
 
 
 def _is_frozen(self: object, name: str) -> bool:
-    """A class that derives from a value without being one may have attributes of its own."""
+    """Return whether a class is a value itself; one that merely derives from it may set its own attributes."""
     return _FIELDS in vars(type(self)) or name in getattr(self, _FIELDS)
 
 

@@ -55,7 +55,7 @@ from pilotage.testing import (
     StopBefore,
     says,
 )
-from pilotage.testing.kept import KeptState
+from pilotage.testing.encoded import EncodedState
 
 DURABLE = RecoveryStrategy.ACTION_BOUNDARY
 
@@ -822,7 +822,7 @@ class CancelledInBetween(MemoryJournal):
     async def commit(self, commits: Sequence[JournalCommit]) -> Sequence[CommitOutcome]:
         for parent in [commit.parent for commit in commits if commit.parent is not None]:
             state = await self._family.store.states.get(parent.run_id)
-            cancelling = KeptState.of(state.moved_to(AgentSituation.CANCELLING))
+            cancelling = EncodedState.of(state.moved_to(AgentSituation.CANCELLING))
             self._family.store.tables.states.put(parent.tenant_id, parent.run_id, cancelling)
         return await super().commit(commits)
 

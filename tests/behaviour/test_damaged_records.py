@@ -24,7 +24,7 @@ from pilotage.jsonvalue import JsonObject, as_object
 from pilotage.runtime.journal.chain import NO_HEAD, chained
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import Fault, StopBefore
-from pilotage.testing.kept import KeptRow
+from pilotage.testing.encoded import EncodedRow
 from pilotage.testing.tables import RunJournal
 
 CLERK = hired("clerk")
@@ -53,40 +53,40 @@ ROWS = [
 """The rows of the waiting run, each of them damaged in each way."""
 
 
-def _column(row: KeptRow, place: int, word: object) -> KeptRow:
+def _column(row: EncodedRow, place: int, word: object) -> EncodedRow:
     columns = list(row.columns)
     columns[place] = word
     return replace(row, columns=tuple(columns))
 
 
-def _cut(row: KeptRow) -> KeptRow:
-    assert isinstance(row.kept_record, str)
-    return replace(row, kept_record=row.kept_record[:-1])
+def _cut(row: EncodedRow) -> EncodedRow:
+    assert isinstance(row.record_text, str)
+    return replace(row, record_text=row.record_text[:-1])
 
 
-def _deleted(rows: list[KeptRow], at: int) -> None:
+def _deleted(rows: list[EncodedRow], at: int) -> None:
     del rows[at]
 
 
-def _swapped(rows: list[KeptRow], at: int) -> None:
+def _swapped(rows: list[EncodedRow], at: int) -> None:
     other = at + 1 if at + 1 < len(rows) else at - 1
     first, second = rows[at], rows[other]
     rows[at], rows[other] = _column(second, 0, first.seq), _column(first, 0, second.seq)
 
 
-def _changed(change: Callable[[KeptRow], KeptRow]) -> Callable[[list[KeptRow], int], None]:
-    def damage(rows: list[KeptRow], at: int) -> None:
+def _changed(change: Callable[[EncodedRow], EncodedRow]) -> Callable[[list[EncodedRow], int], None]:
+    def damage(rows: list[EncodedRow], at: int) -> None:
         rows[at] = change(rows[at])
 
     return damage
 
 
 CHANGED = "it was changed, or does not follow from the row before it"
-DAMAGES: dict[str, tuple[Callable[[list[KeptRow], int], None], str]] = {
+DAMAGES: dict[str, tuple[Callable[[list[EncodedRow], int], None], str]] = {
     "deleted": (_deleted, "it is missing"),
     "swapped": (_swapped, CHANGED),
-    "record": (_changed(lambda row: replace(row, kept_record='{"result":9}')), CHANGED),
-    "view": (_changed(lambda row: replace(row, kept_view='{"result":9}')), CHANGED),
+    "record": (_changed(lambda row: replace(row, record_text='{"result":9}')), CHANGED),
+    "view": (_changed(lambda row: replace(row, view_text='{"result":9}')), CHANGED),
     "digest": (_changed(lambda row: replace(row, digest="0" * 64)), CHANGED),
     "salt": (_changed(lambda row: replace(row, salt="0")), CHANGED),
     "fingerprint": (_changed(lambda row: _column(row, 6, "f" * 64)), CHANGED),
@@ -94,7 +94,7 @@ DAMAGES: dict[str, tuple[Callable[[list[KeptRow], int], None], str]] = {
     "turn": (_changed(lambda row: replace(row, turn=7)), CHANGED),
     "attempt": (_changed(lambda row: _column(row, 4, 7)), CHANGED),
     "cut": (_changed(_cut), ""),
-    "cut view": (_changed(lambda row: replace(row, kept_view=row.kept_view[:-1])), CHANGED),
+    "cut view": (_changed(lambda row: replace(row, view_text=row.view_text[:-1])), CHANGED),
 }
 
 
@@ -104,17 +104,17 @@ def journal_of(bureau: Bureau, run_id: str) -> RunJournal:
     return found
 
 
-def mend(journal: RunJournal, originals: list[KeptRow]) -> None:
+def mend(journal: RunJournal, originals: list[EncodedRow]) -> None:
     """Put the original rows back; what was written since stays."""
     journal.rows[:] = [*originals, *(row for row in journal.rows if row.seq > len(originals))]
 
 
 def rechain(journal: RunJournal) -> None:
     """Give changed rows digests that fit: the damage shows only when a record is decoded."""
-    digest, rows = NO_HEAD.digest, list[KeptRow]()
+    digest, rows = NO_HEAD.digest, list[EncodedRow]()
     for kept in journal.rows:
         row = chained(replace(kept.read(), encoded=None), digest)
-        rows.append(KeptRow.of(row, row.created_at))
+        rows.append(EncodedRow.of(row, row.created_at))
         digest = row.digest
     journal.rows[:], journal.digest = rows, digest
 
@@ -228,21 +228,21 @@ async def test_without_a_head_the_caller_is_told_and_the_run_stays_as_it_is(
 async def test_a_fork_before_the_damage_is_possible(waiting: tuple[Bureau, str]) -> None:
     bureau, run_id = waiting
     journal = journal_of(bureau, run_id)
-    journal.rows[6] = replace(journal.rows[6], kept_record="{")
+    journal.rows[6] = replace(journal.rows[6], record_text="{")
     async with bureau.process(CLERK, program) as runs:
         with pytest.raises(CallerError, match="damaged at row 7"):
             await runs.fork(run_id, at=7)
         fork = await runs.fork(run_id, at=5)
         assert triple((await resumed(runs, fork.id)).state) == WAITING
         damaged = journal_of(bureau, fork.id)
-        damaged.rows[1] = replace(damaged.rows[1], kept_view="1")
+        damaged.rows[1] = replace(damaged.rows[1], view_text="1")
         check_damaged((await resumed(runs, fork.id)).state, 2, "run/tool:look#1", CHANGED)
 
 
 async def test_a_damaged_run_can_be_cancelled(waiting: tuple[Bureau, str]) -> None:
     bureau, run_id = waiting
     journal = journal_of(bureau, run_id)
-    journal.rows[4] = replace(journal.rows[4], kept_record="{")
+    journal.rows[4] = replace(journal.rows[4], record_text="{")
     async with bureau.process(CLERK, program) as runs:
         await runs.cancel(run_id)
         state = await runs.get(run_id)
@@ -269,7 +269,7 @@ async def test_a_record_that_fits_its_digest_and_does_not_decode_interrupts_the_
     journal, done = journal_of(bureau, run_id), list(bureau.world.done)
     changes: dict[str, Any] = dict(change)
     row: JournalRow = replace(journal.rows[seq - 1].read(), **changes, encoded=None)
-    journal.rows[seq - 1] = KeptRow.of(row, row.created_at)
+    journal.rows[seq - 1] = EncodedRow.of(row, row.created_at)
     rechain(journal)
     async with bureau.process(CLERK, program) as runs:
         state = (await resumed(runs, run_id)).state
@@ -292,7 +292,7 @@ async def test_a_program_cannot_take_a_damaged_record_for_a_failed_call(waiting:
 
     journal = journal_of(bureau, run_id)
     row = replace(journal.rows[6].read(), record={}, view={}, encoded=None)
-    journal.rows[6] = KeptRow.of(row, row.created_at)
+    journal.rows[6] = EncodedRow.of(row, row.created_at)
     rechain(journal)
     async with bureau.process(CLERK, careless) as runs:
         state = (await resumed(runs, run_id)).state
@@ -307,11 +307,11 @@ async def test_a_seal_that_does_not_open_interrupts_the_run(*, is_rechained: boo
         run_id = (await started(runs, Teller, MINE)).state.id
     journal = journal_of(bureau, run_id)
     originals, digest = list(journal.rows), journal.digest
-    sealed = [at for at, row in enumerate(journal.rows) if isinstance(row.kept_record, SealedRecord)][1]
-    kept = journal.rows[sealed].kept_record
+    sealed = [at for at, row in enumerate(journal.rows) if isinstance(row.record_text, SealedRecord)][1]
+    kept = journal.rows[sealed].record_text
     assert isinstance(kept, SealedRecord)
     broken = replace(kept, ciphertext=kept.ciphertext[::-1])
-    journal.rows[sealed] = replace(journal.rows[sealed], kept_record=broken)
+    journal.rows[sealed] = replace(journal.rows[sealed], record_text=broken)
     if is_rechained:
         rechain(journal)
     async with bureau.process(Teller, None, bank) as runs:
@@ -375,7 +375,7 @@ async def test_a_damaged_child_interrupts_its_parent_too(*, has_waiting_child: b
     journal = family.store.tables.journals.find("default", kid.id)
     assert journal is not None
     originals = list(journal.rows)
-    journal.rows[0] = replace(journal.rows[0], kept_record="{")
+    journal.rows[0] = replace(journal.rows[0], record_text="{")
     async with family.process(*home.agents) as runs:
         result = await (await runs.resume(top.id)).result()
         assert result.state.reason is AgentStateReason.RECOVERY_REQUIRES_HITL

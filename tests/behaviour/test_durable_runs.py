@@ -19,7 +19,7 @@ from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import FailWrite, LoseReply, ProcessStopped, StopAfter, StopBefore
-from pilotage.testing.kept import KeptRow
+from pilotage.testing.encoded import EncodedRow
 
 APPROVE = ApprovalDecision.APPROVE
 ELSEWHERE = Principal("eve", tenant="elsewhere")
@@ -255,7 +255,7 @@ async def tampered_run(office: Office, runs: AgentRuns, seq: int, change: JsonOb
     journal = office.store.tables.journals.find("default", run_id)
     assert journal is not None
     row = journal.rows[seq - 1].read()
-    journal.rows[seq - 1] = KeptRow.of(replace(row, **change))
+    journal.rows[seq - 1] = EncodedRow.of(replace(row, **change))
     return run_id
 
 

@@ -37,7 +37,7 @@ from pilotage.agent.ports.journal import JournalStage
 from pilotage.errors import CallerError, RunNotFoundError, ToolError
 from pilotage.jsonvalue import canonical_json
 from pilotage.testing import ScriptedModel, StopAfter, says
-from pilotage.testing.kept import KeptState
+from pilotage.testing.encoded import EncodedState
 
 ELSEWHERE = Principal("ada", tenant="elsewhere")
 
@@ -276,7 +276,7 @@ async def completed(bureau: Bureau) -> str:
         return (await started(runs, agent)).state.id
 
 
-@pytest.mark.parametrize("part", ["kept_record", "kept_view"])
+@pytest.mark.parametrize("part", ["record_text", "view_text"])
 async def test_a_row_that_was_changed_is_found_out_and_named(part: str) -> None:
     bureau = Bureau()
     run_id = await completed(bureau)
@@ -303,7 +303,7 @@ async def test_a_row_that_is_gone_is_found_out() -> None:
 
 def put(bureau: Bureau, state: AgentState) -> None:
     """Change the state of a run behind the journal's back."""
-    bureau.store.tables.states.put("default", state.id, KeptState.of(state))
+    bureau.store.tables.states.put("default", state.id, EncodedState.of(state))
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ async def test_a_sealed_record_that_was_moved_elsewhere_does_not_open() -> None:
     assert journal is not None
     first, second = rows[1].seq - 1, rows[2].seq - 1
     kept = journal.rows
-    kept[first] = replace(kept[first], kept_record=kept[second].kept_record)
+    kept[first] = replace(kept[first], record_text=kept[second].record_text)
     async with bureau.process(Teller, None, bank) as runs:
         with pytest.raises(CallerError, match="does not follow"):
             await runs.verify(run_id)

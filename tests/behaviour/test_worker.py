@@ -50,7 +50,7 @@ from pilotage.runtime.journal.interruptions import StoreUnavailable
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import MemoryBacklog, MemoryJournal, ProcessStopped, StopBefore, VirtualClock
-from pilotage.testing.kept import KeptRow
+from pilotage.testing.encoded import EncodedRow
 
 SETTINGS = WorkerSettings(concurrency=3, poll_seconds=2.0, grace_seconds=10.0)
 LEASE_SECONDS = 30
@@ -520,10 +520,10 @@ async def test_the_words_of_an_error_that_ends_an_attempt_are_logged(
     assert words in [record.getMessage() for record in caplog.records]
 
 
-class BrokenRows(list[KeptRow]):
+class BrokenRows(list[EncodedRow]):
     """Rows on a disk that cannot be read."""
 
-    def __iter__(self) -> Iterator[KeptRow]:
+    def __iter__(self) -> Iterator[EncodedRow]:
         raise OSError("the disk is broken")
 
     def __getitem__(self, place: Any) -> Any:
@@ -560,7 +560,7 @@ async def test_a_run_with_a_damaged_record_is_interrupted_and_not_taken_up_again
     journal = story.bureau.store.tables.journals.find("default", run_id)
     assert journal is not None
     first = journal.rows[0]
-    journal.rows[0] = replace(first, kept_record="{}")
+    journal.rows[0] = replace(first, record_text="{}")
     async with story.working(story.pays) as runs:
         await pass_time(story.clock, 60)
         state = await runs.get(run_id)

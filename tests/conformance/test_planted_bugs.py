@@ -278,7 +278,7 @@ class StateApart(MemoryJournal):
         outcomes = await super().commit(commits)
         for commit, outcome in zip(commits, outcomes, strict=True):
             if isinstance(outcome, HeadMoved) and commit.state:
-                kept = self._tables.kept_state(commit.state, self._tables.clock.now())
+                kept = self._tables.encoded_state(commit.state, self._tables.clock.now())
                 self._tables.states.put(commit.run.tenant_id, commit.run.run_id, kept)
         return outcomes
 

@@ -227,7 +227,7 @@ async def test_the_kit_for_late_outcomes_notices_a_bug(bug: type[MemoryLateOutco
 class Impatient(WakeUpsConformance):
     """In memory a hint is there at once or never."""
 
-    patience = 0.05
+    hint_seconds = 0.05
 
 
 class LosesEveryHint(MemoryWakeUps):
@@ -238,7 +238,7 @@ class LosesEveryHint(MemoryWakeUps):
 class WakesOneOfMany(MemoryWakeUps):
     async def notify(self, run_id: str) -> None:
         for listener in list(self._listeners)[:1]:
-            listener.hear(run_id)
+            listener.add(run_id)
 
 
 class HintsOncePerRun(MemoryWakeUps):
@@ -260,7 +260,7 @@ class KnowsOneRunAtATime(MemoryWakeUps):
 class FailsWhenFull(MemoryWakeUps):
     async def notify(self, run_id: str) -> None:
         await super().notify(run_id)
-        if any(len(listener._unheard) == listener._capacity for listener in self._listeners):
+        if any(len(listener._pending) == listener._capacity for listener in self._listeners):
             raise BlockingIOError(run_id)
 
 
@@ -286,9 +286,9 @@ class MissesThoseWhoLeft(MemoryWakeUps):
 class EveryHintCounts(MemoryWakeUpSubscription):
     """Keeps a hint for each notification."""
 
-    def hear(self, run_id: str) -> None:
-        self._unheard[f"{run_id} {len(self._unheard)}"] = None
-        self._came.set()
+    def add(self, run_id: str) -> None:
+        self._pending[f"{run_id} {len(self._pending)}"] = None
+        self._has_hints.set()
 
     async def next(self) -> str:
         return (await super().next()).partition(" ")[0]
@@ -301,14 +301,14 @@ class HandsOver(MemoryWakeUpSubscription):
         super().__init__(capacity)
         self._waiting: list[asyncio.Future[str]] = []
 
-    def hear(self, run_id: str) -> None:
+    def add(self, run_id: str) -> None:
         if self._waiting:
             self._waiting.pop().set_result(run_id)
         else:
-            super().hear(run_id)
+            super().add(run_id)
 
     async def next(self) -> str:
-        if self._unheard:
+        if self._pending:
             return await super().next()
         waiting: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)

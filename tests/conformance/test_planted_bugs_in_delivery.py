@@ -17,7 +17,7 @@ from pilotage.errors import CallerError
 from pilotage.ids import SystemClock
 from pilotage.testing import MemoryBacklog, MemoryOutbox, MemoryStore, VirtualClock
 from pilotage.testing.conformance import BacklogConformance, OutboxConformance
-from pilotage.testing.kept import KeptState
+from pilotage.testing.encoded import EncodedState
 from pilotage.testing.tables import MemoryTables, OutboxRow
 from tests.conformance.planted import failing_tests
 
@@ -335,7 +335,7 @@ class NewestRunFirst(MemoryBacklog):
 
 
 class IgnoresLeases(MemoryBacklog):
-    def _is_left(self, kept: KeptState) -> bool:
+    def _is_left(self, kept: EncodedState) -> bool:
         held, self._tables.leases = self._tables.leases, {}
         try:
             return super()._is_left(kept)
@@ -353,61 +353,61 @@ class GivesOutItsOwn(Claiming):
 
 
 class NeverSeesALeaseRunOut(MemoryBacklog):
-    def _is_left(self, kept: KeptState) -> bool:
+    def _is_left(self, kept: EncodedState) -> bool:
         return RunKey(kept.bare.tenant_id, kept.bare.id) not in self._tables.leases and super()._is_left(kept)
 
 
 class NeedsNoJournal(MemoryBacklog):
-    def _is_left(self, kept: KeptState) -> bool:
+    def _is_left(self, kept: EncodedState) -> bool:
         return has_something_to_do(kept.read(), (), self._tables.clock.now()) or super()._is_left(kept)
 
 
 class TakesWhateverWaits(MemoryBacklog):
-    def _is_left(self, kept: KeptState) -> bool:
+    def _is_left(self, kept: EncodedState) -> bool:
         return kept.bare.status is AgentStatus.INTERRUPTED or super()._is_left(kept)
 
 
 class AnySignalWillDo(MemoryBacklog):
-    def _is_left(self, kept: KeptState) -> bool:
+    def _is_left(self, kept: EncodedState) -> bool:
         queue = self._tables.queues.get(RunKey(kept.bare.tenant_id, kept.bare.id))
         return (bool(queue) and kept.bare.status is AgentStatus.INTERRUPTED) or super()._is_left(kept)
 
 
 class HearsNoAnswers(MemoryBacklog):
-    def _is_left(self, kept: KeptState) -> bool:
+    def _is_left(self, kept: EncodedState) -> bool:
         return kept.bare.status is not AgentStatus.INTERRUPTED and super()._is_left(kept)
 
 
 class NeverWakes(MemoryBacklog):
-    def _is_left(self, kept: KeptState) -> bool:
+    def _is_left(self, kept: EncodedState) -> bool:
         return kept.bare.wake_at is None and super()._is_left(kept)
 
 
 class WakesTheDead(MemoryBacklog):
-    def _is_left(self, kept: KeptState) -> bool:
+    def _is_left(self, kept: EncodedState) -> bool:
         wake_at = kept.bare.wake_at
         return (wake_at is not None and wake_at <= self._tables.clock.now()) or super()._is_left(kept)
 
 
 class TakesChildren(MemoryBacklog):
-    def _is_left(self, kept: KeptState) -> bool:
-        return super()._is_left(KeptState(kept.bare, "{}"))
+    def _is_left(self, kept: EncodedState) -> bool:
+        return super()._is_left(EncodedState(kept.bare, "{}"))
 
 
 class NeverTakesChildren(MemoryBacklog):
-    def _is_left(self, kept: KeptState) -> bool:
+    def _is_left(self, kept: EncodedState) -> bool:
         return "parent" not in kept.read().metadata and super()._is_left(kept)
 
 
 class LeavesOrphans(MemoryBacklog):
-    def _is_left(self, kept: KeptState) -> bool:
+    def _is_left(self, kept: EncodedState) -> bool:
         parent = kept.read().metadata.get("parent")
         above = self._tables.states.find(kept.bare.tenant_id, str(parent)) if parent else None
         return (above is None or not above.bare.is_terminal) and super()._is_left(kept)
 
 
 class LeavesTheCancelled(MemoryBacklog):
-    def _is_left(self, kept: KeptState) -> bool:
+    def _is_left(self, kept: EncodedState) -> bool:
         return kept.bare.status is not AgentStatus.CANCELLING and super()._is_left(kept)
 
 
@@ -480,7 +480,7 @@ class NeverGivesSuspects(Claiming):
 
 
 class LetsThePoisonedOut(MemoryBacklog):
-    def _is_left(self, kept: KeptState) -> bool:
+    def _is_left(self, kept: EncodedState) -> bool:
         state = kept.read()
         if state.reason is AgentStateReason.POISONED:
             return bool(self._tables.queues.get(RunKey(state.tenant_id, state.id)))

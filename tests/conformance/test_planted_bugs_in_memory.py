@@ -18,7 +18,7 @@ class ForgetsTheTenant(MemoryAgentMemory):
     async def recall(
         self, scope: MemoryScope, query: str, *, limit: int = 10, kind: MemoryKind | None = None
     ) -> Sequence[MemoryItem]:
-        scopes = {place[0] for place in self._kept if place[0].user_id == scope.user_id} | {scope}
+        scopes = {place[0] for place in self._items if place[0].user_id == scope.user_id} | {scope}
         found = [await super(ForgetsTheTenant, self).recall(each, query, kind=kind) for each in scopes]
         return [item for items in found for item in items][:limit]
 
@@ -32,7 +32,7 @@ class ForgetsEverybody(MemoryAgentMemory):
     async def forget(self, scope: MemoryScope, item_id: str | None = None) -> int:
         count = await super().forget(scope, item_id)
         if item_id is None:
-            self._kept.clear()
+            self._items.clear()
         return count
 
 
@@ -48,7 +48,7 @@ class SharesBetweenAgents(MemoryAgentMemory):
 
 class HidesWhatAgentsLearned(MemoryAgentMemory):
     async def export(self, scope: MemoryScope) -> Sequence[MemoryItem]:
-        return [kept.read() for place, kept in self._kept.items() if place[0] == scope]
+        return [kept.read() for place, kept in self._items.items() if place[0] == scope]
 
 
 class DropsTheLabel(MemoryAgentMemory):
@@ -58,19 +58,19 @@ class DropsTheLabel(MemoryAgentMemory):
 
 class KeepsEveryVersion(MemoryAgentMemory):
     async def remember(self, scope: MemoryScope, item: MemoryItem) -> MemoryItem:
-        await super().remember(scope, replace(item, id=f"{item.id}-{len(self._kept)}"))
+        await super().remember(scope, replace(item, id=f"{item.id}-{len(self._items)}"))
         return await super().remember(scope, item)
 
 
 class NeverReplaces(MemoryAgentMemory):
     async def remember(self, scope: MemoryScope, item: MemoryItem) -> MemoryItem:
-        known = self._kept.get((scope, item.id))
+        known = self._items.get((scope, item.id))
         return known.read() if known else await super().remember(scope, item)
 
 
 class PutsReplacedOnesLast(MemoryAgentMemory):
     async def remember(self, scope: MemoryScope, item: MemoryItem) -> MemoryItem:
-        known = self._kept.pop((scope, item.id), None)
+        known = self._items.pop((scope, item.id), None)
         return await super().remember(
             scope, replace(item, created_at=known.bare.created_at if known else item.created_at)
         )
@@ -140,16 +140,16 @@ class ForgetsTheMoment(MemoryAgentMemory):
 
 
 BUGS: Mapping[type[MemoryAgentMemory], str] = {
-    ForgetsTheTenant: "test_nobody_else_sees_replaces_or_forgets_it",
-    IgnoresCaseOfTenants: "test_nobody_else_sees_replaces_or_forgets_it",
-    ForgetsEverybody: "test_nobody_else_sees_replaces_or_forgets_it",
+    ForgetsTheTenant: "test_no_other_scope_sees_replaces_or_forgets_it",
+    IgnoresCaseOfTenants: "test_no_other_scope_sees_replaces_or_forgets_it",
+    ForgetsEverybody: "test_no_other_scope_sees_replaces_or_forgets_it",
     ForgetsOneTooMany: "test_one_item_is_forgotten_without_the_others",
     SharesBetweenAgents: "test_an_agent_has_its_own_part_of_the_memory_of_a_user",
     HidesWhatAgentsLearned: "test_without_an_agent_it_is_the_whole_memory_of_a_user",
     DropsTheLabel: "test_what_is_remembered_comes_back_as_it_was",
     KeepsEveryVersion: "test_remembering_the_same_again_changes_nothing",
-    NeverReplaces: "test_the_same_id_again_replaces_what_was_said_in_its_place",
-    PutsReplacedOnesLast: "test_the_same_id_again_replaces_what_was_said_in_its_place",
+    NeverReplaces: "test_the_same_id_again_replaces_the_item",
+    PutsReplacedOnesLast: "test_the_same_id_again_replaces_the_item",
     AnswersInOrder: "test_of_equals_the_later_one_comes_first",
     IgnoresTheKind: "test_a_kind_can_be_asked_for",
     IsNeverFull: "test_a_full_memory_says_so_and_still_takes_changes",

@@ -16,7 +16,7 @@ from pilotage.agent.ports.journal import (
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd
 from pilotage.testing import MemoryJournal, MemorySignalRepository, MemoryStore
 from pilotage.testing.conformance import SignalCommitConformance
-from pilotage.testing.kept import KeptSignal
+from pilotage.testing.encoded import EncodedSignal
 from tests.conformance.planted import failing_tests
 
 EVERYTHING = 1_000_000
@@ -122,7 +122,7 @@ class TakesSignalsBehindTheEnd(MemorySignalRepository):
     async def append(self, signal: AgentSignal) -> AgentSignal:
         run = self._tables.run_of(self._tenant, signal.agent_state_id)
         if self._tables.signals.find(run.tenant_id, signal.id) is None:
-            self._tables.queue_signal(run, KeptSignal.of(self._tables.stamped_signal(signal)))
+            self._tables.queue_signal(run, EncodedSignal.of(self._tables.stamped_signal(signal)))
         return await super().append(signal)
 
 

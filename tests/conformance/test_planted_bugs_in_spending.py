@@ -116,7 +116,7 @@ BUGS: Mapping[type[SpendingTable | MemoryTenantSpending], str] = {
     KeepsHolds: "test_what_is_held_counts_until_it_is_settled",
     MixesTenants: "test_tenants_spend_apart",
     NeverBeginsAnew: "test_what_was_spent_before_this_period_does_not_count",
-    HoldsForEver: "test_what_nobody_settles_lapses",
+    HoldsForEver: "test_a_hold_that_is_not_settled_lapses",
     ForgetsWhatIsHeld: "test_of_many_at_once_no_more_are_granted_than_there_are",
     CountsInFloats: "test_money_is_added_exactly",
     DropsLapsedOnes: "test_a_hold_that_lapsed_is_settled_all_the_same",

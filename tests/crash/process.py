@@ -8,14 +8,14 @@ from pilotage.agent.run_values import RunResult
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import Fault, FaultyJournal, MemoryStore, ProcessStopped, ScriptedModel, SeededIds, says
-from pilotage.testing.crash_matrix import KeepsRuns
+from pilotage.testing.crash_matrix import StorePorts
 from tests.crash.shop import RECEIPTS, Clerk, Shop, World
 
 
 class Processes:
     """One run of `Clerk`, carried on by as many processes as it takes."""
 
-    def __init__(self, store: KeepsRuns | None = None) -> None:
+    def __init__(self, store: StorePorts | None = None) -> None:
         self.store = store or MemoryStore()
         self.world = World()
         self.ids = SeededIds(1)

@@ -32,7 +32,7 @@ from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.runtime import TenantBudget
 from pilotage.testing import MemoryStore, ScriptedModel, calls, crash_matrix, says
-from pilotage.testing.crash_matrix import KeepsRuns
+from pilotage.testing.crash_matrix import StorePorts
 from tests.adapters.sqlalchemy.databases import empty, opened, sqlite_settings
 
 MONTH = BudgetPeriod.MONTH
@@ -104,7 +104,7 @@ async def assert_counted_once(store: MemoryStore) -> None:
 async def test_in_memory_what_is_counted_is_what_was_done() -> None:
     _stores.clear()
 
-    def make() -> KeepsRuns:
+    def make() -> StorePorts:
         _stores.append(store := MemoryStore())
         return store
 
@@ -131,7 +131,7 @@ async def test_in_a_database_what_is_counted_is_what_was_done(
     counted: list[BudgetAmount] = []
     store = one_database()
 
-    def make() -> KeepsRuns:
+    def make() -> StorePorts:
         if _stores:
             with store.database.engines.reading.connect() as connection:
                 found = connection.execute(text("SELECT sum(steps), sum(tool_calls) FROM pilotage_spending"))

@@ -31,13 +31,13 @@ class Diary(MemoryAgentMemory):
 
     def __deepcopy__(self, memo: dict[int, object]) -> Diary:
         copy = Diary()
-        copy._kept = dict(self._kept)
+        copy._items = dict(self._items)
         self.worlds.append(copy)
         return copy
 
     @property
     def texts(self) -> Sequence[str]:
-        return sorted(kept.bare.text for kept in self._kept.values())
+        return sorted(kept.bare.text for kept in self._items.values())
 
 
 def script() -> ScriptedModel:
@@ -82,12 +82,12 @@ async def test_a_memory_that_went_by_its_text_alone_would_be_noticed(diary: Diar
     class Careless(Diary):
         def __deepcopy__(self, memo: dict[int, object]) -> Diary:
             copy = Careless()
-            copy._kept = dict(self._kept)
+            copy._items = dict(self._items)
             self.worlds.append(copy)
             return copy
 
         async def remember(self, scope: MemoryScope, item: MemoryItem) -> MemoryItem:
-            fresh = MemoryItem(f"{len(self._kept)}-{item.id}", item.kind, item.text, item.label)
+            fresh = MemoryItem(f"{len(self._items)}-{item.id}", item.kind, item.text, item.label)
             return await super().remember(scope, fresh)
 
     await crash_matrix(Host, "a guest", model=script(), add=[Careless(), MemoryTools], second_stops=())

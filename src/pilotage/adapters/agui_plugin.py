@@ -1,6 +1,6 @@
 """The plugin `agui`: settings of AG-UI, and the routes of agents that are `@AGUICompatible`.
 
-Beside its adapter, which is imported by the applications that use it: every application that loads its plugins has
+Outside of its adapter, which only applications that use it import: every application that loads its plugins has
 these settings. Without the extra the plugin does nothing.
 """
 
@@ -34,9 +34,9 @@ def initialize(app: Application) -> None:
 
 
 class AgUiEndpoints(IPostProcessor):
-    """Gives every FastAPI and Starlette application among the pods the routes of the agents that want some.
+    """Post-processor that adds the routes of `@AGUICompatible` agents to the FastAPI and Starlette applications.
 
-    No agent wants any before the adapter was imported, which has the decorator.
+    There are none before the adapter, which has the decorator, was imported.
     """
 
     def __init__(self, app: Application) -> None:
@@ -44,7 +44,7 @@ class AgUiEndpoints(IPostProcessor):
 
     @classmethod
     def check(cls, graph: Graph) -> Iterable[Problem]:
-        """Return the paths that two agents want."""
+        """Return the paths that two agents share."""
         if _ADAPTER not in sys.modules:
             return ()
         from pilotage.adapters.agui.endpoints import conflicts_in  # noqa: PLC0415 - imported already
@@ -61,7 +61,7 @@ class AgUiEndpoints(IPostProcessor):
 
 @value
 class AgUiLimits:
-    """Limits: bytes and depth of an input, what of it a model may be shown, and streams.
+    """Limits: bytes and depth of an input, the part of it that a model may be shown, and streams.
 
     `max_given_bytes` bounds state, context, tools and history together; `max_streams` counts all open streams of the
     application, `max_streams_per_principal` those of one principal; `heartbeat_seconds` is the time between two
@@ -118,7 +118,7 @@ class AgUiConfig:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> AgUiConfig:
-        """Return the settings in `PILOTAGE_AGUI_*`; what is not set there has its default.
+        """Return the settings in `PILOTAGE_AGUI_*`; others have their defaults.
 
         Raises:
             AgentDefinitionError: a variable has a value that cannot be.

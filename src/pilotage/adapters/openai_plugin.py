@@ -1,4 +1,4 @@
-"""The plugin `openai`: beside its adapter, which is imported only where a server is named."""
+"""The plugin `openai`, outside of its adapter, which is imported only if a server is named."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BASE_URL = "PILOTAGE_MODEL_BASE_URL"
 def initialize(app: Application) -> None:
     """Let the adapter register its model if the environment names a server, or the application may have settings.
 
-    An application has settings of the adapter only where the adapter was imported.
+    An application can have settings of the adapter only if the adapter was imported.
     """
     if "pilotage.adapters.openai" not in sys.modules and not os.environ.get(BASE_URL, "").strip():
         return

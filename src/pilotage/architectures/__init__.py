@@ -1,4 +1,4 @@
-"""Loop strategies: how an agent without an `execute()` of its own goes from the question to the answer.
+"""Loop strategies: how an agent without an `execute()` of its own gets from the question to the answer.
 
 The functions are the parts that the loops share, for loops of your own: `carry_out` runs a loop inside a loop,
 `decide` asks the model for a typed decision, `judge` asks a worker or the model for one, `ask_worker` hands work to a

@@ -1,4 +1,4 @@
-"""Actor and critic: one answers, another one judges, the first revises, until the critic approves."""
+"""Actor and critic: the actor answers and revises until the critic approves."""
 
 from __future__ import annotations
 
@@ -21,10 +21,17 @@ from pilotage.architectures.parts import (
     settle_for_best,
     take_output,
 )
-from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
+from pilotage.architectures.prompts import (
+    PromptGuide,
+    PromptGuides,
+    as_text,
+    briefing,
+    check_prompts,
+    fill,
+    is_something,
+)
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import Events
-from pilotage.architectures.wording import as_text, briefing, is_something
 from pilotage.checks import reject_not_positive, reject_outside_unit
 from pilotage.errors import AgentStructuredOutputError, ToolError
 from pilotage.values import value
@@ -34,7 +41,7 @@ _ACTING = React()
 
 @value
 class Verdict:
-    """How good an answer is, from 0 to 1, and what would make it better."""
+    """Score of an answer, from 0 to 1, and feedback that would improve it."""
 
     score: Share
     feedback: str
@@ -42,10 +49,10 @@ class Verdict:
 
 @value
 class ActorCritic:
-    """Answer, be judged by somebody else, revise.
+    """Answer, be judged by a critic, revise.
 
-    critic: who judges: an agent with `output_type=Verdict`, or a spec.
-    actor: who answers; without one the agent itself, with its tools.
+    critic: judges: an agent with `output_type=Verdict`, or a spec.
+    actor: answers; without one the agent itself, with its tools.
     max_rounds: how often an answer is revised.
     approval_threshold: from 0 to 1, the score with which an answer is approved.
     critic_prompt: asks the critic for the verdict.
@@ -108,13 +115,13 @@ class ActorCritic:
         settle_for_best(session, ROUNDS_OVER)
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
-        """The critic and the actor."""
+        """Return the critic and the actor."""
         return declared_agents({"critic": self.critic}, actor=self.actor)
 
     async def _answer(
         self, task: str, session: AgentSession, deps: Dependencies, *, is_revising: bool
     ) -> object | _NoAnswer:
-        """Return the actor's answer; a revision that came to none is told apart, and leaves the session as it is."""
+        """Return the actor's answer, or the reason why a revision gave none; the session is unchanged then."""
         if self.actor is not None:
             return await self._worked(self.actor, task, session, deps, is_revising=is_revising)
         part = await carry_out(_ACTING, session, deps, "actor", task)
@@ -134,9 +141,9 @@ class ActorCritic:
         is_revising: bool,
     ) -> object | _NoAnswer:
         try:
-            said = await ask_worker(actor, "actor", briefing(session, task), session, deps)
+            output = await ask_worker(actor, "actor", briefing(session, task), session, deps)
             answer = AgentSession(session.id, session.instructions)
-            take_output(answer, deps, said)
+            take_output(answer, deps, output)
         except (ToolError, AgentStructuredOutputError) as error:
             if not is_revising:
                 raise
@@ -146,6 +153,6 @@ class ActorCritic:
 
 @value
 class _NoAnswer:
-    """A revision that came to nothing, and why."""
+    """A revision without an answer, and the reason."""
 
     why: str

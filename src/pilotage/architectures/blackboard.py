@@ -1,4 +1,4 @@
-"""Blackboard: agents post what they know on a board that all of them read, until somebody closes it with the answer."""
+"""Blackboard: agents post contributions on a board that all of them read, until a decider answers from it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,16 @@ from pilotage.architectures.parts import (
     purpose_of,
     take_output,
 )
-from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
+from pilotage.architectures.prompts import (
+    PromptGuide,
+    PromptGuides,
+    as_text,
+    briefing,
+    check_prompts,
+    fill,
+    listed,
+)
 from pilotage.architectures.turn import Events
-from pilotage.architectures.wording import as_text, briefing, listed
 from pilotage.checks import reject_not_positive
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonValue, to_json_value
@@ -37,7 +44,7 @@ from pilotage.values import value
 
 
 class Coordination(StrEnum):
-    """Who says who contributes next: the agent's model, or one after the other."""
+    """Choice of the next contributors: by the agent's model, or in turn."""
 
     MODEL = "model"
     ROUND_ROBIN = "round_robin"
@@ -45,7 +52,7 @@ class Coordination(StrEnum):
 
 @value
 class NextTurn:
-    """Who contributes next, side by side; or that the board holds enough."""
+    """The next contributors, which work in parallel; or that the board holds enough."""
 
     contributors: Sequence[str]
     done: Flag
@@ -53,7 +60,7 @@ class NextTurn:
 
 @value
 class Post:
-    """What somebody wrote on the board, in which round."""
+    """An entry on the board: its author, round and text."""
 
     author: str
     round: int
@@ -65,13 +72,13 @@ class Post:
 class Blackboard:
     """Let agents work on one board.
 
-    agents: who may contribute, by name.
-    coordinator: who picks the contributors of a round: the agent's own model, one after the other, or a worker: an
+    agents: the contributors, by name.
+    coordinator: picks the contributors of a round: the agent's own model, all in turn, or a worker: an
         agent with `output_type=NextTurn`, or a spec.
-    decider: who closes with the answer; without one the agent itself, without tools.
+    decider: gives the answer; without one the agent itself, without tools.
     max_rounds: how many rounds there are at most.
     max_parallel: how many contributors of a round work at once; None for all of them.
-    coordinator_prompt: asks who contributes next.
+    coordinator_prompt: asks for the next contributors.
     contributor_prompt: asks a contributor for its part.
     decider_prompt: asks the decider for the answer.
     closing_prompt: asks the agent itself for it, where there is no decider.
@@ -111,7 +118,7 @@ class Blackboard:
         """Fill the board round by round, then close it.
 
         Raises:
-            AgentStructuredOutputError: the coordinator does not say who is next, asked twice.
+            AgentStructuredOutputError: the coordinator names no contributors, asked twice.
             ToolError: all contributors failed, or the decider.
         """
         add_question(session, prompt)
@@ -131,7 +138,7 @@ class Blackboard:
         yield deps.progress("board.closed", posts=len(board))
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
-        """The contributors, the coordinator and the decider."""
+        """Return the contributors, the coordinator and the decider."""
         return declared_agents(self.agents, coordinator=self._coordinator, decider=self.decider)
 
     @property
@@ -155,7 +162,7 @@ class Blackboard:
             contributors=known,
         )
         if coordinator is not None:
-            # The session knows the question, a worker does not.
+            # The session has the question; a worker must be given it.
             question = f"{briefing(session, prompt)}\n\n{question}"
         choices = {"contributors": names}
         return await judge(
@@ -178,7 +185,7 @@ class Blackboard:
         session: AgentSession,
         deps: Dependencies,
     ) -> list[Post]:
-        """Return what the contributors write; who fails leaves a note, so that the coordinator knows."""
+        """Return the posts of the contributors, with a note for one that failed."""
         shown = _shown(board) or "(empty)"
         task = fill(self.contributor_prompt, question=briefing(session, prompt), board=shown)
         branches = [partial(self._contributed, name, task, session, deps) for name in contributors]
@@ -205,14 +212,14 @@ class Blackboard:
 
 
 def turn_problems(turn: NextTurn, board: Sequence[Post]) -> list[str]:
-    """What is wrong with a decision about the next round, each as a sentence for the coordinator."""
+    """Return the problems with a decision about the next round, each as a sentence for the coordinator."""
     problems = (
-        ["you are not done, and nobody contributes."] if not turn.done and not turn.contributors else []
+        ["you are not done, and name no contributor."] if not turn.done and not turn.contributors else []
     )
     if turn.done and turn.contributors:
         problems.append("you are done, and name contributors. Give one.")
     if turn.done and all(post.failed for post in board):
-        problems.append("you are done, and nothing stands on the board that could be answered from.")
+        problems.append("you are done, and the board is empty.")
     twice = len(set(turn.contributors)) < len(turn.contributors)
     return problems + (["a contributor is named twice."] if twice else [])
 

@@ -1,4 +1,4 @@
-"""Debate: several answer side by side, read each other and answer again; agreement, a judge or a vote closes it."""
+"""Debate: agents answer in parallel, read the other answers and answer again; agreement, a judge or a vote ends it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,16 @@ from pilotage.architectures.parts import (
     declared_agents,
     interrupt,
 )
-from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
+from pilotage.architectures.prompts import (
+    PromptGuide,
+    PromptGuides,
+    as_text,
+    briefing,
+    check_prompts,
+    fill,
+    listed,
+)
 from pilotage.architectures.turn import Events
-from pilotage.architectures.wording import as_text, briefing, listed
 from pilotage.checks import reject_not_positive
 from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.jsonvalue import JsonValue, to_json_value
@@ -39,7 +46,7 @@ from pilotage.values import value
 
 @value
 class Position:
-    """A final answer, short enough to be compared, and what speaks for it."""
+    """A final answer, short enough to be compared, and its reasoning."""
 
     answer: str
     reasoning: str = ""
@@ -47,7 +54,7 @@ class Position:
 
 @value
 class Ruling:
-    """Whose answer is the best, and whether all of them mean the same."""
+    """The debater with the best answer, and whether all answers mean the same."""
 
     winner: str
     agreed: Flag
@@ -56,15 +63,15 @@ class Ruling:
 
 @value
 class Debate:
-    """Let several answer, and let them read each other.
+    """Let several agents answer, and read the answers of the others.
 
-    debaters: who answers: agents with `output_type=Position`, or specs; of another output, all of it is the answer.
+    debaters: agents with `output_type=Position`, or specs; of another output, all of it is the answer.
     judge: an agent with `output_type=Ruling`, or a spec; without one, equal answers agree and most votes win.
-    rounds: how often everybody answers at most.
+    rounds: how often each debater answers at most.
     max_parallel: how many debaters answer at once; None for all of them.
     quorum: how many debaters must have a position for the debate to be decided; None for a majority of them.
     opening_prompt: asks a debater for the first answer.
-    rebuttal_prompt: asks it again, with what the others say.
+    rebuttal_prompt: asks it again, with the answers of the others.
     judge_prompt: asks the judge for the ruling.
     closing_prompt: asks for the answer in the output type of the agent, where it has one.
     """
@@ -111,8 +118,8 @@ class Debate:
     async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Debate until there is agreement or the rounds are over.
 
-        Who fails keeps the earlier position. With fewer positions than the quorum nothing is decided: the run ends
-        unresolved, with the leading answer as the best there is.
+        A debater that fails keeps its earlier position. With fewer positions than the quorum nothing is decided: the
+        run ends unresolved, with the leading answer as its output.
 
         Raises:
             AgentStructuredOutputError: the judge gives no ruling, asked twice.
@@ -147,13 +154,13 @@ class Debate:
             await conclude(session, deps, "closing", fill(self.closing_prompt))
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
-        """The debaters and the judge."""
+        """Return the debaters and the judge."""
         return declared_agents(self.debaters, judge=self.judge)
 
     async def _answered(
         self, question: str, before: Mapping[str, Position], session: AgentSession, deps: Dependencies
     ) -> dict[str, Position]:
-        """Return the positions of this round; who fails keeps the earlier one, where there is one."""
+        """Return the positions of this round; a debater that fails keeps its earlier one, if there is one."""
         branches = [
             partial(self._argue, name, question, before, session=session, deps=deps) for name in self.debaters
         ]
@@ -163,8 +170,8 @@ class Debate:
         failures = [end for end in ended if isinstance(end, BranchFailure)]
         if len(failures) == len(self.debaters):
             raise ToolError(f"all debaters failed: {failures[0].error}")
-        said = zip(self.debaters, ended, strict=True)
-        now = {name: end for name, end in said if not isinstance(end, BranchFailure)}
+        ends = zip(self.debaters, ended, strict=True)
+        now = {name: end for name, end in ends if not isinstance(end, BranchFailure)}
         held = {**before, **now}
         return {name: held[name] for name in self.debaters if name in held}
 
@@ -180,7 +187,7 @@ class Debate:
         if isinstance(debater, AgentExecutionSpec):
             debater = replace(debater, output_type=Position)
         others = {
-            other: f"{said.answer} ({said.reasoning})" for other, said in before.items() if other != name
+            other: f"{each.answer} ({each.reasoning})" for other, each in before.items() if other != name
         }
         task = fill(self.opening_prompt, question=question)
         if others:
@@ -191,22 +198,22 @@ class Debate:
     async def _ruled(
         self, question: str, positions: Mapping[str, Position], session: AgentSession, deps: Dependencies
     ) -> tuple[str, bool]:
-        said = listed({name: f"{each.answer} ({each.reasoning})" for name, each in positions.items()})
-        asked = fill(self.judge_prompt, question=question, answers=said)
+        answers = listed({name: f"{each.answer} ({each.reasoning})" for name, each in positions.items()})
+        asked = fill(self.judge_prompt, question=question, answers=answers)
         choices = {"winner": list(positions)}
         ruling = await judge(self.judge, "judge", Ruling, asked, session=session, deps=deps, choices=choices)
         return ruling.winner, ruling.agreed
 
 
 def position_in(output: JsonValue) -> Position:
-    """The position that an output holds; of any other output, all of it is the answer."""
+    """Return the position that an output holds; of any other output, all of it is the answer."""
     if isinstance(output, Mapping) and isinstance(answer := output.get("answer"), str):
         return Position(answer, as_text(output.get("reasoning")))
     return Position(as_text(output))
 
 
 def leading(positions: Mapping[str, Position]) -> tuple[str, bool]:
-    """Whose answer most have given, of equals the first, and whether all have given it."""
+    """Return the debater whose answer is the most frequent, the first among equals, and whether all agree."""
     given = {name: position.answer.strip().casefold() for name, position in positions.items()}
     votes = Counter(given.values())
     winner = max(given, key=lambda name: votes[given[name]])

@@ -1,6 +1,6 @@
-"""Decisions as values, of the agent's model or of a worker: typed, checked, with one turn to repair them.
+"""Typed decisions of the agent's model or of a worker, checked, with one turn to repair them.
 
-What is out of range or does not fit is refused and said; nothing is clamped, and nothing is read from prose.
+A value that is out of range or has the wrong type is refused with its problems; nothing is clamped or read from prose.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pilotage.agent.ports.architecture import AgentSession, Dependencies
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.architectures.moves import CUT_OFF, STOPPED_BY
 from pilotage.architectures.parts import WorkerRef, ask_worker
+from pilotage.architectures.prompts import as_text
 from pilotage.architectures.turn import added, lead_of
-from pilotage.architectures.wording import as_text
 from pilotage.errors import AgentStructuredOutputError, StoppedShortError
 from pilotage.jsonvalue import JsonValue, is_list
 from pilotage.schema.constraints import Between, Strictly
@@ -26,16 +26,16 @@ from pilotage.values import value
 
 T = TypeVar("T")
 Share: TypeAlias = Annotated[float, Between(0, 1), Strictly()]
-"""A number from 0 to 1, the bounds included; a model that gives another one, or no number, must repair it."""
+"""A number from 0 to 1, the bounds included; the model must repair any other value."""
 Flag: TypeAlias = Annotated[bool, Strictly()]
-"""True or false, and nothing that only reads like it."""
+"""A JSON boolean; texts and numbers are not converted."""
 Choices: TypeAlias = Mapping[str, Sequence[str]]
 _ANYTHING: Choices = {}
 _NOTHING = "there was no structured answer."
 
 
-def nothing_wrong(_: object) -> Sequence[str]:
-    """The check of a decision for which its type says everything."""
+def no_problems(_: object) -> Sequence[str]:
+    """Return no problems: the check of a decision whose type is check enough."""
     return ()
 
 
@@ -45,14 +45,14 @@ async def decide(
     wanted: type[T],
     question: str,
     *,
-    check: Callable[[T], Sequence[str]] = nothing_wrong,
+    check: Callable[[T], Sequence[str]] = no_problems,
     choices: Choices = _ANYTHING,
     may_miss: bool = False,
 ) -> T:
-    """Ask the agent's model for a value, behind everything that the session holds.
+    """Ask the agent's model for a value, after the messages of the session, and return it.
 
-    `choices` are the words that a member must be one of, unless it `may_miss` them; `check` says everything else that
-    is wrong with a value.
+    `choices` are the allowed texts of a member, unless it `may_miss` them; `check` returns all other problems of a
+    value.
 
     Raises:
         AgentStructuredOutputError: the second answer is wrong too.
@@ -75,7 +75,7 @@ async def decide(
 
 
 def outside(given: object, choices: Choices) -> list[str]:
-    """What of a value is none of the words that it may choose from."""
+    """Return a problem for each member whose value is none of its choices."""
     problems: list[str] = []
     for member, allowed in choices.items():
         chosen: object = getattr(given, member)
@@ -89,26 +89,26 @@ def outside(given: object, choices: Choices) -> list[str]:
 
 @value
 class Unusable:
-    """An answer that is not the value asked for: what was said, and what is wrong with it."""
+    """An answer that is not the requested value: its text and its problems."""
 
-    said: str
+    text: str
     problems: Sequence[str]
 
     @property
     def note(self) -> str:
-        """What to say to whoever gave the answer."""
+        """The message that asks for a better answer."""
         listed = "\n".join(f"- {problem}" for problem in self.problems)
         return f"Your last answer cannot be used:\n{listed}\nAnswer again, in the form that was asked for."
 
     def repair(self) -> list[ModelMessage]:
-        """The end of a transcript that asks for a better answer."""
-        said = [ModelMessage.assistant(self.said)] if self.said.strip() else []
-        return [*said, ModelMessage.user(self.note)]
+        """Return the messages that ask for a better answer."""
+        given = [ModelMessage.assistant(self.text)] if self.text.strip() else []
+        return [*given, ModelMessage.user(self.note)]
 
     def error(self, who: str, spec: StructuredOutputSpec) -> AgentStructuredOutputError:
-        """The end of it, where a second answer is no better."""
-        words = f"{who} gave no usable {spec.output_type_name}, asked twice: {' '.join(self.problems)}"
-        return AgentStructuredOutputError(words, problems=self.problems)
+        """Return the error for a second answer that cannot be used."""
+        message = f"{who} gave no usable {spec.output_type_name}, asked twice: {' '.join(self.problems)}"
+        return AgentStructuredOutputError(message, problems=self.problems)
 
 
 async def _asked(
@@ -151,9 +151,9 @@ async def judge(
     deps: Dependencies,
     *,
     choices: Choices = _ANYTHING,
-    check: Callable[[T], Sequence[str]] = nothing_wrong,
+    check: Callable[[T], Sequence[str]] = no_problems,
 ) -> T:
-    """Ask a worker for a value, or the agent's own model where there is no worker.
+    """Ask a worker, or the agent's own model if there is none, for a value, and return it.
 
     A worker that is an agent has the type as its `output_type`; one that is a spec is given it.
 
@@ -167,17 +167,17 @@ async def judge(
     spec = StructuredOutputSpec.from_type(kind)
     worker = replace(judge_, output_type=wanted) if isinstance(judge_, AgentExecutionSpec) else judge_
 
-    def read(said: JsonValue) -> T | Unusable:
+    def read(output: JsonValue) -> T | Unusable:
         try:
-            given = cast(T, spec.decode(said))
+            given = cast(T, spec.decode(output))
         except AgentStructuredOutputError as error:
-            return Unusable(as_text(said), error.problems)
+            return Unusable(as_text(output), error.problems)
         problems = [*outside(given, choices), *check(given)]
-        return Unusable(as_text(said), problems) if problems else given
+        return Unusable(as_text(output), problems) if problems else given
 
     answer = read(await ask_worker(worker, name, question, session, deps))
     if isinstance(answer, Unusable):
-        again = f"{question}\n\nYou answered: {answer.said}\n{answer.note}"
+        again = f"{question}\n\nYou answered: {answer.text}\n{answer.note}"
         answer = read(await ask_worker(worker, name, again, session, deps))
     if isinstance(answer, Unusable):
         raise answer.error(repr(name), spec)

@@ -1,4 +1,4 @@
-"""`describe`: who works for whom, and by which loop, as a picture in Mermaid. Pure."""
+"""`describe`: agents, their loops and workers as a Mermaid flowchart. Pure."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _Part: TypeAlias = tuple[str, AgentRef | AgentExecutionSpec | Architecture]
 
 
 def describe(agent: AgentRef | Architecture) -> str:
-    """The tree of an agent or of a loop: agents in boxes, loops rounded, each worker by the name it is called.
+    """Return the tree of an agent or of a loop: agents in boxes, loops rounded, edges labelled with worker names.
 
-    An agent that is only named is a box of its own: what is in it, only its application knows.
+    An agent that is given by name is a box without content, because only its application has the class.
 
     Raises:
         AgentDefinitionError: it is neither an agent nor a loop.
@@ -39,7 +39,7 @@ class _Drawing:
         self._count = 0
 
     def add(self, name: str, what: AgentRef | AgentExecutionSpec | Architecture) -> str:
-        """Draw something and what is below it; the id of its node."""
+        """Draw a node and everything below it; return its id."""
         if isinstance(what, AgentExecutionSpec):
             return self._with_loop(self._box(what.name or name or "a spec"), what)
         if isinstance(what, str | type):
@@ -79,7 +79,7 @@ class _Drawing:
 
 
 def _parts(architecture: Architecture) -> Iterator[_Part]:
-    """Whom a loop works with: what it declares, and where its fields can be read, loops and specs too."""
+    """Yield the workers that a loop declares and, if it is a dataclass, the loops and specs in its fields."""
     if not is_dataclass(architecture):
         yield from workers_of(architecture).items()
         return

@@ -1,4 +1,4 @@
-"""Plans as graphs: what is wrong with the names and needs of their steps, and which steps can go side by side. Pure."""
+"""Plans as graphs: problems with the names and needs of their steps, and steps that can run in parallel. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NOTHING: Collection[str] = ()
 def graph_problems(
     steps: Sequence[tuple[str, Sequence[str]]], *, most: int, known: Collection[str] = _NOTHING
 ) -> list[str]:
-    """What is wrong with steps, given as names with the names they need; `known` are steps that are done.
+    """Return the problems of steps, given as names with the names they need; `known` are steps that are done.
 
     Every problem is a sentence for the model that made the plan.
     """
@@ -28,7 +28,7 @@ def graph_problems(
 
 
 def levels(steps: Mapping[str, Sequence[str]], known: Collection[str] = _NOTHING) -> list[list[str]]:
-    """The steps in the order in which they can be done, those of one level side by side; without those in a cycle."""
+    """Return the steps in levels: those of one level can run in parallel; steps in a cycle are left out."""
     done, left, found = set(known), dict(steps), list[list[str]]()
     while ready := [name for name, needs in left.items() if all(need in done for need in needs)]:
         found.append(ready)

@@ -1,4 +1,4 @@
-"""What comes after a reply of the model, decided purely from it and the patience left; and the course that follows."""
+"""The next move of a loop after a reply of the model: a pure decision, and the state that it changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NO_ANSWER = "the reply was empty."
 
 
 class StopReason(StrEnum):
-    """Why a loop ended without the answer; the best partial text is its output then."""
+    """Reasons for which a loop ends without the answer; its output is then the best partial text."""
 
     MAX_STEPS = "agent_max_steps_exceeded"
     TOOL_ERRORS = "agent_tool_errors_exceeded"
@@ -44,7 +44,7 @@ class StopReason(StrEnum):
 
 @value
 class Notes:
-    """What the model is told when it is asked again, by what went wrong."""
+    """Texts of the messages that ask the model again, by the problem with its reply."""
 
     go_on: str = GO_ON
     be_brief: str = BE_BRIEF
@@ -54,8 +54,8 @@ class Notes:
 
 
 @value
-class Patience:
-    """How often in a row the model may still be asked again, by what went wrong, and with which notes."""
+class RetriesLeft:
+    """Remaining retries in a row, by the problem with the reply, and the notes to send with them."""
 
     repairs: int = 1
     continuations: int = 1
@@ -77,7 +77,7 @@ class TypedAnswer:
 
 @value
 class CallTools:
-    """The model asks for tools."""
+    """The reply contains tool calls."""
 
     calls: Sequence[ModelToolCall]
 
@@ -87,31 +87,31 @@ _call_tools = unchecked(CallTools)
 
 @value
 class RefuseTools:
-    """The model asks for tools, but not all it asked for has arrived; it may ask again."""
+    """The reply contains tool calls and was cut off; the model may send them again."""
 
     calls: Sequence[ModelToolCall]
     why: str
-    patience: Patience
+    retries: RetriesLeft
 
 
 @value
 class AskAgain:
-    """The reply is not the answer yet; the note says what is missing. `is_cut` where it goes on as it stands."""
+    """The reply is not the answer yet; the note says what is missing. `is_cut`: the next reply continues it."""
 
     note: str
-    patience: Patience
+    retries: RetriesLeft
     is_cut: bool = False
 
 
 @value
 class Stop:
-    """The reply is no answer, and asking again would not make it one."""
+    """The reply is no answer, and the model is not asked again."""
 
     reason: StopReason
 
 
 WITH_CALLS = (CallTools, RefuseTools)
-"""The moves behind which every call has an outcome."""
+"""The moves after which every call of the reply has an outcome."""
 Move: TypeAlias = TextAnswer | TypedAnswer | CallTools | RefuseTools | AskAgain | Stop
 
 _TEXT_ANSWER = TextAnswer()
@@ -121,42 +121,42 @@ STOPPED_BY: dict[ModelFinishReason | None, StopReason] = {
 }
 
 
-def next_move(reply: ModelResponse, output: StructuredOutputSpec | None, patience: Patience) -> Move:
-    """Return what to do with a reply; raise `AgentStructuredOutputError` if it is wrong and no repair is left."""
+def next_move(reply: ModelResponse, output: StructuredOutputSpec | None, retries: RetriesLeft) -> Move:
+    """Return the move for a reply; raise `AgentStructuredOutputError` if it is wrong and no repair is left."""
     if reply.finish_reason in STOPPED_BY:
         return Stop(STOPPED_BY[reply.finish_reason])
     is_cut = reply.finish_reason is ModelFinishReason.LENGTH
     if reply.tool_calls:
-        return _after_cut_calls(reply.tool_calls, patience) if is_cut else _call_tools(reply.tool_calls)
+        return _after_cut_calls(reply.tool_calls, retries) if is_cut else _call_tools(reply.tool_calls)
     if output is not None:
-        return _typed_answer(reply, output, patience, is_cut)
+        return _typed_answer(reply, output, retries, is_cut)
     if is_cut:
-        return _after_cut_text(reply.content, patience)
-    return _TEXT_ANSWER if reply.content.strip() else _after_nothing(patience)
+        return _after_cut_text(reply.content, retries)
+    return _TEXT_ANSWER if reply.content.strip() else _after_nothing(retries)
 
 
-def repair(error: AgentStructuredOutputError, patience: Patience) -> AskAgain:
-    """Ask again for an answer of the right type, with its problems; raise the error itself where no repair is left."""
-    if not patience.repairs:
+def repair(error: AgentStructuredOutputError, retries: RetriesLeft) -> AskAgain:
+    """Return the move that asks for a corrected answer; raise the error itself if no repair is left."""
+    if not retries.repairs:
         raise error
     problems = "\n".join(f"- {problem}" for problem in error.problems or [str(error)])
-    note = fill(patience.notes.repair, problems=problems)
-    return AskAgain(note, replace(patience, repairs=patience.repairs - 1))
+    note = fill(retries.notes.repair, problems=problems)
+    return AskAgain(note, replace(retries, repairs=retries.repairs - 1))
 
 
 def _typed_answer(
-    reply: ModelResponse, spec: StructuredOutputSpec, patience: Patience, is_cut: bool
+    reply: ModelResponse, spec: StructuredOutputSpec, retries: RetriesLeft, is_cut: bool
 ) -> TypedAnswer | AskAgain:
     if reply.output is not None:
         return TypedAnswer(reply.output)
     try:
         return TypedAnswer(_decoded(reply, spec, is_cut))
     except AgentStructuredOutputError as error:
-        return repair(error, patience)
+        return repair(error, retries)
 
 
 def _decoded(reply: ModelResponse, spec: StructuredOutputSpec, is_cut: bool) -> object:
-    """Where a type allows null, nothing at all would pass for an answer; so that is ruled out first."""
+    """Return the decoded answer; an absent one is refused first, because a type may allow null."""
     if reply.structured_output is None and (is_cut or not reply.content.strip()):
         problem = CUT_OFF if is_cut else _NO_ANSWER
         raise AgentStructuredOutputError(
@@ -165,54 +165,54 @@ def _decoded(reply: ModelResponse, spec: StructuredOutputSpec, is_cut: bool) -> 
     return spec.decode(reply.structured_output)
 
 
-def _after_cut_calls(calls: Sequence[ModelToolCall], patience: Patience) -> RefuseTools | Stop:
-    """Arguments that were cut may still be valid JSON and mean something else; none of them is used."""
-    if not patience.continuations:
+def _after_cut_calls(calls: Sequence[ModelToolCall], retries: RetriesLeft) -> RefuseTools | Stop:
+    """Refuse all calls of the reply: arguments that were cut off may still be valid JSON."""
+    if not retries.continuations:
         return Stop(StopReason.LENGTH)
-    return RefuseTools(calls, patience.notes.not_called, _continued(patience))
+    return RefuseTools(calls, retries.notes.not_called, _continued(retries))
 
 
-def _after_cut_text(text: str, patience: Patience) -> AskAgain | Stop:
-    if not patience.continuations:
+def _after_cut_text(text: str, retries: RetriesLeft) -> AskAgain | Stop:
+    if not retries.continuations:
         return Stop(StopReason.LENGTH)
     has_begun = bool(text.strip())
-    note = patience.notes.go_on if has_begun else patience.notes.be_brief
-    return AskAgain(note, _continued(patience), is_cut=has_begun)
+    note = retries.notes.go_on if has_begun else retries.notes.be_brief
+    return AskAgain(note, _continued(retries), is_cut=has_begun)
 
 
-def _after_nothing(patience: Patience) -> AskAgain | Stop:
-    if not patience.empty_replies:
+def _after_nothing(retries: RetriesLeft) -> AskAgain | Stop:
+    if not retries.empty_replies:
         return Stop(StopReason.EMPTY_REPLY)
-    return AskAgain(patience.notes.speak, replace(patience, empty_replies=patience.empty_replies - 1))
+    return AskAgain(retries.notes.speak, replace(retries, empty_replies=retries.empty_replies - 1))
 
 
-def _continued(patience: Patience) -> Patience:
-    return replace(patience, continuations=patience.continuations - 1)
+def _continued(retries: RetriesLeft) -> RetriesLeft:
+    return replace(retries, continuations=retries.continuations - 1)
 
 
 class Course:
-    """Follows the moves of one loop. At its end the session holds the answer, or why there is none."""
+    """State of one loop over its moves. At its end the session holds the answer or the reason for having none."""
 
-    def __init__(self, session: AgentSession, patience: Patience, max_tool_errors: int) -> None:
+    def __init__(self, session: AgentSession, retries: RetriesLeft, max_tool_errors: int) -> None:
         self._session = session
-        self._fresh = self.patience = patience
+        self._fresh = self.retries = retries
         self._max_tool_errors = max_tool_errors
         self._failed_turns = 0
         self._begun = ""
         self._text = ""
 
-    def hear(self, reply: str) -> None:
-        """Take in the text of a reply: until there is an answer, the best text so far stands for it.
+    def take_text(self, reply: str) -> None:
+        """Make the text of a reply the output of the session until there is an answer.
 
-        So a limit that ends the run from outside the loop finds it in the session.
+        A limit that ends the run from outside the loop then finds it in the session.
         """
-        # A reply that goes on after a cut is one text with what was said before the cut.
+        # A reply that continues after a cut is one text with the part before the cut.
         self._text = self._begun + reply
         if self._text and not self._text.isspace():
             self._session.output = self._text
 
     def follow(self, move: Move, outcomes: Sequence[ToolCallOutcome] = ()) -> bool:
-        """Take in a move, and what came of its calls; whether the loop is over."""
+        """Apply a move and the outcomes of its calls; return whether the loop is over."""
         match move:
             case CallTools():
                 return self._after_tools(outcomes)
@@ -223,32 +223,32 @@ class Course:
                 return True
             case Stop(reason):
                 return self.interrupt(reason)
-            case AskAgain(note, patience, is_cut):
+            case AskAgain(note, retries, is_cut):
                 self._session.messages.append(ModelMessage.evidence(note, source="react"))
-                self.patience = patience
+                self.retries = retries
                 self._begun = self._text if is_cut else self._begun
                 return False
             case RefuseTools():
-                self.patience, self._begun = move.patience, ""
+                self.retries, self._begun = move.retries, ""
                 return False
             case _:
                 assert_never(move)
 
     def interrupt(self, reason: StopReason) -> bool:
-        """End without the answer: the best text stands for it, and the reason says why."""
+        """End without the answer, with a reason; the output is the best text so far."""
         self._session.interrupted = True
         self._session.interruption_reason = reason.value
         return True
 
     def _after_tools(self, outcomes: Sequence[ToolCallOutcome]) -> bool:
-        self.patience, self._begun, has_worked = self._fresh, "", False
+        self.retries, self._begun, has_worked = self._fresh, "", False
         for outcome in outcomes:
             if outcome.ends:
                 self._session.output = with_last_words(outcome.result, self._text, self._session.messages)
                 return True
             has_worked = has_worked or outcome.error is None
         if outcomes and all(outcome.is_wrong_control for outcome in outcomes):
-            # A wrong decision is answered. It is no tool that fails, and the number of turns bounds it.
+            # A wrong control call gets an error as its result and is no failed tool; `max_turns` bounds it.
             return False
         self._failed_turns = 0 if has_worked else self._failed_turns + 1
         if self._failed_turns < self._max_tool_errors:

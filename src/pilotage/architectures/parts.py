@@ -15,9 +15,9 @@ from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Architecture, Dependencies, workers_of
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.architectures.moves import StopReason
+from pilotage.architectures.prompts import as_text, asked, is_something
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import close_stream
-from pilotage.architectures.wording import as_text, asked, is_something
 from pilotage.checks import reject_blank, reject_empty
 from pilotage.errors import AgentDefinitionError, StoppedShortError
 from pilotage.jsonvalue import JsonValue, to_json_value
@@ -36,8 +36,8 @@ async def carry_out(
 ) -> AgentSession:
     """Run a loop on a prompt, with the instructions and messages of a session, and report its events.
 
-    The session of the part holds what it came to. While the session above has no output, the text of the part stands
-    for it: whatever ends the run, it ends with the best there is.
+    The returned session holds the result. While the session above has no output, the text of the part is its output,
+    so that a run that is ended early has the best text so far.
     """
     below = deps.scope_for_worker(name)
     part = below.fresh_session(session.instructions)
@@ -54,14 +54,16 @@ async def carry_out(
     return part
 
 
-async def answer_in_words(session: AgentSession, deps: Dependencies, name: str, prompt: str) -> AgentSession:
+async def answer_without_tools(
+    session: AgentSession, deps: Dependencies, name: str, prompt: str
+) -> AgentSession:
     """Ask the model for an answer without tools: text or, where the agent has an output type, a value of it."""
     return await carry_out(_SPEAKING, session, deps.with_tools(NoTools), name, prompt)
 
 
 async def conclude(session: AgentSession, deps: Dependencies, name: str, prompt: str) -> None:
-    """Ask the model for the answer of the session; without one the session has the reason."""
-    adopt_result(session, await answer_in_words(session, deps, name, prompt))
+    """Ask the model for the answer of the session; if there is none, the session gets the reason."""
+    adopt_result(session, await answer_without_tools(session, deps, name, prompt))
 
 
 def adopt_result(session: AgentSession, part: AgentSession) -> None:
@@ -82,7 +84,7 @@ def branch_session(session: AgentSession) -> AgentSession:
 
 
 def interrupt(session: AgentSession, reason: StopReason) -> None:
-    """End the session without the answer, for a reason; its output so far stands."""
+    """End the session without the answer, for a reason; its output so far is unchanged."""
     session.interrupted, session.interruption_reason = True, reason.value
 
 
@@ -96,7 +98,7 @@ class Candidate:
 
 
 class Candidates:
-    """The answers of one session. The session always holds the best one, whatever ends the run.
+    """The answers of one session, which always has the best one as its output.
 
     An answer that is empty or stopped short never replaces a whole one; a whole one needs a better score.
     """
@@ -111,11 +113,11 @@ class Candidates:
         return max(self._tried, key=_quality)
 
     def __bool__(self) -> bool:
-        """Whether there is a whole answer."""
+        """Return whether there is a whole answer."""
         return any(_quality(each) >= _WHOLE for each in self._tried)
 
     def add(self, output: object, score: float, interruption: str | None = None) -> None:
-        """Keep one that was judged."""
+        """Add an answer with its score."""
         self._tried.append(Candidate(output, score, interruption))
         session, best = self._session, self.best
         if is_something(best.output):
@@ -128,7 +130,7 @@ class Candidates:
 
 
 ROUNDS_OVER = "rounds_over"
-"""Why a loop settles for the best candidate, where it has no rounds left."""
+"""The reason for which a loop without rounds left ends with the best candidate."""
 _WHOLE = (True, True, 0.0)
 
 
@@ -203,20 +205,20 @@ async def ask_worker(
     *,
     exits: Sequence[ModelToolSpec] = (),
 ) -> JsonValue:
-    """Let a worker do a task, and give its output; where its model takes one of the exits, that is its output.
+    """Let a worker do a task and return its output: where its model takes one of the exits, that exit.
 
     Raises:
         StoppedShortError: it stopped short; the message says how far it got.
         ToolError: it failed.
-        AgentToolDispatchError: too many runs stand above it.
+        AgentToolDispatchError: the run is nested too deeply.
     """
     if not isinstance(worker, AgentExecutionSpec):
         return await deps.runtime.spawn_child(name, worker, task, exits=exits)
     output = None if worker.output_type is None else StructuredOutputSpec.from_type(worker.output_type)
     alone = AgentSession(session.id, worker.instructions or worker.objective or session.instructions)
     base = find_architecture(worker.architecture)
-    left_by = with_exits(deps.with_output(output), base, exits)
-    done = await carry_out(base, alone, left_by, name, task)
+    offered = with_exits(deps.with_output(output), base, exits)
+    done = await carry_out(base, alone, offered, name, task)
     if done.interrupted:
         reason = done.interruption_reason or "agent_interrupted"
         raise StoppedShortError(

@@ -23,10 +23,9 @@ from pilotage.architectures.deciding import decide
 from pilotage.architectures.graph import graph_problems, levels
 from pilotage.architectures.moves import StopReason
 from pilotage.architectures.parts import add_question, branch_session, carry_out, conclude, interrupt
-from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
+from pilotage.architectures.prompts import PromptGuide, PromptGuides, as_text, check_prompts, fill, listed
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import Events
-from pilotage.architectures.wording import as_text, listed
 from pilotage.checks import reject_negative, reject_not_positive
 from pilotage.jsonvalue import to_json_value
 from pilotage.values import shared, value
@@ -63,12 +62,12 @@ class Plan:
 
     @property
     def needs(self) -> dict[str, Sequence[str]]:
-        """By step, what it needs."""
+        """The steps by id, each with the ids of the steps whose results it needs."""
         return {step.id: step.needs for step in self.steps}
 
 
 class StepStatus(StrEnum):
-    """How a step went: what it found may also make the rest of the plan wrong."""
+    """Status of a step; a surprising result requires a new plan."""
 
     DONE = "done"
     FAILED = "failed"
@@ -77,7 +76,7 @@ class StepStatus(StrEnum):
 
 @value
 class StepReport:
-    """What came of a step."""
+    """Result of a step."""
 
     result: str
     status: StepStatus = StepStatus.DONE
@@ -121,7 +120,7 @@ class PlanAndExecute:
         reject_negative(self, max_replans=self.max_replans)
 
     async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
-        """Plan, carry the steps out level by level, and let the model say what they come to.
+        """Plan, carry the steps out level by level, and ask the model for the answer.
 
         Raises:
             AgentStructuredOutputError: the model makes no plan that can be carried out, asked twice.
@@ -138,7 +137,7 @@ class PlanAndExecute:
                     yield deps.progress("plan.step_started", id=step.id)
                 reports = await self._carried_out(steps, done, session, deps)
                 done |= reports
-                _keep(session, plan, done)
+                _publish_results(session, plan, done)
                 for step_id, report in reports.items():
                     yield deps.progress("plan.step_finished", id=step_id, status=report.status.value)
                 if any(report.status is not StepStatus.DONE for report in reports.values()):
@@ -150,7 +149,7 @@ class PlanAndExecute:
         interrupt(session, StopReason.PLAN_FAILED)
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
-        """Those of the base."""
+        """Return the workers of the base."""
         return workers_of(self.base)
 
     async def _planned(
@@ -198,8 +197,8 @@ def _as_report(end: StepReport | BranchFailure) -> StepReport:
     return StepReport(end.error, StepStatus.FAILED) if isinstance(end, BranchFailure) else end
 
 
-def _keep(session: AgentSession, plan: Plan, done: Mapping[str, StepReport]) -> None:
-    """The results so far are the best there is until the answer; every later call of the model knows them."""
+def _publish_results(session: AgentSession, plan: Plan, done: Mapping[str, StepReport]) -> None:
+    """Make the results so far the output of the session and a message for later model calls."""
     found = listed({step: f"{report.result} ({report.status.value})" for step, report in done.items()})
     note = ModelMessage.evidence(f"What the steps came to:\n{found}", source="plan_and_execute")
     if session.messages and session.messages[-1].metadata.get("source") == "plan_and_execute":

@@ -1,6 +1,6 @@
-"""ReAct: the model reasons, asks for tools, reads their results, and goes on until it answers.
+"""ReAct: the model reasons, calls tools, reads their results, and continues until it answers.
 
-Plain control flow. What to do with a reply is decided in `moves`; here it is done.
+Plain control flow: `moves` decides, this module acts.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ from pilotage.architectures.moves import (
     CallTools,
     Course,
     Notes,
-    Patience,
     RefuseTools,
+    RetriesLeft,
     StopReason,
 )
-from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
+from pilotage.architectures.prompts import PromptGuide, PromptGuides, asked, check_prompts, fill
 from pilotage.architectures.turn import Events, ModelTurn, close_stream, lead_of
-from pilotage.architectures.wording import asked
 from pilotage.checks import reject_negative, reject_not_positive
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.values import value
@@ -97,26 +96,26 @@ class React:
         """
         session.messages[:] = asked(session, prompt)
         lead = lead_of(session)
-        course = Course(session, _patience_of(self), self.max_tool_errors)
+        course = Course(session, _retries_of(self), self.max_tool_errors)
         for _ in range(self.max_turns or deps.max_turns):
             await deps.fit(session)
             turn = ModelTurn(session, deps, lead)
             yield turn.begin()
             stream = turn.stream()
             try:
-                async for said in stream:
-                    for event in turn.hear(said):
+                async for sent in stream:
+                    for event in turn.project(sent):
                         yield event
-                    if said.response is not None:
-                        turn.reply = said.response
+                    if sent.response is not None:
+                        turn.reply = sent.response
                         break
             except AgentStructuredOutputError as error:
                 turn.miss(error)
             finally:
                 await close_stream(stream)
             yield turn.end()
-            course.hear(turn.reply.content)
-            move = turn.move(course.patience)
+            course.take_text(turn.reply.content)
+            move = turn.move(course.retries)
             outcomes: Sequence[ToolCallOutcome] = ()
             if isinstance(move, CallTools):
                 outcomes = await self._called(move.calls, deps.tools)
@@ -129,7 +128,7 @@ class React:
         course.interrupt(StopReason.MAX_STEPS)
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
-        """None: the agent works alone."""
+        """Return no workers: the agent works alone."""
         return {}
 
     def _called(
@@ -141,8 +140,8 @@ class React:
 
 
 @lru_cache(maxsize=256)
-def _patience_of(loop: React) -> Patience:
-    """All runs of a loop are patient alike."""
+def _retries_of(loop: React) -> RetriesLeft:
+    """Return the retries of a loop, which are the same for all its runs."""
     notes = Notes(
         fill(loop.continue_prompt),
         fill(loop.brief_prompt),
@@ -150,7 +149,7 @@ def _patience_of(loop: React) -> Patience:
         fill(loop.uncalled_prompt),
         loop.repair_prompt,
     )
-    return Patience(loop.max_repairs, loop.max_continuations, notes=notes)
+    return RetriesLeft(loop.max_repairs, loop.max_continuations, notes=notes)
 
 
 async def _one_by_one(calls: Sequence[ModelToolCall], tools: IScopedTools) -> Sequence[ToolCallOutcome]:

@@ -1,4 +1,4 @@
-"""Reflexion: an attempt, a typed evaluation with a lesson, another attempt that knows the lesson; the best one wins.
+"""Reflexion: an attempt, a typed evaluation with a lesson, another attempt with that lesson; the best one wins.
 
 Lessons outlive the run in the application's memory, where there is one, apart for every tenant and user.
 """
@@ -21,10 +21,16 @@ from pilotage.architectures.parts import (
     carry_out,
     settle_for_best,
 )
-from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
+from pilotage.architectures.prompts import (
+    PromptGuide,
+    PromptGuides,
+    as_text,
+    check_prompts,
+    fill,
+    is_something,
+)
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import Events
-from pilotage.architectures.wording import as_text, is_something
 from pilotage.checks import reject_not_positive, reject_outside_unit
 from pilotage.errors import AgentMemoryError, ToolError
 from pilotage.jsonvalue import text_digest
@@ -35,10 +41,10 @@ _SHOWN = 5
 
 
 class Lessons:
-    """What an agent has learned for one user, best-effort: a memory that fails loses lessons, never an answer.
+    """Lessons of an agent for one user, best-effort: a memory that fails loses lessons, never an answer.
 
     Equal lessons are stored once. One that was learned from untrusted content stays in the run, unless a person agrees
-    to keep it. Without a memory, or a user, nothing is recalled and nothing kept.
+    to store it. Without a memory, or a user, nothing is recalled and nothing stored.
     """
 
     def __init__(self, deps: Dependencies, most: int) -> None:
@@ -58,14 +64,14 @@ class Lessons:
             found |= {item.id: item for item in await self._recall("")}
         return [item.text for item in found.values()][:_SHOWN]
 
-    async def keep(self, lesson: str) -> str | None:
-        """Keep a lesson beyond the run, or for a person to decide about; return why it is lost, if it is."""
+    async def store(self, lesson: str) -> str | None:
+        """Store a lesson beyond the run, or ask a person whether to; return why it is lost, if it is."""
         text = " ".join(lesson.split())
         if self._memory is None or not text:
             return None
         if len(text) > LONGEST_TEXT:
-            return f"it has {len(text)} characters, {LONGEST_TEXT} can be kept"
-        # The memory of a run adds the label of what the run knows.
+            return f"it has {len(text)} characters, {LONGEST_TEXT} can be stored"
+        # The memory of a run adds the trust label of the run.
         item = MemoryItem(_lesson_id(text), MemoryKind.EPISODE, text, TrustLabel())
         if item.id in self._stored:
             return None
@@ -107,12 +113,12 @@ def _lesson_id(text: str) -> str:
     return f"lesson-{text_digest(text.casefold())[:24]}"
 
 
-_FROM_STRANGERS = "the lesson was learned from untrusted content; kept, it would be shown to later runs"
+_FROM_STRANGERS = "the lesson was learned from untrusted content; stored, it would be shown to later runs"
 
 
 @value
 class Evaluation:
-    """How good an attempt is, from 0 to 1, and what to do differently next time."""
+    """Score of an attempt, from 0 to 1, and a lesson for the next one."""
 
     score: Share
     lesson: str
@@ -125,7 +131,7 @@ class Reflexion:
     base: the loop that makes an attempt, with the agent's tools.
     max_attempts: how many attempts there are at most.
     threshold: from 0 to 1, the score with which an attempt is good enough.
-    max_lessons: how many lessons are kept for a user; the oldest leave.
+    max_lessons: how many lessons are stored for a user; the oldest are removed.
     asks_to_keep: whether a person is asked, at the end, to keep lessons that were learned from untrusted content.
     evaluator_prompt: asks for the evaluation of an attempt.
     lessons_prompt: shows the next attempt what was learned.
@@ -157,8 +163,7 @@ class Reflexion:
     async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Attempt until one is good enough or the attempts are over.
 
-        An attempt that stopped short is judged by what it came to. Where there is no whole one, the run stops short
-        too.
+        An attempt that stopped short is judged by its output. Without a complete attempt the run stops short too.
 
         Raises:
             AgentStructuredOutputError: the model gives no evaluation, asked twice.
@@ -176,7 +181,7 @@ class Reflexion:
             if evaluation.score >= self.threshold and not attempt.interrupted:
                 break
             known = [*known, evaluation.lesson]
-            if (lost := await lessons.keep(evaluation.lesson)) is not None:
+            if (lost := await lessons.store(evaluation.lesson)) is not None:
                 yield deps.progress("reflexion.lesson_lost", attempt=number, why=lost)
         else:
             settle_for_best(session, ROUNDS_OVER)
@@ -184,22 +189,22 @@ class Reflexion:
             await lessons.ask()
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
-        """Those of the base."""
+        """Return the workers of the base."""
         return workers_of(self.base)
 
     async def _attempt(
         self, session: AgentSession, deps: Dependencies, prompt: str, known: Sequence[str]
     ) -> AgentSession:
-        """Until there is a candidate, what the first attempt says is the best there is."""
-        told = branch_session(session)
+        """Run one attempt; until there is a candidate, its output is the output of the session."""
+        branch = branch_session(session)
         if known:
             note = fill(self.lessons_prompt, lessons="\n".join(f"- {lesson}" for lesson in known))
-            told.messages.insert(-1, ModelMessage.evidence(note, source="reflexion"))
+            branch.messages.insert(-1, ModelMessage.evidence(note, source="reflexion"))
         try:
-            return await carry_out(self.base, told, deps, "attempt", prompt)
+            return await carry_out(self.base, branch, deps, "attempt", prompt)
         finally:
             if not is_something(session.output):
-                session.output = told.output
+                session.output = branch.output
 
 
 def _shown(attempt: AgentSession) -> str:

@@ -21,9 +21,8 @@ from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependenci
 from pilotage.architectures.deciding import decide
 from pilotage.architectures.graph import graph_problems, levels
 from pilotage.architectures.parts import add_question, conclude
-from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
+from pilotage.architectures.prompts import PromptGuide, PromptGuides, as_text, check_prompts, fill, listed
 from pilotage.architectures.turn import Events
-from pilotage.architectures.wording import as_text, listed
 from pilotage.checks import reject_not_positive
 from pilotage.jsonvalue import JsonValue, canonical_json, list_or_empty, object_or_empty, to_json_value
 from pilotage.values import value
@@ -61,12 +60,12 @@ class CallPlan:
 
     @property
     def needs(self) -> dict[str, Sequence[str]]:
-        """By call, whose results it needs."""
+        """The calls by id, each with the ids of the calls whose results it needs."""
         return {call.id: call.needs for call in self.calls}
 
 
 def call_plan_problems(plan: CallPlan, tools: Sequence[ModelToolSpec], most: int) -> list[str]:
-    """What is wrong with a plan, each as a sentence for the model that made it."""
+    """Return the problems of a plan, each as a sentence for the model that made it."""
     by_name = {tool.name: tool for tool in tools}
     if not by_name and not plan.calls:
         return []
@@ -82,7 +81,7 @@ def call_plan_problems(plan: CallPlan, tools: Sequence[ModelToolSpec], most: int
 
 
 def resolved(call: PlannedCall, results: Mapping[str, JsonValue]) -> dict[str, JsonValue] | str:
-    """The arguments of a call, given the results it needs; or the sentence that says why there are none."""
+    """Return the arguments of a call, given the results it needs; or the sentence that says why there are none."""
     arguments: dict[str, JsonValue] = {}
     for each in call.arguments:
         given = each.value if each.result_of is None else results[each.result_of]
@@ -164,7 +163,7 @@ class Rewoo:
         await conclude(session, deps, "solver", fill(self.solver_prompt))
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
-        """None: the agent works alone."""
+        """Return no workers: the agent works alone."""
         return {}
 
     async def _planned(self, session: AgentSession, deps: Dependencies) -> CallPlan:
@@ -190,7 +189,7 @@ class Rewoo:
         deps: Dependencies,
         message_id: str,
     ) -> dict[str, ToolCallOutcome]:
-        """Make the calls of a level; one whose arguments cannot be had is not made."""
+        """Make the calls of a level, except those whose arguments depend on a failed call."""
         planned = [(number, call) for number, call in enumerate(plan.calls, start=1) if call.id in level]
         outcomes: dict[str, ToolCallOutcome] = {}
         ready: list[tuple[str, ModelToolCall]] = []
@@ -202,7 +201,7 @@ class Rewoo:
             else:
                 ready.append((each.id, ModelToolCall(each.tool, arguments, call_id)))
         for _, call in ready:
-            await _tell_call(call, deps, message_id)
+            await _report_call(call, deps, message_id)
         made = [call for _, call in ready]
         done = await deps.tools.call_all(made, limit=self.max_parallel) if ready else ()
         outcomes |= {each_id: outcome for (each_id, _), outcome in zip(ready, done, strict=True)}
@@ -210,7 +209,7 @@ class Rewoo:
 
 
 def _arguments(call: PlannedCall, before: Mapping[str, ToolCallOutcome]) -> dict[str, JsonValue] | str:
-    """The arguments of a call by name, or why there are none."""
+    """Return the arguments of a call by name, or why there are none."""
     failed = [need for need in call.needs if before[need].is_error]
     if failed:
         return f"not called: it needs the result of {failed[0]!r}, which failed."
@@ -226,7 +225,7 @@ def _shown(outcomes: Mapping[str, ToolCallOutcome]) -> str:
     )
 
 
-async def _tell_call(call: ModelToolCall, deps: Dependencies, message_id: str) -> None:
+async def _report_call(call: ModelToolCall, deps: Dependencies, message_id: str) -> None:
     by, call_id = deps.attribution, call.call_id or call.name
     shown = call.guarded(hidden_arguments(deps.tools.calling).get(call.name, ()))
     await deps.tell(ToolCallStartEvent(by, call_id, call.name, message_id))

@@ -18,9 +18,8 @@ from pilotage.architectures.parts import (
     purpose_of,
     take_output,
 )
-from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
+from pilotage.architectures.prompts import PromptGuide, PromptGuides, briefing, check_prompts, fill, listed
 from pilotage.architectures.turn import Events
-from pilotage.architectures.wording import briefing, listed
 from pilotage.checks import reject_outside_unit
 from pilotage.jsonvalue import to_json_value
 from pilotage.values import value
@@ -30,7 +29,7 @@ _FALLBACK = "fallback"
 
 @value
 class Route:
-    """Where a question goes, and how certain the model is."""
+    """Chosen route of a question, with the model's confidence."""
 
     route: str
     confidence: Share
@@ -41,10 +40,10 @@ class Route:
 class Router:
     """Classify, then hand over.
 
-    routes: who answers what, by name; the model chooses by the purpose of each: its `objective`, else the first line of
+    routes: the specialists, by name; the model chooses by the purpose of each: its `objective`, else the first line of
         its instructions.
-    fallback: who answers where the model is not certain enough or names no route that there is; without one the first
-        ends unresolved, and the second is repaired.
+    fallback: answers if the model is not certain enough or names an unknown route; without it the run ends
+        unresolved, or the model must correct the name.
     min_confidence: from 0 to 1, what is certain enough.
     router_prompt: asks for the route.
     """
@@ -90,7 +89,7 @@ class Router:
         yield deps.progress("router.answered", route=name)
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
-        """The specialists."""
+        """Return the specialists."""
         return declared_agents(self.routes, fallback=self.fallback)
 
     def _for(self, chosen: Route) -> tuple[str, WorkerRef | None]:

@@ -18,16 +18,22 @@ from pilotage.architectures.parts import (
     carry_out,
     settle_for_best,
 )
-from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
+from pilotage.architectures.prompts import (
+    PromptGuide,
+    PromptGuides,
+    as_text,
+    check_prompts,
+    fill,
+    is_something,
+)
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import Events
-from pilotage.architectures.wording import as_text, is_something
 from pilotage.checks import reject_not_positive
 from pilotage.values import shared, value
 
 
 class Severity(StrEnum):
-    """How much an issue matters."""
+    """Severity of an issue."""
 
     MINOR = "minor"
     MAJOR = "major"
@@ -44,7 +50,7 @@ class Issue:
 
 @value
 class Critique:
-    """What is wrong with a draft, how good it is from 0 to 1, and whether it may stay as it is."""
+    """Issues of a draft, its score from 0 to 1, and whether it is done."""
 
     score: Share
     done: Flag
@@ -119,7 +125,7 @@ class SelfRefine:
             yield deps.progress("refine.refined", round=round_ + 1)
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
-        """Those of the base."""
+        """Return the workers of the base."""
         return workers_of(self.base)
 
 

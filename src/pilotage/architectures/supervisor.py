@@ -1,4 +1,4 @@
-"""Supervisor: one loop that hands work to others by control calls, several at once, and reads what came of it."""
+"""Supervisor: one loop that delegates to workers by control calls, several at once, and reads their results."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from pilotage.agent.ports.architecture import (
 )
 from pilotage.architectures.deciding import outside
 from pilotage.architectures.parts import WorkerRef, ask_worker, check_workers, declared_agents, purpose_of
-from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
+from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill, listed
 from pilotage.architectures.react import React
 from pilotage.architectures.turn import Events, close_stream
-from pilotage.architectures.wording import listed
 from pilotage.checks import reject_not_positive
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonValue
@@ -37,7 +36,7 @@ FORWARD = "forward"
 
 @value
 class Delegation:
-    """A task for a worker. The worker knows nothing else, so the instructions say all that is needed."""
+    """A task for a worker. The worker gets nothing else, so the instructions must be complete."""
 
     worker: str
     instructions: str
@@ -45,7 +44,7 @@ class Delegation:
 
 @value
 class Forwarding:
-    """The last words of this worker are the answer."""
+    """The last output of this worker is the answer."""
 
     worker: str
 
@@ -54,9 +53,9 @@ class Forwarding:
 class Supervisor:
     """Orchestrate workers.
 
-    workers: who can be given work, by name.
+    workers: the workers, by name.
     base: the loop of the supervisor itself, with the agent's own tools beside the control calls. With `React` it may
-        also forward the words of a worker as the answer.
+        also forward the output of a worker as the answer.
     max_parallel: how many workers are busy at once; None for all that were asked in one reply.
     delegate_prompt: the description of `delegate` as a tool.
     forward_prompt: the description of `forward` as a tool.
@@ -84,7 +83,7 @@ class Supervisor:
 
     async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Let the base work, and answer its control calls."""
-        # Another loop may have branches: what the desk knows from inside of one is lost in replay.
+        # Another loop may have branches; what a branch changes in the desk is lost in replay.
         may_forward = isinstance(self.base, React) and deps.output is None
         desk = _Desk(self, session, deps, may_forward=may_forward)
         supervised = deps.with_tools(partial(ControlTools, controls=desk.controls, answer=desk.answer))
@@ -96,12 +95,12 @@ class Supervisor:
             await close_stream(events)
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
-        """The workers, and those of the base."""
+        """Return the workers, and those of the base."""
         return {**workers_of(self.base), **declared_agents(self.workers)}
 
 
 class _Desk:
-    """Reads the control calls of a reply, and lets the workers do what they ask for."""
+    """Carries out the control calls of a reply with the workers."""
 
     def __init__(
         self, what: Supervisor, session: AgentSession, deps: Dependencies, *, may_forward: bool
@@ -112,7 +111,7 @@ class _Desk:
         self._session = session
         self._deps = deps
         self._may_forward = may_forward
-        self._said: dict[str, JsonValue] = {}
+        self._outputs: dict[str, JsonValue] = {}
         self._log: list[JsonValue] = []
         self._choices = {"worker": list(what.workers)}
 
@@ -129,11 +128,11 @@ class _Desk:
         )
 
     async def answer(self, calls: Sequence[ModelToolCall]) -> list[ToolCallOutcome]:
-        """Delegations first, side by side; what is forwarded may come from one of them."""
+        """Return the outcomes: delegations first, in parallel; a forwarded output may come from one of them."""
         read = [(call, self._read(call)) for call in calls]
         tasks = [(call, task) for call, task in read if isinstance(task, Delegation)]
         for _, task in tasks:
-            await self._tell("supervisor.delegated", worker=task.worker)
+            await self._report("supervisor.delegated", worker=task.worker)
         ended = await self._worked([task for _, task in tasks]) if tasks else ()
         done = [await self._outcome(*each, end) for each, end in zip(tasks, ended, strict=True)]
         worked = iter(done)
@@ -155,26 +154,26 @@ class _Desk:
         self, call: ModelToolCall, task: Delegation, end: JsonValue | BranchFailure
     ) -> ToolCallOutcome:
         has_failed = isinstance(end, BranchFailure)
-        await self._tell("supervisor.answered", worker=task.worker, failed=has_failed)
+        await self._report("supervisor.answered", worker=task.worker, failed=has_failed)
         if self._may_forward:
             self._log.append({"worker": task.worker, "task": task.instructions, "failed": has_failed})
             self._session.metadata["delegations"] = list(self._log)
         if isinstance(end, BranchFailure):
-            self._said.pop(task.worker, None)
+            self._outputs.pop(task.worker, None)
             return ToolCallOutcome(call, error=f"{task.worker!r} failed: {end.error}")
-        self._said[task.worker] = end
+        self._outputs[task.worker] = end
         return ToolCallOutcome(call, end)
 
     def _other(self, call: ModelToolCall, task: Forwarding | str) -> ToolCallOutcome:
-        if isinstance(task, Forwarding) and task.worker in self._said:
-            return ToolCallOutcome(call, self._said[task.worker], ends=True)
+        if isinstance(task, Forwarding) and task.worker in self._outputs:
+            return ToolCallOutcome(call, self._outputs[task.worker], ends=True)
         if isinstance(task, Forwarding):
-            words = f"{task.worker!r} has said nothing that could be forwarded. Delegate to it first."
+            words = f"{task.worker!r} has no output that could be forwarded. Delegate to it first."
             return ToolCallOutcome(call, error=words, is_wrong_control=True)
         return ToolCallOutcome(call, error=task, is_wrong_control=True)
 
     def _read(self, call: ModelToolCall) -> Delegation | Forwarding | str:
-        """What a call asks for, or what is wrong with it."""
+        """Return the decoded control call, or the problems with it."""
         kind: object = Delegation if call.name == DELEGATE else Forwarding
         try:
             task = StructuredOutputSpec.from_type(kind).decode(call.arguments)
@@ -185,5 +184,5 @@ class _Desk:
             problems.append("instructions: they are blank.")
         return " ".join(problems) or (task if isinstance(task, Delegation | Forwarding) else "")
 
-    async def _tell(self, step: str, **facts: JsonValue) -> None:
+    async def _report(self, step: str, **facts: JsonValue) -> None:
         await self._deps.tell(self._deps.progress(step, **facts))

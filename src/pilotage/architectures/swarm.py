@@ -1,4 +1,4 @@
-"""Swarm: peers that hand a conversation over to each other; whoever has it answers or hands it on."""
+"""Swarm: peers that hand a conversation over to each other; the active peer answers or hands it on."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from pilotage.architectures.parts import (
     purpose_of,
     take_output,
 )
-from pilotage.architectures.prompts import PromptGuide, PromptGuides, check_prompts, fill
+from pilotage.architectures.prompts import PromptGuide, PromptGuides, briefing, check_prompts, fill
 from pilotage.architectures.turn import Events
-from pilotage.architectures.wording import briefing
 from pilotage.checks import reject_negative
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, canonical_json, to_json_value
@@ -30,7 +29,7 @@ _HANDOFF = "handoff_to_"
 
 @value
 class Handoff:
-    """What a peer tells the one it hands over to."""
+    """Payload of a handoff from one peer to another."""
 
     reason: str
     context: str = ""
@@ -38,9 +37,9 @@ class Handoff:
 
 @value
 class Passing:
-    """One handoff of the trail: who handed over to whom, the payload as JSON, and the last words of the one who left.
+    """One handoff of the trail: both peers, the payload as JSON, and the last text of the peer that handed over.
 
-    `history` is everything that was said and found before it, where the swarm passes the full history.
+    `history` holds the messages before it, if the swarm passes the full history.
     """
 
     by: str
@@ -52,7 +51,7 @@ class Passing:
 
 @value
 class HandedOver:
-    """How a peer gets the conversation: the question, from whom, the payload in its type, and the trail up to here."""
+    """The conversation as a peer gets it: the question, the peer before, the typed payload, and the trail so far."""
 
     question: str
     by: str
@@ -61,32 +60,32 @@ class HandedOver:
 
 
 InputFilter: TypeAlias = Callable[[HandedOver], str]
-"""Makes the task of a peer from a handoff. It must give the same for the same."""
+"""Makes the task of a peer from a handoff. It must be deterministic."""
 
 
 def everything(handed: HandedOver) -> str:
-    """Return the task of a peer that gets all there is: the question, the payload, and the trail."""
+    """Return a task with the question, the payload, and the whole trail."""
     payload = canonical_json(to_json_value(handed.payload))
     lines = [handed.question, "", f"{handed.by} hands this over to you:", payload]
     *earlier, last = handed.trail or [Passing(handed.by, "", {})]
     if last.words:
         lines += ["", f"The last words of {last.by}:", last.words]
     if earlier:
-        lines += ["", "The way it came here:", *(_told(passing) for passing in earlier)]
+        lines += ["", "The way it came here:", *(_trail_line(passing) for passing in earlier)]
     if any(passing.history for passing in handed.trail):
         lines += ["", "What was said and found on the way:"]
         lines += [f"{passing.by} {each}" for passing in handed.trail for each in passing.history]
     return "\n".join(lines)
 
 
-def _told(passing: Passing) -> str:
+def _trail_line(passing: Passing) -> str:
     words = f" Last words: {passing.words}" if passing.words else ""
     return f"- {passing.by} to {passing.to}: {canonical_json(passing.payload)}{words}"
 
 
 @value
 class Peer:
-    """A member of a swarm: who it is, what a handoff to it must say, and what it gets to see of it."""
+    """A member of a swarm: its agent, the type of the payload of a handoff to it, and the task made from that."""
 
     agent: WorkerRef
     payload: type[object] = Handoff
@@ -98,9 +97,9 @@ class Swarm:
     """Peers with handoffs.
 
     peers: the members, by name.
-    entry: who begins.
-    max_handoffs: how often the conversation is handed on; who has it then must answer.
-    pass_full_history: whether a peer gets everything that was said and found before, not only the trail.
+    entry: the peer that begins.
+    max_handoffs: how often the conversation is handed on; the last peer must answer.
+    pass_full_history: whether a peer gets all messages before the handoff, not only the trail.
     handoff_prompt: the description of a handoff as a tool.
     """
 
@@ -129,8 +128,8 @@ class Swarm:
     async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> Events:
         """Let the peers hand over until one answers.
 
-        A handoff that was made before, with the same words, would go round in circles: it is answered as an error
-        inside the run of the peer, which must answer then.
+        A handoff with the same payload as an earlier one would be a cycle: the peer gets an error as its result and
+        must answer.
 
         Raises:
             ToolError: a peer failed.
@@ -140,8 +139,8 @@ class Swarm:
         active, trail = self.entry, list[Passing]()
         while True:
             exits = self._exits(active, trail)
-            said = await ask_worker(self._workers[active], active, task, session, deps, exits=exits)
-            left = Exit.taken_in(said)
+            output = await ask_worker(self._workers[active], active, task, session, deps, exits=exits)
+            left = Exit.taken_in(output)
             to = _handed_to(left, exits)
             if left is None or to is None:
                 break
@@ -152,11 +151,11 @@ class Swarm:
             payload = StructuredOutputSpec.from_type(peer.payload).decode(left.arguments)
             task = peer.input_filter(HandedOver(question, active, payload, tuple(trail)))
             active = to
-        take_output(session, deps, said)
+        take_output(session, deps, output)
         yield deps.progress("swarm.answered", peer=active)
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
-        """The peers."""
+        """Return the peers."""
         return declared_agents(self._workers)
 
     @property
@@ -164,7 +163,7 @@ class Swarm:
         return {name: _as_peer(peer).agent for name, peer in self.peers.items()}
 
     def _exits(self, active: str, trail: Sequence[Passing]) -> Sequence[ModelToolSpec]:
-        """Return the handoffs on offer: none at the cap; one refuses what its peer has handed over before."""
+        """Return the handoffs on offer, none at the cap; each refuses a payload that was handed over before."""
         if len(trail) >= self.max_handoffs:
             return ()
         others = {name: _as_peer(peer) for name, peer in self.peers.items() if name != active}
@@ -195,7 +194,7 @@ def _tool(name: str) -> str:
 
 
 def _handed_to(left: Exit | None, exits: Sequence[ModelToolSpec]) -> str | None:
-    """The peer that gets the conversation; what was not on offer is no handoff, whatever an output looks like."""
+    """Return the peer that gets the conversation; an output that only looks like a handoff is none."""
     if left is None or all(left.name != exit_.name for exit_ in exits):
         return None
     return left.name.removeprefix(_HANDOFF)

@@ -40,7 +40,7 @@ class Thoughts:
 
 @value
 class Rating:
-    """How promising a line of thought is, from 0 to 1; 1 has solved it."""
+    """Score of a line of thought, from 0 to 1; 1 has solved it."""
 
     score: Share
     reason: str = ""
@@ -120,23 +120,23 @@ class TreeOfThoughts:
             lines = await self._grown(beam, session, deps, has_line=bool(tree))
             tree += lines
             session.metadata["tree"] = to_json_value(tree)
-            kept = [line for line in ranked(lines) if line.score >= self.min_score][: self.beam_width]
-            yield deps.progress("tree.scored", depth=depth, lines=len(lines), kept=len(kept))
+            best_lines = [line for line in ranked(lines) if line.score >= self.min_score][: self.beam_width]
+            yield deps.progress("tree.scored", depth=depth, lines=len(lines), kept=len(best_lines))
             best = ranked([*tree, best])[0]
             session.output = best.text
-            if not kept or best.score >= self.solved_threshold:
+            if not best_lines or best.score >= self.solved_threshold:
                 break
-            beam = kept
+            beam = best_lines
         if best.score < self.min_score:
             interrupt(session, StopReason.UNRESOLVED)
             return
-        told = branch_session(session)
+        branch = branch_session(session)
         note = fill(self.answer_prompt, line=best.text)
-        told.messages.insert(-1, ModelMessage.evidence(note, source="tree"))
-        adopt_result(session, await carry_out(self.base, told, deps, "answer", prompt))
+        branch.messages.insert(-1, ModelMessage.evidence(note, source="tree"))
+        adopt_result(session, await carry_out(self.base, branch, deps, "answer", prompt))
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
-        """Those of the base."""
+        """Return the workers of the base."""
         return workers_of(self.base)
 
     async def _grown(
@@ -195,12 +195,12 @@ class TreeOfThoughts:
 
 
 def ranked(lines: Sequence[Line]) -> list[Line]:
-    """The lines, best first; equals as they came."""
+    """Return the lines, best first; equals as they came."""
     return sorted(lines, key=lambda line: -line.score)
 
 
 def thought_problems(thoughts: Sequence[str], most: int) -> list[str]:
-    """What is wrong with proposals, each as a sentence for the model."""
+    """Return the problems of proposals, each as a sentence for the model."""
     problems = ["there is no thought."] if not thoughts else []
     problems += [f"there are {len(thoughts)} thoughts; {most} are allowed."] if len(thoughts) > most else []
     problems += ["a thought is blank."] if any(not thought.strip() for thought in thoughts) else []

@@ -1,4 +1,4 @@
-"""One turn of a loop: a call of the model, its events, and what it leaves in the session."""
+"""One turn of a loop: a model call, its events, and its entries in the session."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pilotage.agent.model_events import ModelEventProjector, call_id_at
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage, no_usage
 from pilotage.agent.model_request import ModelRequest, StreamingOptions
 from pilotage.agent.ports.architecture import AgentSession, Dependencies, ToolCallOutcome
-from pilotage.architectures.moves import WITH_CALLS, Move, Patience, next_move, repair
+from pilotage.architectures.moves import WITH_CALLS, Move, RetriesLeft, next_move, repair
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue, canonical_json
 
 Events: TypeAlias = AsyncGenerator[AgentEvent, None]
-"""What a loop yields while it runs."""
-Hear: TypeAlias = Callable[[ModelStreamEvent], Sequence[AgentEvent]]
+"""The events of a loop."""
+Project: TypeAlias = Callable[[ModelStreamEvent], Sequence[AgentEvent]]
 
 _NO_REPLY = ModelResponse("")
 _NO_USAGE = no_usage()
@@ -32,14 +32,14 @@ _step_started, _step_finished = unchecked(StepStartedEvent), unchecked(StepFinis
 
 
 class ModelTurn:
-    """Asks the model once, with all that the session holds behind the lead.
+    """One model call with the messages of the session.
 
-    Read the `stream()` between `begin()` and `end()`, show what is heard and keep the `reply`, then ask for the
-    `move()`. The loop iterates the stream itself: a generator around another one costs every event a step more.
+    A loop reads `stream()` between `begin()` and `end()`, yields the projected events, sets `reply`, then calls
+    `move()`. The loop iterates the stream itself: a generator around another one costs a step for every event.
     """
 
-    hear: Hear
-    """The events that something the model said is told as."""
+    project: Project
+    """Return the events of the run for one event of the model."""
     reply: ModelResponse = _NO_REPLY
 
     def __init__(self, session: AgentSession, deps: Dependencies, lead: Sequence[ModelMessage]) -> None:
@@ -50,18 +50,20 @@ class ModelTurn:
         self._step = f"model-{session.turns + 1}"
         message_id = deps.next_message_id()
         self._misfit: AgentStructuredOutputError | None = None
-        self._said: list[str] = []
+        self._texts: list[str] = []
         self._projector = projector = ModelEventProjector(
             deps.attribution, message_id, f"{message_id}:reasoning", calling.hidden if calling else {}
         )
-        self.hear = projector.project if deps.output is None else _noting(self._said, projector.project)
+        self.project = (
+            projector.project if deps.output is None else _recording(self._texts, projector.project)
+        )
 
     def begin(self) -> StepStartedEvent:
-        """The step begins."""
+        """Return the event that begins the step."""
         return _step_started(self._deps.attribution, self._step)
 
     def stream(self) -> AsyncIterator[ModelStreamEvent]:
-        """What the model says; whoever leaves it closes it."""
+        """Return the stream of the model; a caller that leaves it early must close it."""
         messages, deps = (*self._lead, *self._session.messages), self._deps
         return deps.model.stream(
             _request(
@@ -70,8 +72,8 @@ class ModelTurn:
         )
 
     def miss(self, misfit: AgentStructuredOutputError) -> None:
-        """The reply never came as a whole; the model needs its words to repair them."""
-        self._misfit, self.reply = misfit, ModelResponse("".join(self._said))
+        """Record that the reply does not have the declared type; its text is needed for the repair."""
+        self._misfit, self.reply = misfit, ModelResponse("".join(self._texts))
 
     def end(self) -> StepFinishedEvent:
         """End the step with its reply; raise `ModelCallError` if there is none."""
@@ -79,7 +81,7 @@ class ModelTurn:
             raise ModelCallError("the model's stream ended without a reply", retryable=True)
         session, reply = self._session, self.reply
         session.turns += 1
-        # What is known of the reply besides its words; a model that counts no tokens says nothing about them.
+        # Facts about the reply besides its text; not all models report token counts.
         facts: dict[str, JsonValue] = {}
         if reply.usage is not _NO_USAGE and reply.usage != _NO_USAGE:
             session.cumulative_usage = added(session.cumulative_usage, reply.usage)
@@ -92,17 +94,17 @@ class ModelTurn:
             self.reply = with_call_ids(reply, self._projector.message_id)
         return _step_finished(self._deps.attribution, self._step, facts)
 
-    def move(self, patience: Patience) -> Move:
-        """What to do next; the reply is part of the transcript from here on.
+    def move(self, retries: RetriesLeft) -> Move:
+        """Append the reply to the transcript and return the next move of the loop.
 
         Raises:
             AgentStructuredOutputError: the answer is not of the type asked for, and no repair is left.
         """
         if self._misfit is not None:
-            move: Move = repair(self._misfit, patience)
+            move: Move = repair(self._misfit, retries)
         else:
-            move = next_move(self.reply, self._deps.output, patience)
-        # A transcript in which a call is never answered is refused by most servers.
+            move = next_move(self.reply, self._deps.output, retries)
+        # Most servers refuse a transcript with a call that has no result.
         reply = self.reply
         calls = reply.tool_calls if isinstance(move, WITH_CALLS) else ()
         text = reply.content
@@ -130,17 +132,17 @@ class ModelTurn:
         )
 
 
-def _noting(words: list[str], hear: Hear) -> Hear:
-    """Hear, and keep the words: the model may have to repair them."""
+def _recording(texts: list[str], project: Project) -> Project:
+    """Return the projection with a record of the text deltas, which a repair of the reply needs."""
 
-    def hear_and_note(said: ModelStreamEvent) -> Sequence[AgentEvent]:
-        if said.is_restart:
-            words.clear()
-        elif said.is_text_delta:
-            words.append(said.text)
-        return hear(said)
+    def project_and_record(event: ModelStreamEvent) -> Sequence[AgentEvent]:
+        if event.is_restart:
+            texts.clear()
+        elif event.is_text_delta:
+            texts.append(event.text)
+        return project(event)
 
-    return hear_and_note
+    return project_and_record
 
 
 def _known(usage: ModelUsage) -> dict[str, JsonValue]:
@@ -153,20 +155,20 @@ def _known(usage: ModelUsage) -> dict[str, JsonValue]:
 
 
 def lead_of(session: AgentSession) -> tuple[ModelMessage, ...]:
-    """What stands in front of every request of a session: its instructions, where it has any."""
+    """Return the messages in front of every request of a session: its instructions, if any."""
     return _instructing(session.instructions)
 
 
 @lru_cache(maxsize=256)
 def _instructing(instructions: str) -> tuple[ModelMessage, ...]:
-    """All runs of an agent are instructed alike."""
+    """Return the system message with the instructions, cached: all runs of an agent share them."""
     return (ModelMessage.system(instructions),) if instructions.strip() else ()
 
 
 def with_call_ids(reply: ModelResponse, message_id: str) -> ModelResponse:
-    """The reply with an id of its own for each call: one that is missing or was given before is replaced.
+    """Return the reply with a unique id for each call: missing and repeated ids are replaced.
 
-    The projector of the stream names them in the same way, so that results find their calls.
+    The projector of the stream replaces them in the same way.
     """
     if len(reply.tool_calls) == 1 and reply.tool_calls[0].call_id:
         return reply
@@ -181,7 +183,7 @@ def with_call_ids(reply: ModelResponse, message_id: str) -> ModelResponse:
 
 
 def added(so_far: ModelUsage, more: ModelUsage) -> ModelUsage:
-    """The sum of two usages; what neither knows stays unknown."""
+    """Return the sum of two usages; a count that neither has stays None."""
     return ModelUsage(
         _sum(so_far.input_tokens, more.input_tokens),
         _sum(so_far.output_tokens, more.output_tokens),
@@ -194,7 +196,7 @@ def _sum(so_far: int | None, more: int | None) -> int | None:
 
 
 async def close_stream(stream: AsyncIterator[object]) -> None:
-    """Whoever leaves the loop early ends the generation with it."""
+    """Close the stream, which ends the generation of the model."""
     aclose: Callable[[], Awaitable[None]] | None = getattr(stream, "aclose", None)
     if aclose is not None:
         await aclose()

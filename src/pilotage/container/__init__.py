@@ -1,4 +1,4 @@
-"""Dependency injection made for class stereotypes; has never heard of agents."""
+"""Dependency injection with class stereotypes; knows nothing of agents."""
 
 from pilotage.container.application import Application
 from pilotage.container.dependency import Dependency, Qualifier

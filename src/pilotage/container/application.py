@@ -22,7 +22,7 @@ _ABSENT = object()
 
 
 class BlockingLoop:
-    """Runs an application's start and stop hooks on one loop that lives between them."""
+    """Event loop for the start and stop hooks of an application without one."""
 
     def __init__(self, application: str) -> None:
         import asyncio  # noqa: PLC0415 - only programs without an event loop pay for it here
@@ -62,8 +62,8 @@ class _State(StrEnum):
 class Application(IContainer):
     """A set of pods that start, work and stop together.
 
-    Put together with `scan`, `add`, `bind` and `load_plugins`, used in `async with app` (or `with app`
-    in a program without an event loop), asked for pods with `get`. Starting checks the whole dependency
+    It is assembled with `scan`, `add`, `bind` and `load_plugins` and used in `async with app` (or `with app`
+    in a program without an event loop); `get` returns pods. The start checks the whole dependency
     graph before anything is made and reports all problems at once.
     """
 
@@ -89,20 +89,20 @@ class Application(IContainer):
             return self.add(*find_pods(root, exclude))
 
     def add(self, *pods: object) -> Self:
-        """Add classes, factory functions or ready instances; what is there already stays as it is."""
+        """Add classes, factory functions or ready instances; each is added once."""
         self._expect_open("add")
         for pod in pods:
             self._registry.add(pod)
         return self
 
     def bind(self, type_: Callable[..., object], pod: object) -> Self:
-        """Add a pod and prefer it wherever the type is asked for; the last binding of a type wins."""
+        """Add a pod and prefer it wherever the type is needed; the last binding of a type wins."""
         self._expect_open("bind")
         self._registry.bind(type_, pod)
         return self
 
     def load_plugins(self, include: Iterable[str] | None = None, exclude: Iterable[str] = ()) -> Self:
-        """Load the installed plugins (all, or those included), then what they contribute to each other.
+        """Load the installed plugins (all, or those included), then the contributions between them.
 
         Raises:
             PluginError: a name is not installed, or a plugin or contribution failed.
@@ -115,16 +115,16 @@ class Application(IContainer):
 
     @property
     def graph(self) -> Graph:
-        """The dependency graph of what is registered now; it may be wrong in every way."""
+        """The dependency graph of the pods registered so far; it is not checked."""
         return self._registry.graph()
 
     @property
     def is_started(self) -> bool:
-        """Whether its pods are there to be asked for."""
+        """Whether the application is started."""
         return self._state is _State.STARTED
 
     def problems(self) -> tuple[Problem, ...]:
-        """What `start` would report, without starting anything."""
+        """Return the problems that `start` would report, without starting anything."""
         return tuple(check(self.graph))
 
     async def start(self) -> Self:
@@ -166,7 +166,7 @@ class Application(IContainer):
         raise_failures(f"application {self.name!r} failed to stop cleanly", failures)
 
     def context(self) -> Context:
-        """A context for pods of the context scope: `with app.context(): ...`."""
+        """Return a context for pods of the context scope: `with app.context(): ...`."""
         return Context(self._started("context"))
 
     def get(self, type_: Callable[..., T], name: str | None = None) -> T:
@@ -186,7 +186,7 @@ class Application(IContainer):
         return (self._container or self._registry).contains(type_)
 
     def describe(self, format: Literal["text", "mermaid"] = "text") -> str:  # noqa: A002 - the usual word
-        """The dependency graph as it is now, as a text tree or a Mermaid flowchart."""
+        """Return the dependency graph as it is now, as a text tree or a Mermaid flowchart."""
         if format not in ("text", "mermaid"):
             raise CallerError(f"describe({format!r}): there is no such format. Use 'text' or 'mermaid'.")
         graph = self._registry.graph()

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Constant:
-    """Supplies a pod that has been made; plans recognise it and bind the pod itself."""
+    """Supplier of a pod that has been made; plans recognise it and bind the pod itself."""
 
     __slots__ = ("pod",)
 
@@ -35,7 +35,7 @@ class Constant:
 
 
 def plan(node: Node, graph: Graph, suppliers: Mapping[Node, Supplier]) -> Supplier:
-    """A closure that calls the node's constructor or factory; whatever is known now is bound now."""
+    """Return a closure that calls the node's constructor or factory; pods that are made already are bound now."""
     target: Supplier = node.pod.target
     edges = graph.edges(node)
     if not edges:
@@ -53,7 +53,7 @@ def plan(node: Node, graph: Graph, suppliers: Mapping[Node, Supplier]) -> Suppli
 
 
 def make(supply: Supplier, node: Node, teardown: Teardown) -> object:
-    """Make a pod without waiting; the cleanup of a generator is remembered."""
+    """Make a pod without waiting; the cleanup of a generator is added to the teardown."""
     made = supply()
     if node.pod.making is not Making.YIELD:
         return made
@@ -121,7 +121,7 @@ def _yielded_twice(node: Node) -> PodDefinitionError:
 
 @value
 class Schedule:
-    """What is made at start, and in which order. Follows from the definitions alone.
+    """The pods that are made at start, in order. It depends on the definitions alone.
 
     `processors`      the post-processors, in order
     `first`           the post-processors and all they need, dependencies first; these pods are not processed
@@ -138,7 +138,7 @@ class Schedule:
 
 
 def schedule(graph: Graph) -> Schedule:
-    """When the pods of a graph are made."""
+    """Return the order in which the pods of a graph are made."""
     processors = graph.providers(IPostProcessor)
     unprocessed = {*processors, *graph.reachable(*processors)}
     eager = [node for node in graph.nodes if node.is_eager]
@@ -152,7 +152,7 @@ def schedule(graph: Graph) -> Schedule:
 
 
 class Assembly:
-    """Turns nodes into suppliers: eager singletons are made at once, for others the way is prepared."""
+    """Makes suppliers of nodes: eager singletons are made at once, others when they are needed."""
 
     def __init__(self, graph: Graph, container: IContainer) -> None:
         self.teardown = Teardown()
@@ -166,7 +166,7 @@ class Assembly:
         self._lock = RLock()
 
     async def build(self) -> None:
-        """Make all that is made at start: post-processors first, and always dependencies first."""
+        """Make the pods of the start: post-processors first, and always dependencies first."""
         await self._prepare_all(self._schedule.first)
         made = (self._suppliers[node]() for node in self._schedule.processors)
         self._processors = [p for p in cast("Iterable[IPostProcessor]", made) if _processes(p)]
@@ -178,11 +178,11 @@ class Assembly:
             await self._start(node, pod)
 
     def supplier(self, node: Node) -> Supplier:
-        """How the pod is supplied; asked for while the application starts, it is made ahead of its turn."""
+        """Return the supplier of a pod; if it is needed while the application starts, it is made ahead of its turn."""
         if node not in self._suppliers:
-            wanted = {node, *self._graph.reachable(node)}
+            needed_now = {node, *self._graph.reachable(node)}
             for needed in self._graph.build_order:
-                if needed in wanted and needed not in self._suppliers:
+                if needed in needed_now and needed not in self._suppliers:
                     self._refuse_too_early(needed)
                     self._prepare(needed)
         return self._suppliers[node]
@@ -207,7 +207,7 @@ class Assembly:
     def _make(self, node: Node, supply: Supplier) -> None:
         self._in_progress.add(node)
         try:
-            self._keep(node, make(supply, node, self.teardown))
+            self._register(node, make(supply, node, self.teardown))
         except BaseException as error:
             self._note_path(error, node)
             raise
@@ -217,7 +217,7 @@ class Assembly:
         self._in_progress.add(node)
         try:
             pod = await make_async(plan(node, self._graph, self._suppliers), node, self.teardown)
-            self._keep(node, pod)
+            self._register(node, pod)
         except BaseException as error:
             self._note_path(error, node)
             raise
@@ -244,20 +244,20 @@ class Assembly:
         error.add_note(f"raised while making {path}")
 
     def _take(self, node: Node, pod: object) -> None:
-        """Keep a ready instance; the application itself is no pod to process."""
+        """Register a ready instance; the application itself is not processed."""
         if isinstance(pod, IContainer):
             self._suppliers[node] = Constant(pod)
         else:
-            self._keep(node, pod)
+            self._register(node, pod)
 
-    def _keep(self, node: Node, pod: object) -> None:
-        # A look at the bases first: most pods are neither, and the check of an abstract class takes its time.
+    def _register(self, node: Node, pod: object) -> None:
+        # The bases are compared first: most pods are neither, and isinstance with an abstract class is slow.
         if ILifecycle in type(pod).__mro__ and isinstance(pod, ILifecycle):
             self._lifecycles.append((node, pod))
         self._suppliers[node] = Constant(self._finish(node, pod))
 
     def _make_late(self, node: Node, supply: Supplier) -> object:
-        """Make a lazy singleton; whoever comes second gets what the first one made."""
+        """Make a lazy singleton once; a second caller gets the same pod."""
         with self._lock:
             if not isinstance(self._suppliers[node], Constant):
                 pod = make(supply, node, self.teardown)
@@ -276,7 +276,7 @@ class Assembly:
         return lambda: Context.active(self._container, node.label).get(node, make_in)
 
     def _finish(self, node: Node, pod: object) -> object:
-        """Introduce a fresh pod to the container and to the post-processors."""
+        """Give a new pod the container and pass it through the post-processors."""
         if IContainerAware in type(pod).__mro__ and isinstance(pod, IContainerAware):
             pod.set_container(self._container)
         for processor in self._processors or ():
@@ -298,7 +298,7 @@ class Assembly:
 
 
 def _processes(processor: IPostProcessor) -> bool:
-    """Whether it does more than check; one that does not need not be called for every pod."""
+    """Return whether a post-processor overrides `post_process`; others are not called for every pod."""
     return type(processor).post_process is not IPostProcessor.post_process
 
 
@@ -313,14 +313,14 @@ class Container(IContainer):
         self.assembly = Assembly(graph, self)
         self.singletons: dict[object, object] = {}
         self._graph = graph
-        self._asked: dict[tuple[object, str | None], Supplier] = {}
+        self._found: dict[tuple[object, str | None], Supplier] = {}
 
     def get(self, type_: Callable[..., T], name: str | None = None) -> T:
-        supplier = self._asked.get((type_, name)) or self._find(type_, name)
+        supplier = self._found.get((type_, name)) or self._find(type_, name)
         return cast("T", supplier())
 
     def get_or_none(self, type_: Callable[..., T], name: str | None = None) -> T | None:
-        supplier = self._asked.get((type_, name))
+        supplier = self._found.get((type_, name))
         if supplier is None:
             if isinstance(self._graph.choose(type_, name), Missing):
                 return None
@@ -337,7 +337,7 @@ class Container(IContainer):
         chosen = self._graph.choose(type_, name)
         if not isinstance(chosen, One):
             raise PodNotFoundError(not_found(type_, name, self._graph))
-        supplier = self._asked[type_, name] = self.assembly.supplier(chosen.node)
+        supplier = self._found[type_, name] = self.assembly.supplier(chosen.node)
         if isinstance(supplier, Constant) and name is None:
             self.singletons[type_] = supplier.pod
         return supplier

@@ -34,7 +34,7 @@ _ITERATORS = {Iterator, Iterable, Generator, AsyncIterator, AsyncIterable, Async
 
 
 def provided_type(target: object) -> object:
-    """What a class or factory provides: the class itself, or what the factory returns or yields."""
+    """Return the provided type: the class itself, or the type that the factory returns or yields."""
     if isinstance(target, type):
         return target
     returned = resolve_hints(target)["return"]
@@ -50,7 +50,7 @@ def provided_type(target: object) -> object:
 
 
 def resolve_hints(target: object) -> Mapping[str, object]:
-    """The type hints of a class's constructor or of a function, forward references resolved."""
+    """Return the type hints of a class's constructor or of a function, forward references resolved."""
     if not isinstance(target, type):
         return _evaluate(where(target), cast("Function", target))
     found = constructor_of(target)
@@ -120,7 +120,7 @@ _COLLECTIONS: Mapping[object, type] = {
 
 @value
 class Qualifier:
-    """Asks for the pod of this name: `Annotated[BankPort, Qualifier("backup_bank")]`."""
+    """Name of the pod to inject: `Annotated[BankPort, Qualifier("backup_bank")]`."""
 
     name: str
 
@@ -147,7 +147,7 @@ class Dependency:
 
 
 def read_dependencies(target: object) -> Mapping[str, Dependency]:
-    """What a constructor or factory needs; `PodDefinitionError` if a type hint cannot be resolved."""
+    """Return the dependencies of a constructor or factory; raise `PodDefinitionError` for an unresolvable hint."""
     parameters = read_parameters(target)
     if not parameters:
         return MappingProxyType({})
@@ -170,7 +170,7 @@ def _read_dependency(owner: str, parameter: Parameter, hint: object) -> Dependen
 
 
 def _unwrap(owner: str, name: str, hint: object) -> tuple[object, str | None, bool]:
-    """The type without `InitVar`, `Annotated` and `None`, the qualifier, and whether None is allowed."""
+    """Return the type without `InitVar`, `Annotated` and `None`, the qualifier, and whether None is allowed."""
     if isinstance(hint, InitVar):
         return _unwrap(owner, name, cast("Any", hint).type)
     if get_origin(hint) is Annotated:

@@ -1,4 +1,4 @@
-"""An application in words: its dependency graph as a tree or a Mermaid flowchart, and its start-up report."""
+"""An application as text: its dependency graph as a tree or a Mermaid flowchart, and its start-up report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Skipped:
 
 @dataclass(slots=True)
 class StartupReport:
-    """What happened while an application was put together and started; print it."""
+    """Report of the assembly and start of an application; print it."""
 
     application: str
     pods: int = 0
@@ -73,10 +73,10 @@ class StartupReport:
 
 
 def describe_text(application: str, graph: Graph) -> str:
-    """A tree below each pod that nothing needs; what a pod needs is drawn once."""
+    """Return a tree below each pod that nothing needs; each dependency is drawn once."""
     drawn: set[Node] = set()
     lines = [f"application {application!r}"]
-    # Pods that nothing needs come first; what is left after them hangs on a cycle.
+    # Pods that nothing needs come first; the others after them belong to a cycle.
     for node in sorted(_shown(graph), key=lambda node: bool(graph.dependents(node))):
         if node not in drawn:
             lines.extend(_tree(node, graph, drawn))
@@ -84,20 +84,20 @@ def describe_text(application: str, graph: Graph) -> str:
 
 
 def describe_mermaid(graph: Graph) -> str:
-    """A flowchart; an arrow says what is asked for, a dashed one leads to what is missing."""
+    """Return a flowchart; arrows are labelled with the requested type, dashed ones lead to missing pods."""
     shown = _shown(graph)
     lines = [f'  {_id(node)}["{_title(node, graph)}"]' for node in shown]
     for node in shown:
         for number, edge in enumerate(graph.edges(node)):
-            asked = type_name(edge.dependency.type_)
-            lines += [f'  {_id(node)} -->|"{asked}"| {_id(needed)}' for needed in edge.nodes]
+            requested = type_name(edge.dependency.type_)
+            lines += [f'  {_id(node)} -->|"{requested}"| {_id(needed)}' for needed in edge.nodes]
             if isinstance(edge.resolution, Missing | Ambiguous):
                 lines += [f'  {_id(node)} -.-> {_id(node)}_{number}["{text}"]' for text, _ in _branches(edge)]
     return "\n".join(["flowchart TD", *lines])
 
 
 def _shown(graph: Graph) -> list[Node]:
-    """All pods but the application itself, unless something needs it."""
+    """Return all pods but the application itself, unless something needs it."""
     every = sorted({*graph.nodes, *graph.unreadable}, key=lambda node: node.position)
     return [node for node in every if not _is_application(node) or graph.dependents(node)]
 
@@ -132,22 +132,22 @@ def _all_branches(node: Node, graph: Graph) -> list[Branch]:
 
 
 def _branches(edge: Edge) -> Iterator[Branch]:
-    """What hangs below an edge: pods with how they were asked for, or words for what is not there."""
-    asked = type_name(edge.dependency.type_)
+    """Yield the branches below an edge: pods with the requested type, or a text for a missing one."""
+    requested = type_name(edge.dependency.type_)
     match edge.resolution:
         case One(node):
-            yield (f" as {asked}" if node.pod.type_ is not edge.dependency.type_ else ""), node
+            yield (f" as {requested}" if node.pod.type_ is not edge.dependency.type_ else ""), node
         case Many(()):
-            yield f"{asked} (empty)", None
+            yield f"{requested} (empty)", None
         case Many(nodes):
-            yield from ((f" in {asked}", node) for node in nodes)
+            yield from ((f" in {requested}", node) for node in nodes)
         case LeftOut():
             if not is_plain(edge.dependency.type_):
-                yield f"{asked} (left out)", None
+                yield f"{requested} (left out)", None
         case Missing():
-            yield f"{asked} (missing)", None
+            yield f"{requested} (missing)", None
         case Ambiguous(candidates):
-            yield f"{asked} (ambiguous: {', '.join(node.label for node in candidates)})", None
+            yield f"{requested} (ambiguous: {', '.join(node.label for node in candidates)})", None
         case _:
             assert_never(edge.resolution)
 

@@ -1,4 +1,4 @@
-"""The words: what is wrong with a graph, with the path, the near misses and the way out."""
+"""Messages for the faults of a graph, with the path, similar types and the remedy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SHOWN = 3
 
 
 def check(graph: Graph) -> list[Problem]:
-    """All that keeps the application from starting: the graph's problems, then the post-processors'."""
+    """Return all problems that prevent the application from starting: the graph's, then the post-processors'."""
     problems = [explain(fault, graph) for fault in graph.derive(find_faults)]
     for node in graph.providers(IPostProcessor):
         problems.extend(node.pod.type_.check(graph))
@@ -48,7 +48,7 @@ def check(graph: Graph) -> list[Problem]:
 
 
 def explain(fault: Fault, graph: Graph) -> Problem:
-    """A fault in words."""
+    """Return the problem that describes a fault."""
     match fault:
         case Unreadable(node, error):
             return _unreadable(node, error, graph)
@@ -81,61 +81,61 @@ def explain(fault: Fault, graph: Graph) -> Problem:
 
 
 def how_to_provide(type_: object, graph: Graph, name: str | None = None) -> str:
-    """The way out when nothing provides a type: install, add or bind; then what nearly fits."""
+    """Return the remedy when nothing provides a type: install, add or bind; then the near misses."""
     misses = near_misses(type_, graph, name)
     hint = f" Near miss: {', '.join(misses)}." if misses else ""
     return f"{_remedy(type_, graph, name)}{hint}"
 
 
 def how_to_choose(type_: object, candidates: Sequence[Node]) -> str:
-    """The way out when several pods provide a type."""
-    first, wanted = candidates[0], type_name(type_)
+    """Return the remedy when several pods provide a type."""
+    first, needed = candidates[0], type_name(type_)
     return (
-        f"Mark one with primary=True, bind one: app.bind({wanted}, {first.label}), "
-        f'or ask for one by name: Annotated[{wanted}, Qualifier("{first.name}")].'
+        f"Mark one with primary=True, bind one: app.bind({needed}, {first.label}), "
+        f'or ask for one by name: Annotated[{needed}, Qualifier("{first.name}")].'
     )
 
 
 def not_found(type_: object, name: str | None, graph: Graph) -> str:
-    """What to tell somebody who asked the container for a type it does not hold."""
-    wanted = type_name(type_)
+    """Return the message for a request of a type that no pod, or no single pod, provides."""
+    needed = type_name(type_)
     called = f" called {name!r}" if name is not None else ""
     found = graph.choose(type_, name)
     if isinstance(found, Ambiguous):
         candidates = found.candidates
         return (
-            f"{len(candidates)} pods provide {wanted}{called}: {_labels(candidates)}. "
-            f'Ask for one by name: get({wanted}, "{candidates[0].name}"), or for all: get_all({wanted}).'
+            f"{len(candidates)} pods provide {needed}{called}: {_labels(candidates)}. "
+            f'Ask for one by name: get({needed}, "{candidates[0].name}"), or for all: get_all({needed}).'
         )
-    return f"Nothing provides {wanted}{called}. {how_to_provide(type_, graph, name)}"
+    return f"Nothing provides {needed}{called}. {how_to_provide(type_, graph, name)}"
 
 
 def _remedy(type_: object, graph: Graph, name: str | None) -> str:
-    wanted, provision = type_name(type_), provision_of(type_)
+    needed, provision = type_name(type_), provision_of(type_)
     if provision is not None and not graph.contains(type_):
         setup = f", and {provision.setup}" if provision.setup else ""
         return f'Install the provider: pip install "{provision.requirement}"{setup}.'
     if name is not None:
         return f'Give the pod that name: @Pod(name="{name}").'
     if isinstance(type_, type) and not isabstract(type_) and not is_protocol(type_):
-        return f"Add it: app.add({wanted}), or decorate it with @Pod and scan {type_.__module__}."
-    return f"Add a class that implements it (@Pod), or bind one: app.bind({wanted}, ...)."
+        return f"Add it: app.add({needed}), or decorate it with @Pod and scan {type_.__module__}."
+    return f"Add a class that implements it (@Pod), or bind one: app.bind({needed}, ...)."
 
 
 def _unreadable(node: Node, error: PodDefinitionError, graph: Graph) -> Problem:
-    """The error says `where: what. remedy.`; the way to it is added in front."""
-    where, _, words = str(error).partition(": ")
-    summary, _, remedy = words.partition(". ")
+    """Return the problem of an error `where: what. remedy.`, with the path in front."""
+    where, _, text = str(error).partition(": ")
+    summary, _, remedy = text.partition(". ")
     path = (*_path(node, graph)[:-1], where)
     return Problem("unreadable_hint", f"{summary}.", remedy, path=path, detail=error)
 
 
 def _unprovided(dependency: Dependency, nodes: Sequence[Node], graph: Graph) -> Problem:
-    wanted, path = type_name(dependency.type_), _path(nodes[0], graph)
+    needed, path = type_name(dependency.type_), _path(nodes[0], graph)
     if is_plain(dependency.type_):
         return Problem(
             "missing",
-            f"nothing provides {wanted} for parameter {dependency.parameter!r}.",
+            f"nothing provides {needed} for parameter {dependency.parameter!r}.",
             "Give the parameter a default, take a @Configuration class that holds the value, "
             f"or make {nodes[0].label} in a @Pod factory function.",
             path=path,
@@ -144,9 +144,9 @@ def _unprovided(dependency: Dependency, nodes: Sequence[Node], graph: Graph) -> 
     provision = provision_of(dependency.type_)
     problem = Problem(
         "missing",
-        f"nothing provides {wanted}{called}{_also(nodes)}.",
+        f"nothing provides {needed}{called}{_also(nodes)}.",
         how_to_provide(dependency.type_, graph, dependency.qualifier),
-        path=(*path, wanted),
+        path=(*path, needed),
         detail=dependency.type_,
     )
     return problem if provision is None else replace(problem, family=provision.family)
@@ -155,12 +155,12 @@ def _unprovided(dependency: Dependency, nodes: Sequence[Node], graph: Graph) -> 
 def _undecided(
     dependency: Dependency, nodes: Sequence[Node], candidates: Sequence[Node], graph: Graph
 ) -> Problem:
-    wanted = type_name(dependency.type_)
+    needed = type_name(dependency.type_)
     return Problem(
         "ambiguous",
-        f"{len(candidates)} pods provide {wanted}: {_labels(candidates)}{_also(nodes)}.",
+        f"{len(candidates)} pods provide {needed}: {_labels(candidates)}{_also(nodes)}.",
         how_to_choose(dependency.type_, candidates),
-        path=(*_path(nodes[0], graph), wanted),
+        path=(*_path(nodes[0], graph), needed),
     )
 
 
@@ -195,15 +195,15 @@ def _duplicate_name(name: str, nodes: Sequence[Node]) -> Problem:
 
 
 def _misbound(type_: object, node: Node) -> Problem:
-    wanted = type_name(type_)
+    needed = type_name(type_)
     if is_protocol(type_):
         lacking = enumerate_names(missing_members(node.pod.type_, type_))
         remedy = f"Give {node.label} what it lacks ({lacking}), or bind another class."
     elif is_factory(node.target):
-        remedy = f"Let {node.label} return {wanted}, or bind another factory."
+        remedy = f"Let {node.label} return {needed}, or bind another factory."
     else:
-        remedy = f"Let {node.label} derive from {wanted}, or bind another class."
-    return Problem("misbound", f"{wanted} is bound to {node.label}, which does not implement it.", remedy)
+        remedy = f"Let {node.label} derive from {needed}, or bind another class."
+    return Problem("misbound", f"{needed} is bound to {node.label}, which does not implement it.", remedy)
 
 
 def _fix_life(node: Node) -> str:
@@ -230,7 +230,7 @@ def _module(node: Node) -> str:
 
 
 def near_misses(type_: object, graph: Graph, name: str | None = None) -> list[str]:
-    """At most three things that almost provide the type, each with what is wrong with it."""
+    """Return at most three candidates that almost provide the type, each with its problem."""
     if name is not None and (called := [repr(node.name) for node in graph.providers(type_)]):
         return [f"{type_name(type_)} is provided under the name {wrong}" for wrong in called[:_SHOWN]]
     found = dict.fromkeys(
@@ -245,7 +245,7 @@ def near_misses(type_: object, graph: Graph, name: str | None = None) -> list[st
 
 
 def _other_arguments(type_: object, graph: Graph) -> Iterator[str]:
-    """`Orders (provides Repository[Order])` where `Repository[User]` is wanted."""
+    """Yield `Orders (provides Repository[Order])` where `Repository[User]` is needed."""
     origin = get_origin(type_)
     for node in graph.providers(origin) if origin is not None else ():
         provided = (t for t in provided_types(node.pod.type_) if get_origin(t) is origin)
@@ -253,11 +253,11 @@ def _other_arguments(type_: object, graph: Graph) -> Iterator[str]:
 
 
 def _unregistered(type_: object, graph: Graph) -> Iterator[str]:
-    """Implementations that exist in memory but were never registered."""
+    """Yield implementations that exist in memory but are not registered."""
     registered = {node.target for node in graph.nodes if isinstance(node.target, type)}
-    wanted = get_origin(type_) or type_
-    for class_ in _subclasses(wanted):
-        if class_ in registered or isabstract(class_) or is_protocol(class_) or _is_twin(class_, wanted):
+    needed = get_origin(type_) or type_
+    for class_ in _subclasses(needed):
+        if class_ in registered or isabstract(class_) or is_protocol(class_) or _is_twin(class_, needed):
             continue
         if Pod.exists(class_):
             yield f"{class_.__name__} (not scanned: {class_.__module__})"
@@ -265,9 +265,9 @@ def _unregistered(type_: object, graph: Graph) -> Iterator[str]:
             yield f"{class_.__name__} (not a pod: decorate it with @Pod)"
 
 
-def _is_twin(class_: type, wanted: object) -> bool:
-    """Whether a class goes by the full name of the wanted one, as those do that help to make it."""
-    named = (getattr(wanted, "__module__", None), getattr(wanted, "__qualname__", None))
+def _is_twin(class_: type, needed: object) -> bool:
+    """Return whether a class has the full name of the needed one, as generated copies of it have."""
+    named = (getattr(needed, "__module__", None), getattr(needed, "__qualname__", None))
     return (class_.__module__, class_.__qualname__) == named
 
 
@@ -279,7 +279,7 @@ def _subclasses(class_: object) -> Iterator[type]:
 
 
 def _nearly_fitting(type_: object, graph: Graph) -> Iterator[str]:
-    """Pods that have some members of a protocol, but not all."""
+    """Yield pods that have some members of a protocol, but not all."""
     if not is_protocol(type_):
         return
     members = protocol_members(type_)
@@ -290,9 +290,9 @@ def _nearly_fitting(type_: object, graph: Graph) -> Iterator[str]:
 
 
 def _alike(type_: object, graph: Graph) -> Iterator[str]:
-    """Registered types whose names look like the wanted one."""
+    """Yield registered types with a name similar to the needed one."""
     names = {type_name(node.pod.type_): node for node in graph.nodes}
-    from difflib import get_close_matches  # noqa: PLC0415 - only for the words of an error
+    from difflib import get_close_matches  # noqa: PLC0415 - only for the text of an error
 
     for name in get_close_matches(type_name(type_), names, cutoff=0.75):
         module: object = getattr(names[name].pod.type_, "__module__", None)

@@ -1,4 +1,4 @@
-"""What can be wrong with a dependency graph, as values, and the check that finds it all. Pure."""
+"""Faults of a dependency graph as values, and the check that finds them. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Misbound:
 
 @value
 class Unprovided:
-    """Nothing provides what these pods need; the first of them stands for all."""
+    """No pod provides what these pods need; the first of them is named in the message."""
 
     dependency: Dependency
     nodes: tuple[Node, ...]
@@ -50,7 +50,7 @@ class Unprovided:
 
 @value
 class Undecided:
-    """Several pods provide what these pods need; the first of them stands for all."""
+    """Several pods provide what these pods need; the first of them is named in the message."""
 
     dependency: Dependency
     nodes: tuple[Node, ...]
@@ -73,7 +73,7 @@ class WidenedScope:
 
 @value
 class NotEager:
-    """A pod that must be a singleton made at start is not; `why` is what makes it so."""
+    """A pod that must be a singleton made at start is not; `why` is the reason for that."""
 
     node: Node
     why: str
@@ -81,7 +81,7 @@ class NotEager:
 
 @value
 class EndlessCleanup:
-    """A prototype has a cleanup, but nothing ends with which it could run."""
+    """A prototype has a cleanup that never runs."""
 
     node: Node
 
@@ -100,7 +100,7 @@ Fault = (
 
 
 def find_faults(graph: Graph) -> tuple[Fault, ...]:
-    """All faults of the graph: what cannot be read, then what cannot be resolved, then what cannot live."""
+    """Return all faults of the graph: unreadable hints, then unresolvable dependencies, then wrong scopes."""
     return (
         *(Unreadable(node, error) for node, error in graph.unreadable.items()),
         *_duplicate_names(graph),
@@ -108,7 +108,7 @@ def find_faults(graph: Graph) -> tuple[Fault, ...]:
         *_unresolved(graph),
         *_cycles(graph),
         *_widened_scopes(graph),
-        *_impossible_lives(graph),
+        *_wrong_scopes(graph),
     )
 
 
@@ -147,14 +147,14 @@ def _unresolved(graph: Graph) -> Iterator[Unprovided | Undecided]:
 
 
 def _group(node: Node, wanted: Dependency) -> object:
-    """A plain value means something else to everyone who needs it; a type means the same to all."""
+    """Return the key of a fault: per parameter for a plain value, shared by all pods for any other type."""
     if is_plain(wanted.type_):
         return node, wanted.parameter
     return wanted.type_, wanted.qualifier
 
 
 def _cycles(graph: Graph) -> Iterator[Cycle]:
-    """One cycle per knot: whoever breaks it sees the next."""
+    """Yield one cycle of each strongly connected part."""
     knotted = set(graph.nodes) - set(graph.build_order)
     while knotted:
         cycle = _walk_into_cycle(graph, knotted)
@@ -164,7 +164,7 @@ def _cycles(graph: Graph) -> Iterator[Cycle]:
 
 
 def _walk_into_cycle(graph: Graph, knotted: set[Node]) -> tuple[Node, ...]:
-    """Every knotted node needs a knotted node, so following them comes back to one seen before."""
+    """Return a cycle among the nodes, each of which needs another one of them."""
     node = min(knotted, key=lambda node: node.position)
     trail: list[Node] = []
     while node not in trail:
@@ -188,7 +188,7 @@ def _widened_scopes(graph: Graph) -> Iterator[WidenedScope]:
 
 
 def _ways_to_contexts(graph: Graph, singleton: Node) -> Iterator[tuple[Node, ...]]:
-    """From a singleton through prototypes, which live as long as their holder, to pods of a context."""
+    """Yield the paths from a singleton through prototypes, which live as long as their holder, to pods of a context."""
     paths: list[tuple[Node, ...]] = [(singleton,)]
     seen = {singleton}
     for path in paths:
@@ -202,7 +202,7 @@ def _ways_to_contexts(graph: Graph, singleton: Node) -> Iterator[tuple[Node, ...
                 paths.append((*path, node))
 
 
-def _impossible_lives(graph: Graph) -> Iterator[NotEager | EndlessCleanup]:
+def _wrong_scopes(graph: Graph) -> Iterator[NotEager | EndlessCleanup]:
     reasons = {
         "a post-processor": graph.providers(IPostProcessor),
         "started and stopped with the application (ILifecycle)": graph.providers(ILifecycle),

@@ -1,7 +1,7 @@
 """The dependency graph of a set of pods. Pure: reads definitions, makes nothing.
 
-It may be wrong in every way; `pilotage.container.faults` says how. A graph follows from definitions alone, so
-applications with the same pods share it; what belongs to one application are its ready instances.
+It is not checked; `pilotage.container.faults` does that. A graph follows from definitions alone, so
+applications with the same pods share it; only ready instances belong to one application.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Node:
 
     @property
     def label(self) -> str:
-        """What messages and pictures call the pod: the name of its class or factory."""
+        """The pod in messages and diagrams: the name of its class or factory."""
         return target_name(self.pod.target)
 
     def provides(self, type_: object) -> bool:
-        """Whether it is found under this type by name; fitting a protocol does not count."""
+        """Return whether it is found under this type by name; fitting a protocol does not count."""
         return type_ in self.pod.provided_types
 
     @property
@@ -55,7 +55,7 @@ class Node:
 
     @property
     def is_eager(self) -> bool:
-        """Whether it is made at start, asked for or not."""
+        """Whether it is made at start, needed or not."""
         return self.pod.scope is Scope.SINGLETON and not self.pod.lazy
 
 
@@ -75,7 +75,7 @@ class Many:
 
 @value
 class LeftOut:
-    """Nothing provides it and nothing has to: the default is used, or None."""
+    """Nothing provides it, and it is optional: the default is used, or None."""
 
 
 @value
@@ -85,7 +85,7 @@ class Missing:
 
 @value
 class Ambiguous:
-    """Several pods provide it and nothing says which one to take."""
+    """Several pods provide it and none is preferred."""
 
     candidates: tuple[Node, ...]
 
@@ -124,7 +124,7 @@ class Providers:
         self._chosen: dict[tuple[object, str | None], One | Missing | Ambiguous] = {}
 
     def of(self, type_: object) -> tuple[Node, ...]:
-        """All providers of a type in order: classes that name it or, if none does, that fit its protocol."""
+        """Return all providers of a type in order: classes that name it or, if none does, that fit its protocol."""
         found = self._found.get(type_)
         if found is None:
             providers = dict.fromkeys(self._nominal.get(type_) or self._fitting(type_))
@@ -134,7 +134,7 @@ class Providers:
         return found
 
     def choose(self, type_: object, name: str | None = None) -> One | Missing | Ambiguous:
-        """The one provider of a type: by name, by binding, by being primary, or by being alone."""
+        """Return the one provider of a type: by name, by binding, by being primary, or by being alone."""
         chosen = self._chosen.get((type_, name))
         if chosen is None:
             chosen = self._chosen[type_, name] = self._choose(type_, name, self.of(type_))
@@ -158,7 +158,7 @@ class Providers:
                 return Ambiguous(several)
 
     def resolve(self, dependency: Dependency, asking: Node) -> Resolution:
-        """What a parameter of the asking pod leads to."""
+        """Return the resolution of a parameter of a pod."""
         candidates = _without(asking, self.of(dependency.type_))
         chosen = self._choose(dependency.type_, dependency.qualifier, candidates)
         if not isinstance(chosen, Missing):
@@ -184,13 +184,13 @@ def _index(nodes: Iterable[Node]) -> dict[object, tuple[Node, ...]]:
 
 
 def _without(asking: Node, candidates: tuple[Node, ...]) -> tuple[Node, ...]:
-    """A pod that wraps its own interface means the others; alone, it needs itself, which is a cycle."""
+    """Return the candidates without the pod itself, which may wrap its own interface; alone, it is a cycle."""
     others = tuple(node for node in candidates if node is not asking)
     return others or candidates
 
 
 class Graph:
-    """A set of pods and what each of them leads to.
+    """A set of pods and the dependencies of each.
 
     `nodes`        the pods in order of registration, without factories whose return type is unreadable
     `unreadable`   the pods with a type hint that cannot be resolved, and why
@@ -211,47 +211,47 @@ class Graph:
         self._derived: dict[object, object] = {}
 
     def holding(self, instances: Mapping[Pod, object]) -> Self:
-        """The same graph, with the ready instances of one application."""
-        held = object.__new__(type(self))
-        held.__dict__.update(self.__dict__, instances=instances)
-        return held
+        """Return the same graph, with the ready instances of one application."""
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__, instances=instances)
+        return copy
 
     def derive(self, function: Callable[[Graph], T]) -> T:
-        """What a function of the definitions gives for this graph: computed once, without instances."""
+        """Return the result of a function of this graph without its instances; computed once."""
         if function not in self._derived:
             self._derived[function] = function(self.holding({}))
         return cast("T", self._derived[function])
 
     def given(self, type_: type[T]) -> T | None:
-        """The first ready instance of a type, if the application was given one."""
+        """Return the first ready instance of a type, if the application was given one."""
         return next((each for each in self.instances.values() if isinstance(each, type_)), None)
 
     def registered(self, node: Node) -> object:
-        """What `add` was called with: the class, the factory or the ready instance."""
+        """Return the argument of `add`: the class, the factory or the ready instance."""
         return self.instances.get(node.pod, node.target)
 
     def edges(self, node: Node) -> tuple[Edge, ...]:
-        """The node's dependencies in the order of its parameters."""
+        """Return the node's dependencies in the order of its parameters."""
         return self._edges.get(node, ())
 
     def dependencies(self, node: Node) -> tuple[Node, ...]:
-        """The nodes that the node needs directly, each once."""
+        """Return the nodes that the node needs directly, each once."""
         return tuple(dict.fromkeys(found for edge in self.edges(node) for found in edge.nodes))
 
     def dependents(self, node: Node) -> tuple[Node, ...]:
-        """The nodes that need the node directly, in order of registration."""
+        """Return the nodes that need the node directly, in order of registration."""
         return self.derive(_dependents).get(node, ())
 
     def providers(self, type_: object) -> tuple[Node, ...]:
-        """All nodes that provide the type, in order."""
+        """Return all nodes that provide the type, in order."""
         return self._providers.of(type_)
 
     def contains(self, type_: object) -> bool:
-        """Whether anything provides the type."""
+        """Return whether anything provides the type."""
         return bool(self.providers(type_))
 
     def reachable(self, *start: Node) -> tuple[Node, ...]:
-        """Everything the given nodes need, directly or not."""
+        """Return all nodes that the given nodes need, directly or not."""
         found: dict[Node, None] = {}
         waiting = list(start)
         while waiting:
@@ -262,7 +262,7 @@ class Graph:
         return tuple(sorted(found, key=lambda node: node.position))
 
     def path_to(self, node: Node) -> tuple[Node, ...]:
-        """The shortest way to the node from one that nothing needs."""
+        """Return the shortest way to the node from one that nothing needs."""
         paths: list[tuple[Node, ...]] = [(node,)]
         seen = {node}
         for path in paths:
@@ -275,7 +275,7 @@ class Graph:
 
     @property
     def build_order(self) -> tuple[Node, ...]:
-        """Dependencies first, ties by rank; nodes in or behind a cycle are absent."""
+        """Return the nodes, dependencies first, ties by rank; nodes that depend on a cycle are absent."""
         return self.derive(_build_order)
 
     def _has_readable_type(self, node: Node) -> bool:

@@ -1,4 +1,4 @@
-"""How long pods live: start and stop hooks, the context scope, and cleanups in reverse order."""
+"""Lifecycle of pods: start and stop hooks, the context scope, and cleanups in reverse order."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from pilotage.errors import ContextNotActiveError
 
 
 class ILifecycle(ABC):  # noqa: B024 - nominal on purpose; a pod overrides the hook it needs
-    """A pod that wants to know when the application starts and stops.
+    """A pod that is called when the application starts and stops.
 
     Called in dependency order at start and in reverse at stop. `stop` is called only if `start` returned.
     """
 
     async def start(self) -> None:  # noqa: B027 - having nothing to do is fine
-        """Begin to work; everything this pod depends on has started."""
+        """Start; everything this pod depends on has started."""
 
     async def stop(self) -> None:  # noqa: B027
-        """Cease to work; everything that depends on this pod has stopped."""
+        """Stop; everything that depends on this pod has stopped."""
 
 
 class Teardown:
-    """What must be undone at the end: last in, first out, each one in spite of the failures of others."""
+    """A stack of cleanups: last in, first out; each one runs even if others fail."""
 
     def __init__(self) -> None:
         self._steps: list[tuple[str, Callable[[], Awaitable[object] | None]]] = []
 
     def push(self, what: str, undo: Callable[[], Awaitable[object] | None]) -> None:
-        """Remember a step; `what` names it if it fails."""
+        """Add a cleanup; `what` names it if it fails."""
         self._steps.append((what, undo))
 
     def close(self) -> list[BaseException]:
-        """Undo everything that can be undone without waiting; the failures are returned."""
+        """Run the synchronous cleanups and return their failures."""
         failures: list[BaseException] = []
         while self._steps:
             what, undo = self._steps.pop()
@@ -49,7 +49,7 @@ class Teardown:
         return failures
 
     async def aclose(self) -> list[BaseException]:
-        """Undo everything; the failures are returned."""
+        """Run all cleanups and return their failures."""
         failures: list[BaseException] = []
         while self._steps:
             what, undo = self._steps.pop()
@@ -62,7 +62,7 @@ class Teardown:
 
 
 def raise_failures(message: str, failures: list[BaseException]) -> None:
-    """Raise what went wrong while undoing; a cancellation or an exit request is raised as itself."""
+    """Raise the failures of cleanups as a group; a cancellation or an exit request is raised as itself."""
     for failure in failures:
         if not isinstance(failure, Exception):
             raise failure
@@ -71,7 +71,7 @@ def raise_failures(message: str, failures: list[BaseException]) -> None:
 
 
 def attach(error: BaseException, failures: list[BaseException]) -> None:
-    """Note on an error what else went wrong while cleaning up after it."""
+    """Add notes about failed cleanups to an error."""
     for failure in failures:
         notes = "; ".join(getattr(failure, "__notes__", ()))
         error.add_note(f"Also, {notes}: {type(failure).__name__}: {failure}")
@@ -101,25 +101,25 @@ class Context:
         self._token: Token[Context | None] | None = None
 
     @staticmethod
-    def active(owner: object, wanted: str) -> Context:
-        """The innermost context that the owner opened."""
+    def active(owner: object, label: str) -> Context:
+        """Return the innermost context that the owner opened."""
         context = _active.get()
         while context is not None and context.owner is not owner:
             context = context.outer
         if context is None:
             raise ContextNotActiveError(
-                f"{wanted} lives in a context and none is active. "
+                f"{label} lives in a context and none is active. "
                 "Open one around the call: with app.context(): ..."
             )
         if not context.is_open:
             raise ContextNotActiveError(
-                f"{wanted} lives in a context that has ended before this task. "
+                f"{label} lives in a context that has ended before this task. "
                 "Wait for the task inside the with block, or open a context in it."
             )
         return context
 
     def get(self, node: Node, make: Callable[[Teardown], object]) -> object:
-        """The context's pod for the node, made when it is first asked for."""
+        """Return the context's pod for the node, made when it is first asked for."""
         with self._lock:
             if node not in self._pods:
                 self._pods[node] = make(self._teardown)
@@ -136,7 +136,7 @@ class Context:
         self.is_open = False
         self._pods.clear()
         if self._token is not None:
-            # Some frameworks leave a block in another task than they entered it: nothing to reset there.
+            # Some frameworks leave a block in another task than the one that entered it: nothing to reset there.
             with suppress(ValueError):
                 _active.reset(self._token)
         failures = self._teardown.close()

@@ -1,4 +1,4 @@
-"""How things are called: pod names, and types as a reader would write them."""
+"""Names of pods and types, as they are written in code and messages."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _WORD_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def snake_case(name: str) -> str:
-    """`SampleAgent` becomes `sample_agent`, `HTTPServer2` becomes `http_server2`."""
+    """Return `sample_agent` for `SampleAgent`, `http_server2` for `HTTPServer2`."""
     return _WORD_BOUNDARY.sub("_", name).lower()
 
 
 def type_name(hint: object) -> str:
-    """A type as it is written in code, without modules: `Repository[User]`, `BankPort | None`."""
+    """Return a type as it is written in code, without modules: `Repository[User]`, `BankPort | None`."""
     if hint is None or hint is NoneType:
         return "None"
     if hint is Ellipsis:
@@ -33,13 +33,13 @@ def type_name(hint: object) -> str:
 
 
 def target_name(target: object) -> str:
-    """A class or function by its own name, anything else by the name of its class."""
+    """Return a class or function by its own name, anything else by the name of its class."""
     name: object = getattr(target, "__name__", None)
     return name if isinstance(name, str) else type(target).__name__
 
 
 def enumerate_names(names: list[str], conjunction: str = "and") -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Return `a`, `a and b`, or `a, b and c`."""
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} {conjunction} {names[-1]}"

@@ -25,19 +25,19 @@ CONTRIBUTIONS = "pilotage.contributions."
 
 
 def search_path() -> SearchPath:
-    """The folders that Python searches, each with the time of its last change: installing something changes it."""
+    """Return the folders that Python searches, each with the time of its last change, which an installation updates."""
     return tuple([(path, _changed(path)) for path in sys.path])
 
 
 @lru_cache(maxsize=1)
 def entries(path: SearchPath) -> dict[str, tuple[EntryPoint, ...]]:
-    """The entry points of all packages on a search path, which is the one of now, by their groups."""
+    """Return the entry points of all packages by their groups; the search path is the key of the cache."""
     found = entry_points()
     return {group: tuple(found.select(group=group)) for group in found.groups}
 
 
 def is_installed(*packages: str) -> bool:
-    """Whether all of these packages can be imported; nothing is imported for it."""
+    """Return whether all of these packages can be imported, without importing them."""
     return _are_found(packages, search_path())
 
 
@@ -76,7 +76,7 @@ class Extension:
 
 @value
 class Selection:
-    """What is to be loaded, in order, and why the rest is not."""
+    """Extensions to load, in order, and the reasons why the others are not."""
 
     chosen: tuple[Extension, ...]
     skipped: tuple[Skipped, ...]
@@ -85,7 +85,7 @@ class Selection:
 def load_plugins(
     app: object, report: StartupReport, include: Collection[str] | None, exclude: Collection[str]
 ) -> None:
-    """Load the active plugins, then the contributions between them; what is loaded already is left alone."""
+    """Load the active plugins, then the contributions between them; each is loaded once."""
     with report.phase("plugins"):
         plugins = installed_plugins()
         selected = select_plugins(plugins, include, exclude)
@@ -98,19 +98,19 @@ def load_plugins(
 
 
 def installed_plugins() -> tuple[Extension, ...]:
-    """All installed plugins by name."""
+    """Return all installed plugins by name."""
     return _plugins_on(search_path())
 
 
 def installed_contributions() -> tuple[Extension, ...]:
-    """All installed contributions by feature, then by provider."""
+    """Return all installed contributions by feature, then by provider."""
     return _contributions_on(search_path())
 
 
 def select_plugins(
     installed: Sequence[Extension], include: Collection[str] | None, exclude: Collection[str]
 ) -> Selection:
-    """Decide which plugins are active; to name one that is not installed is a mistake."""
+    """Decide which plugins are active; raise `PluginError` if a name is not installed."""
     _refuse_unknown("include", include or (), installed)
     _refuse_unknown("exclude", exclude, installed)
 
@@ -169,7 +169,7 @@ def _contributions(group: str, found: Iterable[EntryPoint]) -> tuple[Extension, 
 
 
 def _unique(extensions: Iterable[Extension]) -> tuple[Extension, ...]:
-    """Sorted by name; a package that is found twice counts once, two packages of one name clash."""
+    """Return the extensions sorted by name; raise `PluginError` if two packages use one name."""
     found: dict[str, Extension] = {}
     for extension in sorted(extensions, key=lambda extension: (extension.name, extension.entry.value)):
         first = found.setdefault(extension.name, extension)

@@ -27,7 +27,7 @@ TargetT = TypeVar("TargetT", bound=Callable[..., Any])
 
 @value
 class Provision:
-    """Where an implementation comes from, and the family of the error when there is none."""
+    """The package that implements a port, and the error family when it is missing."""
 
     requirement: str
     family: type[ApplicationStartError] = ApplicationStartError
@@ -37,9 +37,9 @@ class Provision:
 def provided_by(
     requirement: str, *, family: type[ApplicationStartError] = ApplicationStartError, setup: str = ""
 ) -> Callable[[ClassT], ClassT]:
-    """Say what to install when nothing provides the port: `@provided_by("pilotage[sqlalchemy]")`.
+    """Name the package to install when nothing provides the port: `@provided_by("pilotage[sqlalchemy]")`.
 
-    `setup` says what else there is to do, as half a sentence: "name its server in ...".
+    `setup` names a further step, as half a sentence: "name its server in ...".
     """
 
     def mark(port: ClassT) -> ClassT:
@@ -50,14 +50,14 @@ def provided_by(
 
 
 def provision_of(type_: object) -> Provision | None:
-    """What was said about this very port; a base's words do not count."""
+    """Return the provision declared on this port itself, not on a base."""
     port = get_origin(type_) or type_
     found: object = getattr(port, "__dict__", {}).get(_PROVISION)
     return found if isinstance(found, Provision) else None
 
 
 class Scope(StrEnum):
-    """How long a pod lives: as long as the application, for one injection, or as long as a context."""
+    """Lifetime of a pod: that of the application, of one injection, or of a context."""
 
     SINGLETON = "singleton"
     PROTOTYPE = "prototype"
@@ -65,7 +65,7 @@ class Scope(StrEnum):
 
 
 class Stereotype(type):
-    """The type of `Pod` and of every stereotype: lets them decorate with and without parentheses."""
+    """Metaclass of `Pod` and of every stereotype, which lets them decorate with and without parentheses."""
 
     @overload
     def __call__(cls, target: TargetT, /) -> TargetT: ...
@@ -79,7 +79,7 @@ class Stereotype(type):
 
 @dataclass(kw_only=True, eq=False)
 class Pod(metaclass=Stereotype):
-    """Marks a class or factory function as a pod; returns it unchanged.
+    """Decorator for a class or factory function that is a pod; returns it unchanged.
 
     A stereotype is a dataclass that derives from `Pod`, usually with fields of its own. It hooks into the
     decoration by overriding `define`, and may bring post-processors that give it its meaning.
@@ -103,7 +103,7 @@ class Pod(metaclass=Stereotype):
     """The `IPostProcessor` classes that are registered along with the first pod of the stereotype."""
 
     def __call__(self, target: TargetT) -> TargetT:
-        """Mark the target; the annotation itself stays as it is and may mark others."""
+        """Mark the target; the annotation itself is unchanged and may mark others."""
         if _ATTRIBUTE in getattr(target, "__dict__", {}):
             marks = f"@{type(Pod.get(target)).__name__} and @{type(self).__name__}"
             raise PodDefinitionError(f"{target_name(target)} is decorated twice: {marks}. Keep one of them.")
@@ -111,7 +111,7 @@ class Pod(metaclass=Stereotype):
         return target
 
     def applied_to(self, target: object) -> Self:
-        """The definition of the target as a pod, without marking it."""
+        """Return the definition of the target as a pod, without marking it."""
         pod = copy(self)
         pod.target = target
         _refuse_wrong_target(f"@{type(self).__name__}", target)
@@ -128,7 +128,7 @@ class Pod(metaclass=Stereotype):
 
     @cached_property
     def type_(self) -> Any:
-        """The type the pod provides: the class, or what the factory returns or yields."""
+        """The type the pod provides: the class, or the type that the factory returns or yields."""
         return provided_type(self.target)
 
     @cached_property
@@ -138,12 +138,12 @@ class Pod(metaclass=Stereotype):
 
     @cached_property
     def dependencies(self) -> Mapping[str, Dependency]:
-        """What the pod needs, by parameter; `PodDefinitionError` if a type hint cannot be resolved."""
+        """The dependencies of the pod, by parameter; raises `PodDefinitionError` for an unresolvable hint."""
         return {} if self.making is Making.GIVEN else read_dependencies(self.target)
 
     @classmethod
     def get(cls, target: object) -> Self:
-        """The annotation of the target itself; a base class's annotation does not count."""
+        """Return the annotation of the target itself; a base class's annotation does not count."""
         annotation = cls.get_or_none(target)
         if annotation is None:
             name = cls.__name__
@@ -154,7 +154,7 @@ class Pod(metaclass=Stereotype):
 
     @classmethod
     def get_or_none(cls, target: object) -> Self | None:
-        """The annotation of the target itself if it is of this stereotype."""
+        """Return the annotation of the target itself if it is of this stereotype."""
         annotation: object = getattr(target, "__dict__", {}).get(_ATTRIBUTE)
         if not isinstance(annotation, cls):
             return None
@@ -168,12 +168,12 @@ class Pod(metaclass=Stereotype):
 
     @classmethod
     def exists(cls, target: object) -> bool:
-        """Whether the target itself carries an annotation of this stereotype."""
+        """Return whether the target itself carries an annotation of this stereotype."""
         return cls.get_or_none(target) is not None
 
 
 def given(type_: type, name: str) -> Pod:
-    """The definition of a ready instance of a class; the instance itself belongs to an application."""
+    """Return the definition of a ready instance of a class; the instance itself belongs to an application."""
     pod = Pod(name=name)
     pod.target, pod.making = type_, Making.GIVEN
     return pod
@@ -220,14 +220,14 @@ def _refuse_wrong_options(pod: Pod) -> None:
 
 @dataclass(kw_only=True, eq=False)
 class UseCase(Pod):
-    """Marks a class that does one thing the business asks for."""
+    """Decorator for a class that implements one use case."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Controller(Pod):
-    """Marks a class through which the outside world drives the application."""
+    """Decorator for a class through which the outside world drives the application."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Configuration(Pod):
-    """Marks a class that holds settings; pods take it instead of single strings and numbers."""
+    """Decorator for a class of settings, which pods take instead of single strings and numbers."""

@@ -1,4 +1,4 @@
-"""The ports of the container: looking pods up, being told of the container, processing every pod."""
+"""Ports of the container: lookup of pods, access to the container, post-processing of pods."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ T = TypeVar("T")
 
 
 class IContainer(ABC):
-    """Looks up pods by type. Classes, abstract classes, protocols and generics are asked for alike."""
+    """Lookup of pods by type: a class, an abstract class, a protocol or a generic."""
 
     @abstractmethod
     def get(self, type_: Callable[..., T], name: str | None = None) -> T:
-        """The one pod of the type (and name).
+        """Return the one pod of the type (and name).
 
         Raises:
             PodNotFoundError: nothing provides the type, or several pods do and none is preferred.
@@ -26,15 +26,15 @@ class IContainer(ABC):
 
     @abstractmethod
     def get_or_none(self, type_: Callable[..., T], name: str | None = None) -> T | None:
-        """The one pod of the type (and name), or None if nothing provides it."""
+        """Return the one pod of the type (and name), or None if nothing provides it."""
 
     @abstractmethod
     def get_all(self, type_: Callable[..., T]) -> list[T]:
-        """All pods of the type, in order."""
+        """Return all pods of the type, in order."""
 
     @abstractmethod
     def contains(self, type_: Callable[..., object]) -> bool:
-        """Whether anything provides the type."""
+        """Return whether anything provides the type."""
 
 
 class IContainerAware(ABC):
@@ -42,7 +42,7 @@ class IContainerAware(ABC):
 
     @abstractmethod
     def set_container(self, container: IContainer) -> None:
-        """Take the container; while the application starts it only holds what was made so far."""
+        """Take the container; while the application starts it only has the pods made so far."""
 
 
 class IPostProcessor(ABC):  # noqa: B024 - nominal on purpose; a processor overrides what it needs
@@ -54,12 +54,12 @@ class IPostProcessor(ABC):  # noqa: B024 - nominal on purpose; a processor overr
 
     @classmethod
     def check(cls, graph: Graph) -> Iterable[Problem]:
-        """What is wrong with the application; called before anything is made.
+        """Return the problems of the application; called before anything is made.
 
-        The graph may be wrong too: its own problems are reported in the same error.
+        The graph may have faults too; they are reported in the same error.
         """
         return ()
 
     def post_process(self, pod: object) -> object:
-        """The pod itself, or what is to stand in its place."""
+        """Return the pod itself, or its replacement."""
         return pod

@@ -1,4 +1,4 @@
-"""What an application registers: the pods found by a scan, their definitions, and their shared graph."""
+"""Registry of an application's pods: scanning for them, their definitions, and their shared graph."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _graphs: dict[tuple[tuple[Pod, ...], tuple[tuple[object, Pod], ...]], Graph] = {
 
 
 def find_pods(root: str | ModuleType, exclude: str | Iterable[str] = ()) -> list[object]:
-    """The pods defined in a module or, for a package, in it and everything below, in order of definition.
+    """Return the pods defined in a module or, for a package, in it and everything below, in order of definition.
 
     `exclude` names modules to leave out with all below them; `*` stands for any part of a name.
     """
@@ -65,40 +65,40 @@ def _import(name: str) -> ModuleType:
 
 
 def _pods_defined_in(module: ModuleType) -> Iterator[object]:
-    """What a module merely imports belongs to another module, which may not be meant."""
+    """Yield the pods that a module defines; imported ones belong to another module."""
     for value in tuple(vars(module).values()):
         if getattr(value, "__module__", None) == module.__name__ and Pod.exists(value):
             yield value
 
 
 def definition_of(target: object) -> Pod:
-    """The definition of a class or factory, decorated or not."""
+    """Return the definition of a class or factory, decorated or not."""
     pod = Pod.get_or_none(target) or _undecorated.get(target)
     if pod is None:
         pod = Pod().applied_to(target)
         if _is_importable(target):
-            _keep(_undecorated, target, pod)
+            _cache(_undecorated, target, pod)
     return pod
 
 
 def definition_of_instance(type_: type, name: str) -> Pod:
-    """The definition of a ready instance of a class, under a name."""
+    """Return the definition of a ready instance of a class, under a name."""
     pod = _given.get((type_, name))
     if pod is None:
         pod = given(type_, name)
         if _is_importable(type_):
-            _keep(_given, (type_, name), pod)
+            _cache(_given, (type_, name), pod)
     return pod
 
 
 def graph_of(pods: tuple[Pod, ...], bindings: Mapping[object, Pod]) -> Graph:
-    """The graph of these pods and bindings; one with a hint that cannot be resolved yet is read again each time."""
+    """Return the graph of these pods and bindings; a graph with an unresolved hint is not cached."""
     key = (pods, tuple(bindings.items()))
     graph = _graphs.get(key)
     if graph is None:
         graph = Graph(pods, dict(bindings))
         if not graph.unreadable and all(_is_importable(pod.target) for pod in pods):
-            _keep(_graphs, key, graph)
+            _cache(_graphs, key, graph)
     return graph
 
 
@@ -106,15 +106,15 @@ def _is_importable(target: object) -> bool:
     return "<locals>" not in getattr(target, "__qualname__", "<locals>")
 
 
-def _keep(kept: dict[K, T], key: K, value: T) -> None:
-    """Keep a value; a process that defines ever new classes starts over from time to time."""
-    if len(kept) >= _MOST:
-        kept.clear()
-    kept[key] = value
+def _cache(cache: dict[K, T], key: K, value: T) -> None:
+    """Add a value to a bounded cache, which is emptied when it is full."""
+    if len(cache) >= _MOST:
+        cache.clear()
+    cache[key] = value
 
 
 class Registry:
-    """Collects the pods of an application; registering the same thing again changes nothing."""
+    """The pods of an application; each is registered once."""
 
     def __init__(self) -> None:
         # By identity, because instances need not be hashable; a definition or `_instances` keeps the target alive.
@@ -127,7 +127,7 @@ class Registry:
         self._graph: Graph | None = None
 
     def add(self, target: object) -> Pod:
-        """Register a class, a factory or an instance, and what its stereotype brings along."""
+        """Register a class, a factory or an instance, and the post-processors of its stereotype."""
         pod = self._pods.get(id(target))
         if pod is None:
             pod = self._pods[id(target)] = self._define(target)
@@ -148,13 +148,13 @@ class Registry:
         self._graph = None
 
     def graph(self) -> Graph:
-        """The dependency graph of what is registered now."""
+        """Return the dependency graph of the pods registered so far."""
         if self._graph is None or self._graph.unreadable:
             self._graph = graph_of(tuple(self._pods.values()), self._bindings).holding(dict(self._instances))
         return self._graph
 
     def contains(self, type_: object) -> bool:
-        """Whether anything provides the type; asked often while an application is put together, so without a graph."""
+        """Return whether anything provides the type; called often during assembly, so without a graph."""
         self._unread = [pod for pod in self._unread if not self._is_read(pod)]
         if type_ in self._provided or type_ in self._bindings:
             return True
@@ -172,7 +172,7 @@ class Registry:
         return pod
 
     def _is_read(self, pod: Pod) -> bool:
-        """Note what a pod provides; the return type of a factory may name what is not defined yet."""
+        """Index the types of a pod; return False if the return type of a factory is not defined yet."""
         try:
             self._provided.update(pod.provided_types)
         except PodDefinitionError:
@@ -180,7 +180,7 @@ class Registry:
         return True
 
     def _free_name(self, name: str) -> str:
-        """Instances cannot say their names, so the second of a class gets a number."""
+        """Return a name for an instance: the second one of a class gets a number."""
         numbered = (f"{name}_{number}" for number in range(2, len(self._names) + 3))
         return name if name not in self._names else next(free for free in numbered if free not in self._names)
 
@@ -203,6 +203,6 @@ def _refuse_wrong_instance(target: object) -> None:
         )
     if type(target).__module__ == "builtins":
         raise PodDefinitionError(
-            f"add({target!r}): {type_name(type(target))} says nothing about its meaning. "
+            f"add({target!r}): {type_name(type(target))} does not identify a pod. "
             "Wrap the value in a class of its own (@Configuration)."
         )

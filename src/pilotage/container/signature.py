@@ -1,6 +1,6 @@
-"""What is certain about a class or factory the moment it is decorated: its parameters.
+"""Parameters of a class or factory, read when it is decorated.
 
-Types are not looked at here: they may be forward references that only resolve later.
+Types are not resolved here: they may be forward references.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Function = Callable[..., object]
 
 
 class Making(StrEnum):
-    """How a pod comes into being."""
+    """Ways to make a pod."""
 
     CALL = "call"
     AWAIT = "await"
@@ -37,7 +37,7 @@ class Making(StrEnum):
 
 
 def making_of(target: object) -> Making:
-    """How the target is turned into a pod."""
+    """Return how the target is made into a pod."""
     if inspect.isasyncgenfunction(target):
         return Making.ASYNC_YIELD
     if inspect.isgeneratorfunction(target):
@@ -48,24 +48,24 @@ def making_of(target: object) -> Making:
 
 
 def is_factory(target: object) -> bool:
-    """Whether the target is a function rather than a class or an instance."""
+    """Return whether the target is a function rather than a class or an instance."""
     return isinstance(target, FunctionType)
 
 
 def constructor_of(target: type) -> tuple[type, Function] | None:
-    """The class that defines the constructor and the constructor, or None if it takes no parameter."""
+    """Return the class that defines the constructor and the constructor, or None if it takes no parameter."""
     for owner in target.__mro__:
         for name in ("__init__", "__new__"):
             function: object = vars(owner).get(name)
             function = getattr(function, "__func__", function)
-            # Protocol puts a constructor of its own into every protocol; it says nothing about the pod.
+            # Protocol adds a constructor of its own to every protocol, which has no parameters of the pod.
             if isinstance(function, FunctionType) and function.__module__ != "typing":
                 return owner, function
     return None
 
 
 def where(target: object) -> str:
-    """The signature's name for messages: `Refunds.__init__`, `make_bank`."""
+    """Return the signature's name for messages: `Refunds.__init__`, `make_bank`."""
     if not isinstance(target, type):
         return target_name(target)
     found = constructor_of(target)
@@ -73,7 +73,7 @@ def where(target: object) -> str:
 
 
 def read_parameters(target: object) -> tuple[Parameter, ...]:
-    """The parameters to inject; refuses those that can never be injected."""
+    """Return the parameters to inject; refuses those that can never be injected."""
     if isinstance(target, type):
         found = constructor_of(target)
         parameters = _parameters(found[1])[1:] if found else ()

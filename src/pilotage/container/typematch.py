@@ -1,4 +1,4 @@
-"""What a type provides: its bases, its generic bases with arguments filled in, the protocols it fits."""
+"""Types that a type provides: its bases, its generic bases with arguments, the protocols it fits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 @runtime_checkable
 class _AnyProtocol(Protocol[_T_co]):
-    """Has every attribute that a protocol may have without declaring it."""
+    """A protocol with every attribute that protocols have without declaring it."""
 
     _declared: int
 
@@ -26,7 +26,7 @@ _UNDECLARED = {*vars(_AnyProtocol), *vars(object)}
 
 
 def provided_types(type_: object) -> Iterator[object]:
-    """Every type under which a pod of this type is found, itself first."""
+    """Yield every type under which a pod of this type is found, itself first."""
     yield type_
     origin = get_origin(type_) or type_
     if not isinstance(origin, type):
@@ -39,7 +39,7 @@ def provided_types(type_: object) -> Iterator[object]:
 
 
 def type_arguments(type_: object, base: type) -> Arguments:
-    """What the type parameters of a generic base are for this type: `{T: User}`."""
+    """Return the type arguments of a generic base for this type: `{T: User}`."""
     for alias in (type_, *_generic_bases(type_)):
         if get_origin(alias) is base:
             return arguments_of(get_origin(alias), get_args(alias))
@@ -47,24 +47,24 @@ def type_arguments(type_: object, base: type) -> Arguments:
 
 
 def is_protocol(type_: object) -> bool:
-    """Whether the type is a Protocol itself, not a class that implements one."""
+    """Return whether the type is a Protocol itself, not a class that implements one."""
     return isinstance(type_, type) and bool(getattr(type_, "_is_protocol", False))
 
 
 def is_plain(type_: object) -> bool:
-    """Whether the type belongs to the language (`str`, `Path`, `dict[str, int]`) and means nothing here."""
+    """Return whether the type belongs to the language (`str`, `Path`, `dict[str, int]`) and identifies no pod."""
     module: str = getattr(get_origin(type_) or type_, "__module__", "")
     return module.partition(".")[0] in sys.stdlib_module_names
 
 
 def missing_members(type_: object, protocol: object) -> list[str]:
-    """The members of the protocol that the type lacks, in alphabetical order."""
+    """Return the members of the protocol that the type lacks, in alphabetical order."""
     origin = get_origin(type_) or type_
     return sorted(name for name in protocol_members(protocol) if not _has_member(origin, name))
 
 
 def protocol_members(protocol: object) -> set[str]:
-    """The attributes and methods a protocol declares, inherited ones included."""
+    """Return the attributes and methods a protocol declares, inherited ones included."""
     bases = [base for base in cast("type", protocol).__mro__ if is_protocol(base) and base is not Protocol]
     declared = {name for base in bases for name in (*vars(base), *get_annotations(base))}
     return declared - _UNDECLARED
@@ -77,7 +77,7 @@ def _has_member(class_: object, name: str) -> bool:
 
 
 def _generic_bases(type_: object) -> Iterator[object]:
-    """All parametrised bases, through every level: `Users -> CachedRepository[User] -> Repository[User]`."""
+    """Yield all parametrised bases of every level: `Users -> CachedRepository[User] -> Repository[User]`."""
     arguments = arguments_of(get_origin(type_), get_args(type_))
     for base in getattr(get_origin(type_) or type_, "__orig_bases__", ()):
         if get_origin(base) in _PROVIDED_BY_ALL:

@@ -1,4 +1,4 @@
-"""What the model gets to see: assembling requests, budgets, compaction."""
+"""The context of model calls: assembling requests, budgets, compaction."""
 
 # Names are packed.
 # ruff: noqa: I001

@@ -1,9 +1,9 @@
-"""From a request with context packs to what the model gets, and the manifest of what that was.
+"""Assembles a request with context packs into the request for the model, and its manifest.
 
 Pure. A manifest names every pack but never holds content, and the whole transcript is one entry of it: it is stored for
-every model call, so its size must not depend on the length of the run, and what is not given is left out. Of a call
-that shows only a transcript, the row keeps the figures; the rest of the manifest follows from them. A digest's summary
-is not in its evidence: it stays with the recorded reply it came from.
+every model call, so its size must not depend on the length of the run, and absent fields are left out. For a call
+that shows only a transcript, the row holds the figures; the rest of the manifest follows from them. A digest's summary
+is not in its evidence: it is in the recorded reply of the summary call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pilotage.safety.guard import ContextExposurePolicy
 from pilotage.values import value
 
 TRANSCRIPT_ENTRY = "pilotage:transcript"
-"""The pack id of the entry that stands for all messages together."""
+"""The pack id of the entry for all messages together."""
 
 _STATE = ContextPackRole.STATE
 _placed = changing(ModelRequest, "messages", "context", "context_manifest")
@@ -38,10 +38,10 @@ _new_manifest = unchecked(ContextManifest)
 
 @value
 class Assembled:
-    """A request as it goes to the model, and its manifest.
+    """A request for the model, and its manifest.
 
-    `tokens` is what the messages and the placed packs are thought to take; the tools are not in it. `is_plain` says
-    that the model is shown the messages and nothing else.
+    `tokens` estimates the messages and the placed packs, without the tools. `is_plain` is true if the model is shown
+    the messages and nothing else.
     """
 
     request: ModelRequest
@@ -67,12 +67,12 @@ def assemble(
     created_at: datetime | None = None,
     transcript: Transcript | None = None,
 ) -> Assembled:
-    """Place the packs of a request among its messages, guarded, and describe what the model is shown.
+    """Place the packs of a request among its messages, guarded, and return it with its manifest.
 
-    `transcript` is what was measured before, of a caller that makes several calls; without it all
-    messages are measured now. A manifest that the request brings along says more
-    about its packs (their origin, their evidence): its entries are kept, and its id becomes the origin of
-    the new one. A request that is assembled already has no packs left, so all its entries are kept.
+    `transcript` holds the messages that a caller with several calls has measured before; without it all messages are
+    measured now. A manifest in the request has more facts about its packs (their origin, their evidence): its
+    entries are used, and its id becomes the origin of the new one. A request that is assembled already has no packs,
+    so all its entries are used.
     """
     measured = transcript or Transcript.of(salt=manifest_id)
     shown = measured.grown_to(request.messages)
@@ -95,7 +95,7 @@ def assemble(
 def _without_packs(
     request: ModelRequest, shown: Transcript, manifest_id: str, created_at: datetime | None
 ) -> Assembled:
-    """What nearly every model call is: messages and nothing beside them."""
+    """Return the assembled request of the usual case: messages and no packs."""
     entries = (transcript_entry(_figures(shown), request.context_digest),)
     if created_at is None and manifest_id.strip():
         manifest = _new_manifest(manifest_id, entries)
@@ -111,7 +111,7 @@ def _figures(shown: Transcript) -> JsonObject:
 
 
 def transcript_entry(figures: JsonObject, condensed: ContextDigest | None = None) -> ContextManifestEntry:
-    """The entry that stands for all messages together: how many they are, their tokens, their digest."""
+    """Return the entry for all messages together: their number, tokens and digest."""
     return _new_entry(
         TRANSCRIPT_ENTRY,
         source="transcript",
@@ -143,7 +143,7 @@ def _describe(
 
 
 def manifest_payload(manifest: ContextManifest) -> JsonObject:
-    """The manifest as JSON; it has no key for what is not given."""
+    """Return the manifest as JSON, without keys for absent values."""
     return _given(
         id=manifest.id,
         entries=[_entry(entry) for entry in manifest.entries],
@@ -168,14 +168,14 @@ def _entry(entry: ContextManifestEntry) -> JsonObject:
 
 
 def manifest_evidence(manifest: ContextManifest) -> AgentEvidenceCandidate:
-    """What a model was shown, as a record that is found by the manifest's id."""
+    """Return the evidence of a manifest, which is found by the manifest's id."""
     return AgentEvidenceCandidate(
         AgentEvidenceKind.CONTEXT_MANIFEST, manifest_payload(manifest), manifest_ref=manifest.id
     )
 
 
 def digest_evidence(digest: ContextDigest) -> AgentEvidenceCandidate:
-    """What a context was condensed from and how, as a record; the words of the summary are not in it."""
+    """Return the evidence of a condensed context: its sources and method, without the text of the summary."""
     payload = _given(
         id=digest.id,
         context_identity=digest.context_identity,
@@ -201,18 +201,18 @@ def _given(**facts: JsonValue) -> JsonObject:
 
 
 def manifest_id_of(action_id: str) -> str:
-    """The id of the manifest of a call."""
+    """Return the id of the manifest of a call."""
     return f"{action_id}/context"
 
 
 def kept_manifest(assembled: Assembled) -> JsonObject:
-    """The manifest as the row of the call keeps it; it has the id that follows from the call's."""
+    """Return the manifest as the row of the call stores it; its id is derived from that of the call."""
     manifest = assembled.manifest
     return manifest.entries[-1].metadata if assembled.is_plain else manifest_payload(manifest)
 
 
-def whole_manifest(kept: JsonObject, action_id: str) -> JsonObject:
+def whole_manifest(stored: JsonObject, action_id: str) -> JsonObject:
     """Return the whole manifest of a call."""
-    if "entries" in kept:
-        return kept
-    return manifest_payload(ContextManifest(manifest_id_of(action_id), (transcript_entry(kept),)))
+    if "entries" in stored:
+        return stored
+    return manifest_payload(ContextManifest(manifest_id_of(action_id), (transcript_entry(stored),)))

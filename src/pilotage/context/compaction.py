@@ -1,9 +1,9 @@
-"""Making a context smaller: the built-in strategies, carrying out a rewrite, the window of a run.
+"""Compaction of a context: the built-in strategies, carrying out a rewrite, the window of a run.
 
-Pure. Nothing is lost: the run's record keeps every message, a rewrite changes only what the model is shown from now
-on. A strategy does all it can at once instead of just enough: servers cache the beginning of a request, and a beginning
-that changes with every call is paid for every time. A program hands in all of its messages with every call; the window
-remembers what their beginning was condensed to, so that a context is condensed once.
+Pure. Nothing is lost: the run's record holds every message, a rewrite changes only what the model is shown from now
+on. A strategy removes as much as it can at once: servers cache the beginning of a request, and a beginning that
+changes with every call is paid for every time. A program passes all of its messages with every call; the window
+holds the condensed form of their beginning, so that a context is condensed once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from pilotage.values import value
 
 @value
 class Compaction:
-    """What came out of a rewrite, and what to record about it."""
+    """Result of a rewrite, and its evidence."""
 
     shown: Transcript
     digest: ContextDigest
@@ -72,7 +72,7 @@ def carry_out(
 ) -> Compaction:
     """Carry out a rewrite of a transcript.
 
-    `action` is what the context handler decided on because of `signals`, `manifest` describes the transcript
+    `action` is the context handler's decision about `signals`, `manifest` describes the transcript
     before, `context_identity` names the run or conversation. The id of the digest comes from the action's.
     """
     condensed = Transcript.of(rewrite.after, salt=shown.digest.salt, estimator=shown.estimator)
@@ -114,7 +114,7 @@ def _digest_of_touched(rewrite: Rewrite, salt: str) -> str:
 
 
 def _ranges(indices: Sequence[int]) -> tuple[str, ...]:
-    """Places in the transcript, counted from one: a hundred messages in a row take one line."""
+    """Return positions in the transcript, counted from one, as ranges."""
     spans: list[tuple[int, int]] = []
     for place in (index + 1 for index in indices):
         if spans and spans[-1][1] == place - 1:
@@ -126,7 +126,7 @@ def _ranges(indices: Sequence[int]) -> tuple[str, ...]:
 
 @value
 class ContextWindow:
-    """`heard` is everything the program said, `shown` what the model gets of it."""
+    """Messages of a program (`heard`), and what the model is shown of them (`shown`)."""
 
     heard: tuple[ModelMessage, ...]
     shown: Transcript
@@ -134,26 +134,26 @@ class ContextWindow:
 
     @classmethod
     def opening(cls, salt: str, estimator: TokenEstimator = BYTE_ESTIMATOR) -> ContextWindow:
-        """A window on nothing yet. The salt is the run's id, or anything else that does not change."""
+        """Return an empty window. The salt is the run's id, or any other text that does not change."""
         return cls((), Transcript.of(salt=salt, estimator=estimator))
 
     def goes_on_to(self, messages: Sequence[ModelMessage]) -> bool:
-        """Whether the messages are those heard so far and perhaps more."""
+        """Return whether the messages begin with those of the window."""
         return tuple(messages[: len(self.heard)]) == self.heard
 
     def hear(self, messages: Sequence[ModelMessage]) -> ContextWindow:
-        """The window on these messages. Where they are another conversation, nothing of it is condensed."""
+        """Return the window on these messages; those of another conversation are not condensed."""
         heard = tuple(messages)
         if self.digest is None or not self.goes_on_to(heard):
             return _new_window(heard, self.shown.grown_to(heard))
         return ContextWindow(heard, self.shown.followed_by(heard[len(self.heard) :]), self.digest)
 
     def condensed(self, compaction: Compaction) -> ContextWindow:
-        """The window that shows what came out of a compaction."""
+        """Return the window that shows the result of a compaction."""
         return ContextWindow(self.heard, compaction.shown, compaction.digest)
 
     def show(self, request: ModelRequest) -> ModelRequest:
-        """The request with the messages as the model gets to see them."""
+        """Return the request with the messages that the model is shown."""
         if self.digest is None:
             return request
         return replace(request, messages=self.shown.messages, context_digest=self.digest)
@@ -167,7 +167,7 @@ _SHORTEST_TRIM = 100
 
 @value
 class KeepRecent:
-    """Leaves out all turns but the last ones, with what was asked in between."""
+    """Strategy that leaves out all turns but the last ones."""
 
     turns: int = 8
 
@@ -185,7 +185,7 @@ class KeepRecent:
 
 @value
 class TrimToolResults:
-    """Shows long results of tools only in part, except those of the last turns."""
+    """Strategy that shortens long tool results, except those of the last turns."""
 
     max_chars: int = 2_000
     keep_last: int = 2
@@ -194,8 +194,8 @@ class TrimToolResults:
         reject_negative(self, keep_last=self.keep_last)
         if self.max_chars < _SHORTEST_TRIM:
             raise AgentDefinitionError(
-                f"TrimToolResults.max_chars is {self.max_chars!r}. Use at least {_SHORTEST_TRIM}: what is left "
-                "out is said in a note, and the note must fit."
+                f"TrimToolResults.max_chars is {self.max_chars!r}. Use at least {_SHORTEST_TRIM}: a note "
+                "replaces the rest, and it must fit."
             )
 
     def plan(
@@ -216,9 +216,9 @@ class TrimToolResults:
 
 @value
 class SummariseOldTurns:
-    """Puts a summary in the place of all turns but the last ones; an earlier summary goes into the new one.
+    """Strategy that replaces all turns but the last ones by a summary, which includes an earlier summary.
 
-    Nothing is done where the old turns are hardly longer than a summary may be.
+    Nothing is done if the old turns are hardly longer than a summary may be.
     """
 
     keep_recent: int = 4
@@ -239,7 +239,7 @@ class SummariseOldTurns:
 
 
 def _old(messages: Sequence[ModelMessage], turns: int) -> tuple[int, ...]:
-    """The messages before the last turns that may go."""
+    """Return the messages before the last turns that may be replaced."""
     staying = untouchable(messages)
     old = (index for unit in older_than(units_of(messages), turns) for index in unit.members)
     return tuple(index for index in old if index not in staying)

@@ -29,10 +29,10 @@ from pilotage.errors import AgentDefinitionError
 
 
 def room_of(budget: ContextTokenBudget) -> int | None:
-    """How many tokens a request may take so that the answer still fits; None is no limit.
+    """Return the number of tokens a request may take so that the answer still fits; None for no limit.
 
     Raises:
-        AgentDefinitionError: the answer is promised everything, so nothing is left for the request.
+        AgentDefinitionError: all tokens are reserved for the answer.
     """
     if budget.max_tokens is None:
         return None
@@ -46,9 +46,9 @@ def room_of(budget: ContextTokenBudget) -> int | None:
 
 
 def excess_of(tokens: int, budget: ContextTokenBudget, *, aim: float = 1.0) -> int:
-    """By how many tokens a request exceeds its room; zero when it fits.
+    """Return the number of tokens by which a request exceeds its room; zero if it fits.
 
-    Compaction aims at a share of the room, or the next turn is too much again.
+    Compaction aims at a share of the room, so that the next turn still fits.
 
     Raises:
         AgentDefinitionError: the budget leaves no room at all, or the aim is no share of it.
@@ -61,7 +61,7 @@ def excess_of(tokens: int, budget: ContextTokenBudget, *, aim: float = 1.0) -> i
 def over_budget(
     tokens: int, budget: ContextTokenBudget, *, manifest_ref: str, observed_at: datetime | None = None
 ) -> ContextHealthSignal | None:
-    """The signal of a request that takes more than its room; its score is the share that is too much.
+    """Return the signal of a request that takes more than its room; its score is the share that is too much.
 
     Raises:
         AgentDefinitionError: the budget leaves no room at all.
@@ -82,7 +82,7 @@ def over_budget(
 def stale_packs(
     packs: Sequence[ContextPack], *, manifest_ref: str, observed_at: datetime | None = None
 ) -> tuple[ContextHealthSignal, ...]:
-    """A signal for each pack whose source says that it is stale."""
+    """Return a signal for each pack whose source says that it is stale."""
     return tuple(
         ContextHealthSignal(
             f"{manifest_ref}/stale/{pack.id}",
@@ -104,7 +104,7 @@ def health_signals(
     manifest_ref: str,
     observed_at: datetime | None = None,
 ) -> tuple[ContextHealthSignal, ...]:
-    """Everything that can be seen to be wrong with a request before it is sent.
+    """Return all signals of a request that can be detected before it is sent.
 
     Raises:
         AgentDefinitionError: the budget leaves no room at all.
@@ -120,11 +120,11 @@ _MAY_TRAVEL = frozenset({ContextSensitivity.PUBLIC, ContextSensitivity.INTERNAL}
 
 
 class KeepWithinBudget(IAgentContextHandler):
-    """Condenses a context that is too large, and leaves every other symptom to the application.
+    """Default context handler: condenses a context that is too large and ignores every other symptom.
 
-    A child gets what its parent wrote for it, then what the packs say about task and state, at most
-    `max_summary_chars` of it, and the ids of evidence. Instructions and memories stay with the parent, and so
-    does whatever is confidential, sensitive or redacted.
+    A child gets the text that its parent wrote for it, then the packs about task and state, at most
+    `max_summary_chars` of them, and the ids of evidence. Instructions, memories, and everything confidential,
+    sensitive or redacted are not passed on.
     """
 
     def __init__(self, max_summary_chars: int = 2_000) -> None:
@@ -146,7 +146,7 @@ class KeepWithinBudget(IAgentContextHandler):
 def compression(
     signals: Sequence[ContextHealthSignal], manifest: ContextManifest
 ) -> ContextOptimizationAction:
-    """The action that condenses the transcript of a manifest because of some signals."""
+    """Return the action that condenses the transcript of a manifest because of some signals."""
     return ContextOptimizationAction(
         f"{manifest.id}/compression",
         ContextOptimizationActionKind.COMPRESSION,
@@ -160,7 +160,7 @@ def compression(
 def slice_of(
     packet: DelegationPacket, packs: Sequence[ContextPack], max_summary_chars: int
 ) -> DelegationContextSlice:
-    """The part of the parent's packs that goes along with a task."""
+    """Return the part of the parent's packs that goes along with a task."""
     shared = [pack for pack in packs if pack.sensitivity in _MAY_TRAVEL]
     summarised = [f"{pack.source}: {pack.guarded_content()}" for pack in shared if pack.role in _SUMMARISED]
     written = packet.context.summary

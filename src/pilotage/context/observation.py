@@ -1,8 +1,8 @@
-"""Symptoms that are seen in the text of a request: content that is repeated, and packs that are large and not used.
+"""Symptoms in the text of a request: repeated content, and large packs that are not used.
 
-Pure. Repeated content pollutes a context: a model takes what it reads twice for twice as certain. Material counts as
-used when the replies after it name it or take words from it; that is a guess, so only packs that are large and were
-shown for several replies are reported.
+Pure. Repeated content pollutes a context: a model trusts repeated content more. Material counts as used when later
+replies name it or contain words of it; that is a heuristic, so only packs that are large and were shown for several
+replies are reported.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pilotage.context.assemble import TRANSCRIPT_ENTRY
 from pilotage.jsonvalue import canonical_json
 
 LARGE_PACK_CHARS = 2_000
-"""How many characters a pack has that must be used."""
+"""Minimum length of a pack that is reported as unused."""
 REPLIES_WITHOUT_USE = 3
-"""How many replies a model gives without using a pack before the pack is reported."""
+"""Number of replies without use after which a pack is reported."""
 _WORDS_OF_USE = 3
 _REPEATED_RESULT_CHARS = 200
-"""How long a result is that is not repeated by chance, as "ok" is."""
+"""Minimum length of a result that counts as repeated; short ones such as "ok" repeat by chance."""
 _MATERIAL = frozenset({ContextPackRole.EVIDENCE, ContextPackRole.TOOL_RESULT, ContextPackRole.MEMORY})
 _WORD = re.compile(r"\w{5,}")
 
@@ -50,7 +50,7 @@ def repeated_packs(packs: Sequence[ContextPack], *, manifest_ref: str) -> tuple[
 def repeated_results(
     messages: Sequence[ModelMessage], *, manifest_ref: str
 ) -> tuple[ContextHealthSignal, ...]:
-    """Return the signal of a transcript with long results of tools that stand in it more than once.
+    """Return the signal of a transcript with repeated long results of tools.
 
     Its score is their share of the transcript.
     """
@@ -92,7 +92,7 @@ def unused_packs(
     `replies_before` is the number of replies before a pack was shown first. Its score is the share of the replies
     that had it in view.
     """
-    replies = [_said(message) for message in messages if message.role is ModelMessageRole.ASSISTANT]
+    replies = [_reply_text(message) for message in messages if message.role is ModelMessageRole.ASSISTANT]
     asked = _words(message.text for message in messages if message.role is ModelMessageRole.USER)
     found: list[ContextHealthSignal] = []
     for pack in packs:
@@ -127,5 +127,5 @@ def _words(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(word for text in texts for word in _WORD.findall(text.casefold()))
 
 
-def _said(message: ModelMessage) -> str:
+def _reply_text(message: ModelMessage) -> str:
     return " ".join([message.text, *(canonical_json(call.arguments) for call in message.tool_calls)])

@@ -1,7 +1,6 @@
-"""A transcript that is measured as it grows: its running digest and its estimated tokens.
+"""A transcript with its running digest and its estimated tokens.
 
-Pure. Nothing in here looks twice at a message: following a transcript costs what is new, however long the
-rest has become.
+Pure. No message is measured twice: the cost of an extension does not depend on the length of the transcript.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from pilotage.values import value
 class TranscriptDigest:
     """A digest over messages that is extended and never computed anew.
 
-    It covers what a model can see of them, so metadata is left out. The salt keeps short messages from being
-    guessed by those who may read the digest but not the messages.
+    It covers what a model is shown, so metadata is left out. The salt prevents readers of the digest from guessing
+    short messages.
     """
 
     salt: str
@@ -28,7 +27,7 @@ class TranscriptDigest:
     value: str = ""
 
     def extended(self, messages: Iterable[ModelMessage]) -> TranscriptDigest:
-        """The digest with some more messages."""
+        """Return the digest with some more messages."""
         salt, count, digest = self.salt, self.count, self.value
         for message in messages:
             digest = text_digest(f"{salt}\n{digest}\n{canonical_json(_visible(message))}")
@@ -36,13 +35,13 @@ class TranscriptDigest:
         return _new_digest(salt, count, digest)
 
     def of_text(self, text: str) -> str:
-        """The digest of a text with the same salt."""
+        """Return the digest of a text with the same salt."""
         return text_digest(f"{self.salt}\n{text}")
 
 
 def _visible(message: ModelMessage) -> JsonValue:
-    said = message.content
-    content = said if isinstance(said, str) else [_part(p) for p in said]
+    given = message.content
+    content = given if isinstance(given, str) else [_part(p) for p in given]
     calls = [(call.call_id, call.name, call.arguments) for call in message.tool_calls]
     return (message.role, content, calls, message.tool_call_id)
 
@@ -66,19 +65,19 @@ class Transcript:
     def of(
         cls, messages: Sequence[ModelMessage] = (), *, salt: str, estimator: TokenEstimator = BYTE_ESTIMATOR
     ) -> Transcript:
-        """The transcript of some messages, all of which are measured now."""
+        """Return the transcript of some messages, all of which are measured now."""
         return cls((), TranscriptDigest(salt), 0, estimator).followed_by(messages)
 
     def followed_by(self, messages: Sequence[ModelMessage]) -> Transcript:
-        """The transcript with more messages; only those are measured."""
+        """Return the transcript with more messages; only those are measured."""
         return self._with(messages, (*self.messages, *messages)) if messages else self
 
     def grown_to(self, messages: Sequence[ModelMessage]) -> Transcript:
-        """The transcript of these messages: continued where they go on from it, begun anew where not."""
+        """Return the transcript of these messages: extended if they continue it, else measured anew."""
         if messages is self.messages:
             return self
         known, everything = len(self.messages), tuple(messages)
-        # Comparing tuples looks at identity first, so a transcript that only grew costs next to nothing here.
+        # Tuples are compared by identity first, so this is cheap for a transcript that only grew.
         if everything[:known] == self.messages:
             return self._with(everything[known:], everything)
         return self.of(messages, salt=self.digest.salt, estimator=self.estimator)

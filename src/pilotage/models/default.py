@@ -1,7 +1,7 @@
-"""The model of an application that was given none: what installed plugins configure, else the offline model.
+"""The model of an application without one: the model that installed plugins configure, else the offline model.
 
-Only `run` and `run_sync` use it. An application that somebody puts together says itself which model it wants: a service
-that lost its configuration must not start with rules in the place of its model.
+Only `run` and `run_sync` use it. Every other application must configure its model: a service that lost its
+configuration must not start with the offline model.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from pilotage.container.graph import One
 from pilotage.models.offline_model import OfflineModel
 
 _WITHOUT_MODELS = ("agui",)
-"""Plugins that provide no model: a wrong setting of theirs concerns no run of one agent."""
+"""Plugins that provide no model; their settings are not read here."""
 
 
 def default_model() -> tuple[object, ...]:
-    """The pods that provide a model: an adapter's with all they need, or the offline model.
+    """Return the pods that provide a model: those of an adapter with their dependencies, or the offline model.
 
-    Several adapters that are configured are all there; which one is meant, the application then asks.
+    If several adapters are configured all of them are returned, and the application reports the ambiguity.
 
     Raises:
         PluginError: an installed plugin failed, for example on a wrong setting.

@@ -1,4 +1,4 @@
-"""A model that is several: where one cannot answer, the next one is asked."""
+"""A model made of several: if one does not answer, the next one is asked."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from pilotage.values import value
 
 
 class FallbackCondition(StrEnum):
-    """What makes the next model the one to ask."""
+    """Conditions under which the next model is asked."""
 
     RETRYABLE = "retryable"
-    """The call failed, and its error says that trying again may help: overload, a timeout, a lost connection."""
+    """The call failed with a retryable error: overload, a timeout, a lost connection."""
     FAILED = "failed"
-    """The call failed, whatever the reason."""
+    """The call failed for any reason."""
     UNSUPPORTED = "unsupported"
-    """The request asks for what the model cannot do, or is longer than its context."""
+    """The request needs a capability that the model lacks, or is longer than its context."""
     REFUSED = "refused"
     """The model refused."""
     FILTERED = "filtered"
@@ -57,9 +57,9 @@ _DECLINED: Mapping[ModelFinishReason | None, FallbackCondition] = {
 
 @value
 class PassedOver:
-    """A model that did not answer, and why.
+    """A model that did not answer, and the reason.
 
-    One that declined has a reply that is paid, with its `usage`; `paid` are those of models it asked before.
+    The reply of a model that declined is paid for; its `usage` is here. `paid` holds models that it asked itself.
     """
 
     model: str
@@ -76,21 +76,21 @@ class PassedOver:
 
 
 class FallbackModel(IAgentModel):
-    """Asks models in order until one answers: `FallbackModel([primary, OfflineModel()])`.
+    """Several models, asked in order until one answers: `FallbackModel([primary, OfflineModel()])`.
 
-    Once anything of a reply has reached the caller, it is that model's reply, and its failure is the caller's. The
-    response says who answered: `answered_by`, and in its metadata `passed_over`. It bears the name of the first model,
-    and can do what any of them can where an unsupported request goes to the next one, else what all of them can.
+    Once part of a reply has reached the caller, no other model is asked, and a failure is raised. The response
+    names the model that answered in `answered_by`, the others in `passed_over` of its metadata. The name is that of
+    the first model. The capability is that of any model if unsupported requests go to the next one, else that of all.
     """
 
     def __init__(
         self, models: Sequence[IAgentModel], *, on: Collection[Condition] = DEFAULT_CONDITIONS
     ) -> None:
-        """Several models as one.
+        """Combine models.
 
         Args:
             models: in the order in which they are asked.
-            on: what makes the next one the one to ask: conditions, or kinds of `ModelCallError`.
+            on: the conditions under which the next one is asked, or subclasses of `ModelCallError`.
         """
         reject_empty(self, models=models)
         self._models = tuple(map(plain_model, models))
@@ -120,7 +120,7 @@ class FallbackModel(IAgentModel):
                 continue
             if not self._declines(response, model, passed):
                 return _signed(response, model, passed)
-        raise _nobody_answered(passed)
+        raise _no_answer(passed)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
         passed: list[PassedOver] = []
@@ -134,20 +134,20 @@ class FallbackModel(IAgentModel):
                     yield progress.pop(0)
                 if first is None:
                     if passed[-1].usage is not None:
-                        # Whatever becomes of the next model's reply, this one is paid.
+                        # The tokens of this reply are paid for even if the next model fails.
                         yield _paid_event(passed[-1])
                     continue
                 yield _signed_event(first, model, passed)
                 async for event in events:
                     yield _signed_event(event, model, passed)
             except ModelCallError:
-                for event in progress:  # it may say what was paid
+                for event in progress:  # its error may report tokens that were paid for
                     yield event
                 raise
             finally:
                 await close(events)
             return
-        raise _nobody_answered(passed)
+        raise _no_answer(passed)
 
     async def _first(
         self,
@@ -156,7 +156,7 @@ class FallbackModel(IAgentModel):
         model: IAgentModel,
         passed: list[PassedOver],
     ) -> ModelStreamEvent | None:
-        """The first event of a stream, with which its model has the word; None where the next one is asked.
+        """Return the first event of a stream, which commits to its model; None if the next one is to be asked.
 
         Events of progress before it are added to `progress`.
         """
@@ -174,7 +174,7 @@ class FallbackModel(IAgentModel):
         return None if response is not None and self._declines(response, model, passed) else event
 
     def _skips(self, model: IAgentModel, request: ModelRequest, passed: list[PassedOver]) -> bool:
-        """Whether the model need not be asked, because it could not do it."""
+        """Return whether the model is skipped because it does not support the request."""
         if FallbackCondition.UNSUPPORTED not in self._conditions:
             return False
         why = unsupported_by(model, request)
@@ -183,7 +183,7 @@ class FallbackModel(IAgentModel):
         return why is not None
 
     def _passed_by(self, error: ModelCallError, model: IAgentModel) -> PassedOver:
-        """Return the model as passed over for its error; raise that error if it is no reason to ask another model."""
+        """Return the model as passed over for its error; raise that error if no condition covers it."""
         is_reason = (
             FallbackCondition.FAILED in self._conditions
             or (error.retryable and FallbackCondition.RETRYABLE in self._conditions)
@@ -194,7 +194,7 @@ class FallbackModel(IAgentModel):
         return PassedOver(model.capability.model, error.code, str(error), error.retryable)
 
     def _declines(self, response: ModelResponse, model: IAgentModel, passed: list[PassedOver]) -> bool:
-        """Whether a reply is none, so that the next model is asked; what the last one says stands."""
+        """Return whether the next model is asked because of this reply; never for the last model."""
         condition = _DECLINED.get(response.finish_reason)
         is_last = len(passed) == len(self._models) - 1
         if condition is None or condition not in self._conditions or is_last:
@@ -213,7 +213,7 @@ class FallbackModel(IAgentModel):
 
 
 def joint_capability(capabilities: Sequence[ModelCapability], *, of_any: bool) -> ModelCapability:
-    """What several models can do together, under the name of the first: what any of them can, or what all can."""
+    """Return the capability of several models under the name of the first: that of any of them, or of all."""
     some, least = (any, max) if of_any else (all, min)
     lengths = [each.context_tokens for each in capabilities if each.context_tokens is not None]
     is_bounded = lengths and (len(lengths) == len(capabilities) or not of_any)
@@ -244,7 +244,7 @@ def _joint_media(declared: Sequence[frozenset[str] | None], *, of_any: bool) -> 
 
 
 def unsupported_by(model: IAgentModel, request: ModelRequest) -> str | None:
-    """Why a model cannot serve a request; None where it can."""
+    """Return why a model cannot serve a request; None where it can."""
     try:
         model.validate_request(request)
     except AgentDefinitionError as error:
@@ -269,7 +269,7 @@ def _paid_event(passed: PassedOver) -> ModelStreamEvent:
 
 
 def _passed_before(response: ModelResponse) -> tuple[JsonObject, ...]:
-    """The models that a reply's model asked before, where it stands for several itself."""
+    """Return the models that were passed over inside a reply's model, if it is a fallback model itself."""
     entries = response.metadata.get(words.PASSED_OVER)
     return tuple(map(object_or_empty, entries)) if isinstance(entries, list | tuple) else ()
 
@@ -282,6 +282,8 @@ def _signed_event(
     return replace(event, response=_signed(event.response, model, passed))
 
 
-def _nobody_answered(passed: Sequence[PassedOver]) -> ModelCallError:
-    said = "; ".join(f"{each.model!r}: {each.message}" for each in passed)
-    return ModelCallError(f"no model answered. {said}", retryable=any(each.is_retryable for each in passed))
+def _no_answer(passed: Sequence[PassedOver]) -> ModelCallError:
+    reasons = "; ".join(f"{each.model!r}: {each.message}" for each in passed)
+    return ModelCallError(
+        f"no model answered. {reasons}", retryable=any(each.is_retryable for each in passed)
+    )

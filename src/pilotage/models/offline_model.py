@@ -1,4 +1,4 @@
-"""A model that needs no server: rules over the tools on offer, honest about being nothing more."""
+"""A model that needs no server: rules over the tools of a request."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ OFFLINE = ModelCapability("offline", reasoning=True, media_types=frozenset())
 
 
 class OfflineModel(IAgentModel):
-    """Follows commands over whatever tools an agent offers: `run_sync(Agent, "read a.txt and read b.txt")`.
+    """A model that follows commands over the tools of an agent: `run_sync(Agent, "read a.txt and read b.txt")`.
 
-    It is no language model and says so. The same request always gets the same reply; all it knows is in the request.
+    It is no language model, and its replies state that. Equal requests get equal replies; it has no other input.
     """
 
     def __init__(
@@ -34,17 +34,18 @@ class OfflineModel(IAgentModel):
         clock: IClock | None = None,
         capability: ModelCapability = OFFLINE,
     ) -> None:
-        """An offline model.
+        """Make an offline model.
 
         Args:
-            answers: what to say to these very questions instead of following the rules: a text, or what has the form
-                of the answer that is asked for.
-            tokens_per_second: how fast it streams, for those who watch; None is as fast as it can.
-            clock: the clock that it paces itself by.
-            capability: what it says it can do. It keeps to it: with less, it shows how an agent gets along.
+            answers: fixed answers by question, used instead of the rules: a text, or a value of the output type.
+            tokens_per_second: the speed of streaming; None for no delay.
+            clock: the clock for that delay.
+            capability: the declared capability, which it also observes: a way to test an agent with less.
         """
         reject_not_positive(self, tokens_per_second=tokens_per_second)
-        self._answers = {_spoken(question): to_json_value(said) for question, said in (answers or {}).items()}
+        self._answers = {
+            _spoken(question): to_json_value(answer) for question, answer in (answers or {}).items()
+        }
         self._pause = 1 / tokens_per_second if tokens_per_second else None
         self._clock = clock or SystemClock()
         self._capability = capability
@@ -109,19 +110,19 @@ class OfflineModel(IAgentModel):
 
 
 def _spoken(text: str) -> str:
-    """A question as it is compared: case, space and the last mark do not matter."""
+    """Return a question in the form for comparison: case, spaces and final punctuation do not matter."""
     return " ".join(text.lower().split()).rstrip(".?! ")
 
 
-def _taught(said: JsonValue, request: ModelRequest) -> OfflineReply:
+def _taught(answer: JsonValue, request: ModelRequest) -> OfflineReply:
     why = "This question has an answer that was given to me in advance."
     if request.structured_output is not None:
-        return OfflineReply(reasoning=why, answer=said)
-    return OfflineReply(said if isinstance(said, str) else canonical_json(said), why)
+        return OfflineReply(reasoning=why, answer=answer)
+    return OfflineReply(answer if isinstance(answer, str) else canonical_json(answer), why)
 
 
 def _response(reply: OfflineReply, request: ModelRequest) -> ModelResponse:
-    """Return the whole response; raise `AgentStructuredOutputError` if it has not the form that was asked for."""
+    """Return the complete response; raise `AgentStructuredOutputError` if it does not have the requested type."""
     spec = request.structured_output
     is_answer = spec is not None and not reply.calls and not reply.is_cut
     text = canonical_json(reply.answer) if is_answer else reply.text

@@ -1,4 +1,4 @@
-"""A model that is not asked too much at once: so many calls side by side, so many tokens per minute."""
+"""A model with limits on concurrent calls and on tokens per minute."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pilotage.values import value
 
 
 class FairQueue:
-    """So many places, given out in the order in which they were asked for. It belongs to no event loop."""
+    """A semaphore that is first come, first served. It is bound to no event loop."""
 
     def __init__(self, places: int) -> None:
         self._free = places
@@ -31,11 +31,11 @@ class FairQueue:
 
     @property
     def waiting(self) -> int:
-        """How many stand in the queue."""
+        """Number of waiting callers."""
         return sum(not turn.done() for turn in self._waiting)
 
     async def take(self) -> None:
-        """Wait for a place. Whoever is cancelled while waiting has none."""
+        """Wait for a place. A caller that is cancelled while waiting gets none."""
         if self._free and not self.waiting:
             self._free -= 1
             return
@@ -44,13 +44,13 @@ class FairQueue:
         try:
             await turn
         except asyncio.CancelledError:
-            # The place may have been handed over in the same moment: then it goes to the next one.
+            # The place may have been handed over at the same moment: pass it to the next caller.
             if turn.done() and not turn.cancelled():
                 self.give_back()
             raise
 
     def give_back(self) -> None:
-        """Leave a place to whoever waits longest."""
+        """Pass the place to the caller that has waited longest."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -64,9 +64,9 @@ _MINUTE = 60.0
 
 @value
 class TokenBucket:
-    """How many tokens may be used at once (`per_minute`, when it is full), how many there are, and when that was.
+    """A token bucket: its capacity (`per_minute`), the tokens in it, and the time of that count.
 
-    Less than nothing is there where a call took more than was expected; then the next one waits longer.
+    The count is negative after a call that took more than expected; the next call then waits longer.
     """
 
     per_minute: int
@@ -75,16 +75,16 @@ class TokenBucket:
 
     @classmethod
     def full(cls, per_minute: int, now: float) -> TokenBucket:
-        """A bucket from which nothing was taken yet."""
+        """Return a full bucket."""
         return cls(per_minute, per_minute, now)
 
     def wait_for(self, tokens: int, now: float) -> float:
-        """The seconds until so many tokens are there; for more than it ever holds, until it is full."""
+        """Return the seconds until so many tokens are available; for more than the capacity, until it is full."""
         wanted = min(tokens, self.per_minute)
         return max(0.0, (wanted - self._level_at(now)) * _MINUTE / self.per_minute)
 
     def without(self, tokens: int, now: float) -> TokenBucket:
-        """The bucket after tokens were taken, whether they are there or not; a negative number gives some back."""
+        """Return the bucket after tokens were taken, available or not; a negative number returns some."""
         return replace(self, level=min(self.per_minute, self._level_at(now) - tokens), at=now)
 
     def _level_at(self, now: float) -> float:
@@ -93,10 +93,10 @@ class TokenBucket:
 
 
 class RateLimitedModel(IAgentModel):
-    """Lets calls through in the order in which they came, as far as the limits allow; the rest waits.
+    """A model whose calls wait, first come, first served, until the limits allow them.
 
-    Tokens are expected before a call, by its length and `max_tokens`, and set right by what the reply says it took.
-    Share one instance between all that share a server's limits.
+    The tokens of a call are estimated from its length and `max_tokens`, and corrected by the usage of the reply.
+    Share one instance between all agents that share a server's limits.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class RateLimitedModel(IAgentModel):
         tokens_per_minute: int | None = None,
         clock: IClock | None = None,
     ) -> None:
-        """A model behind limits; give one of them, or both.
+        """Limit a model; give one of the limits, or both.
 
         Raises:
             AgentDefinitionError: there is no limit, or one that is not positive.
@@ -136,40 +136,40 @@ class RateLimitedModel(IAgentModel):
         self._model.validate_request(request)
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        async with self._admitted(request) as visit:
+        async with self._admitted(request) as call:
             response = await self._model.complete(request)
-            visit.usage = response.usage
+            call.usage = response.usage
             return response
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
-        async with self._admitted(request) as visit:
+        async with self._admitted(request) as call:
             events = whole_replies(self._model.stream(request), request)
             try:
                 async for event in events:
-                    visit.hear(event)
+                    call.observe(event)
                     yield event
             finally:
                 await close(events)
 
     @asynccontextmanager
-    async def _admitted(self, request: ModelRequest) -> AsyncGenerator[_Visit, None]:
-        visit = _Visit(_expected(request))
-        await self._enter(visit)
+    async def _admitted(self, request: ModelRequest) -> AsyncGenerator[_LimitedCall, None]:
+        call = _LimitedCall(_expected(request))
+        await self._enter(call)
         try:
-            yield visit
+            yield call
         finally:
-            self._settle(visit)
+            self._settle(call)
             if self._places is not None:
                 self._places.give_back()
 
-    async def _enter(self, visit: _Visit) -> None:
-        """Wait for a place and for tokens. Only the first of the queue waits for them, so that nobody overtakes."""
+    async def _enter(self, call: _LimitedCall) -> None:
+        """Wait for a place and for tokens. Only the first caller of the queue waits for tokens."""
         await self._door.take()
         try:
             if self._places is not None:
                 await self._places.take()
             try:
-                await self._take_tokens(visit)
+                await self._take_tokens(call)
             except BaseException:
                 if self._places is not None:
                     self._places.give_back()
@@ -177,29 +177,29 @@ class RateLimitedModel(IAgentModel):
         finally:
             self._door.give_back()
 
-    async def _take_tokens(self, visit: _Visit) -> None:
+    async def _take_tokens(self, call: _LimitedCall) -> None:
         while self._bucket is not None:
             now = self._clock.monotonic()
-            wait = self._bucket.wait_for(visit.expected, now)
+            wait = self._bucket.wait_for(call.expected, now)
             if wait <= 0:
-                self._bucket = self._bucket.without(visit.expected, now)
+                self._bucket = self._bucket.without(call.expected, now)
                 return
             await self._clock.sleep(wait)
 
-    def _settle(self, visit: _Visit) -> None:
-        """Set right what was expected; a call that did not say what it took is thought to have taken that."""
-        if self._bucket is not None and visit.took is not None:
-            self._bucket = self._bucket.without(visit.took - visit.expected, self._clock.monotonic())
+    def _settle(self, call: _LimitedCall) -> None:
+        """Correct the estimate by the actual usage; without a reported usage the estimate counts."""
+        if self._bucket is not None and call.took is not None:
+            self._bucket = self._bucket.without(call.took - call.expected, self._clock.monotonic())
 
 
-class _Visit:
-    """One call, what it was expected to take and what it says it took."""
+class _LimitedCall:
+    """One call with its estimated and reported tokens."""
 
     def __init__(self, expected: int) -> None:
         self.expected = expected
         self.usage = ModelUsage()
 
-    def hear(self, event: ModelStreamEvent) -> None:
+    def observe(self, event: ModelStreamEvent) -> None:
         if event.response is not None:
             self.usage = event.response.usage
         elif event.usage is not None:

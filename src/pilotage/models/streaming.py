@@ -1,4 +1,4 @@
-"""A whole reply as the stream of events in which a server would send it. Pure."""
+"""A complete reply as a stream of events. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ARGUMENT_PIECE = 8
 
 
 def text_deltas(text: str) -> Iterator[ModelStreamEvent]:
-    """A text word by word."""
+    """Yield a text word by word."""
     for piece in _WORD.findall(text):
         yield ModelStreamEvent(ModelStreamEventKind.TOKEN_DELTA, token_delta=piece)
 
@@ -24,7 +24,7 @@ def text_deltas(text: str) -> Iterator[ModelStreamEvent]:
 def deltas_of(
     text: str, calls: Sequence[ModelToolCall], reasoning: str, request: ModelRequest
 ) -> Iterator[ModelStreamEvent]:
-    """The events in front of the final one: reasoning, text, calls."""
+    """Yield the events before the final one: reasoning, text, calls."""
     for piece in _WORD.findall(reasoning):
         yield ModelStreamEvent(ModelStreamEventKind.REASONING_DELTA, reasoning_delta=piece)
     yield from text_deltas(text)
@@ -33,7 +33,7 @@ def deltas_of(
 
 
 def final_events(response: ModelResponse, request: ModelRequest) -> Iterator[ModelStreamEvent]:
-    """The structured answer, where there is one, and the end."""
+    """Yield the structured answer, if there is one, and the end."""
     if response.structured_output is not None:
         yield ModelStreamEvent(
             ModelStreamEventKind.STRUCTURED_OUTPUT, structured_output=response.structured_output
@@ -45,7 +45,7 @@ def final_events(response: ModelResponse, request: ModelRequest) -> Iterator[Mod
 def estimated_usage(
     messages: Sequence[ModelMessage], text: str, calls: Sequence[ModelToolCall], reasoning: str
 ) -> ModelUsage:
-    """Tokens by a rule of thumb; what counts is that they are the same every time."""
+    """Return a deterministic estimate of the tokens."""
     tokens = BYTE_ESTIMATOR.tokens_of
     asked = sum(tokens(message.text) for message in messages)
     arguments = sum(tokens(canonical_json(call.arguments)) for call in calls)

@@ -2,7 +2,7 @@
 
 Paths name fields only; lists, tuples, unions and mappings add no segment. A type that contains itself
 gives paths that start with `ANY_DEPTH` where the recursion begins, because its fields lie at any depth.
-Pydantic models are known by what they look like: this package does not import pydantic.
+Pydantic models are recognised by their attributes: this package does not import pydantic.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Found: TypeAlias = list[SensitiveFieldDescriptor]
 def find_sensitive_fields(
     annotation: object, path: tuple[str, ...] = ()
 ) -> tuple[SensitiveFieldDescriptor, ...]:
-    """The sensitive and secret fields in a type, in the order of declaration, outer ones first.
+    """Return the sensitive and secret fields in a type, in the order of declaration, outer ones first.
 
     Raises:
         AgentDefinitionError: an annotation cannot be resolved, or the keys of a mapping are marked.
@@ -58,7 +58,7 @@ class _Field(NamedTuple):
 
 
 class _Search:
-    """One walk through a type; it knows the types it is in and those it came back to."""
+    """One walk through a type, with the types on the way and the recursive ones."""
 
     def __init__(self) -> None:
         self._open: list[object] = []
@@ -131,7 +131,7 @@ def _is_mapping(origin: object) -> bool:
 
 
 def _meaning(hint: object, origin: object) -> object:
-    """What a new type, an alias or a type variable stands for; any other hint stands for itself."""
+    """Return the type of a new type, an alias or a type variable; any other hint unchanged."""
     if isinstance(hint, TypeVar):
         return hint.__bound__ or (typing.Union[hint.__constraints__] if hint.__constraints__ else None)  # noqa: UP007
     alias = origin if hasattr(origin, "__value__") else hint
@@ -141,7 +141,7 @@ def _meaning(hint: object, origin: object) -> object:
 
 
 def _is_positional(owner: type) -> bool:
-    """Whether JSON holds the fields without their names: named tuples, and models of one root value."""
+    """Return whether JSON holds the fields without their names: named tuples, and models of one root value."""
     return _is_named_tuple(owner) or bool(getattr(owner, "__pydantic_root_model__", False))
 
 
@@ -150,7 +150,7 @@ def _is_named_tuple(owner: type) -> bool:
 
 
 def _fields_of(owner: object) -> list[_Field] | None:
-    """The fields of a class that has fields; None for every other type."""
+    """Return the fields of a class that has fields; None for every other type."""
     if not isinstance(owner, type):
         return None
     if hasattr(owner, "model_fields"):

@@ -2,8 +2,8 @@
 
 `Annotated[str, SensitiveField(PII.EMAIL)]` is a value some readers may see, masked or not;
 `Annotated[str, SecretField()]` is one that no reader sees. `SensitiveFieldDescriptor` says where in a
-JSON value such a field lies. A mask never shows more than half of a value, and whatever cannot be masked as asked
-is hidden entirely. Pure: no I/O.
+JSON value such a field lies. A mask never shows more than half of a value, and a value that cannot be masked by its
+policy is hidden entirely. Pure: no I/O.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ANY_DEPTH = "**"
 
 
 class MaskingPolicy(StrEnum):
-    """How much of a sensitive text stays visible."""
+    """The visible part of a sensitive text."""
 
     REDACT = "redact"
     LAST_FOUR = "last_four"
@@ -44,7 +44,7 @@ class MaskingKey:
     """The key of the HASH mask.
 
     Equal values get equal hashes under one key, so that a reader can join records without seeing the
-    value; without the secret nobody can find the value by trying. The id is shown in every hash, so
+    value; without the secret the value cannot be found by trying. The id is shown in every hash, so
     that keys can be rotated.
     """
 
@@ -64,7 +64,7 @@ class MaskingKey:
 
 
 def mask_text(text: str, policy: MaskingPolicy, *, category: str, key: MaskingKey | None = None) -> str:
-    """What may be shown of a text under a policy; HASH without a key hides everything."""
+    """Return the text masked under a policy; HASH without a key hides everything."""
     match policy:
         case MaskingPolicy.REDACT:
             return REDACTED_VALUE
@@ -86,7 +86,7 @@ def _hashed(text: str, category: str, key: MaskingKey) -> str:
 
 
 class DataSensitivity(StrEnum):
-    """How far a value may travel."""
+    """Confidentiality of a value."""
 
     PUBLIC = "public"
     INTERNAL = "internal"
@@ -108,7 +108,7 @@ class PII(StrEnum):
 
 
 class RedactionPolicy(StrEnum):
-    """What becomes of a value that may not be shown: masked, or dropped; a reference is masked."""
+    """Treatment of a value that may not be shown: masked, or dropped; a reference is masked."""
 
     REDACT = "redact"
     DROP = "drop"
@@ -120,7 +120,7 @@ _PII_BY_NAME = {category.value: category for category in PII}
 
 @value
 class CredentialRef:
-    """Names a credential without holding it."""
+    """Reference to a credential, without its value."""
 
     id: str
     provider: str | None = None
@@ -131,7 +131,7 @@ class CredentialRef:
 
 @value
 class SecretRef:
-    """Names a secret without holding it."""
+    """Reference to a secret, without its value."""
 
     id: str
     credential: CredentialRef | None = None
@@ -142,7 +142,7 @@ class SecretRef:
 
 @value
 class SensitiveField:
-    """Marks a value that is shown only where a policy allows it, and masked elsewhere."""
+    """Marker of a value that is shown only where a policy allows it, and masked elsewhere."""
 
     category: PII | DataSensitivity
     masking: MaskingPolicy = MaskingPolicy.REDACT
@@ -165,11 +165,11 @@ class SensitiveField:
         return self.category.value
 
     def guard_text(self, text: str, key: MaskingKey | None = None) -> str:
-        """The mask of a text; the key is the one of the exposure policy."""
+        """Return the mask of a text; the key is the one of the exposure policy."""
         return mask_text(text, self.masking, category=self.category_name, key=key)
 
     def to_metadata(self) -> JsonObject:
-        """The marker as JSON, without any value it protects."""
+        """Return the marker as JSON, without any value it protects."""
         return {
             "kind": "sensitive",
             "category": self.category_name,
@@ -182,7 +182,7 @@ class SensitiveField:
 
 @value
 class SecretField:
-    """Marks a value that is never shown to a model, a person or a record."""
+    """Marker of a value that is never shown to a model or a person, nor recorded."""
 
     redaction: RedactionPolicy = RedactionPolicy.REFERENCE_ONLY
     label: str | None = None
@@ -198,12 +198,12 @@ class SecretField:
         return DataSensitivity.SECRET
 
     def guard_text(self, text: str, key: MaskingKey | None = None) -> str:
-        """Always the placeholder: nothing of a secret is shown, not even its hash."""
+        """Return the placeholder: nothing of a secret is shown, not even its hash."""
         del text, key
         return SECRET_VALUE
 
     def to_metadata(self) -> JsonObject:
-        """The marker as JSON, without any value it protects."""
+        """Return the marker as JSON, without any value it protects."""
         return {
             "kind": "secret",
             "sensitivity": self.sensitivity.value,
@@ -217,7 +217,7 @@ SensitiveMarker: TypeAlias = SensitiveField | SecretField
 
 @value
 class SensitiveFieldDescriptor:
-    """Where in a JSON value a sensitive field lies.
+    """Place of a sensitive field in a JSON value.
 
     The path holds the names of fields; lists, tuples and unions add no segment, and neither do mappings.
     `each_value_at` says where mappings with arbitrary keys are entered: the number `i` means that just
@@ -236,7 +236,7 @@ class SensitiveFieldDescriptor:
             )
 
     def to_metadata(self) -> JsonObject:
-        """The descriptor as JSON."""
+        """Return the descriptor as JSON."""
         metadata: dict[str, JsonValue] = {"path": list(self.path), "field": self.field.to_metadata()}
         if self.each_value_at:
             metadata["each_value_at"] = list(self.each_value_at)
@@ -244,7 +244,7 @@ class SensitiveFieldDescriptor:
 
     @classmethod
     def from_metadata(cls, metadata: JsonObject) -> SensitiveFieldDescriptor:
-        """The descriptor that `to_metadata` wrote."""
+        """Return the descriptor that `to_metadata` wrote."""
         return cls(
             path=tuple(map(as_string, as_list(metadata["path"]))),
             field=marker_from_metadata(as_object(metadata["field"])),
@@ -253,7 +253,7 @@ class SensitiveFieldDescriptor:
 
 
 def marker_from_metadata(metadata: JsonObject) -> SensitiveMarker:
-    """The marker that `to_metadata` wrote."""
+    """Return the marker that `to_metadata` wrote."""
     redaction = RedactionPolicy(as_string(metadata["redaction"]))
     label = None if metadata.get("label") is None else as_string(metadata["label"])
     extra = dict(as_object(metadata.get("metadata", {})))

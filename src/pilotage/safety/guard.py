@@ -1,4 +1,4 @@
-"""Guards: who may see what, JSON with its sensitive fields masked or dropped, schemas that say where those are.
+"""Guards: exposure policies, JSON with its sensitive fields masked or dropped, schemas that list those fields.
 
 Pure: no I/O, inputs are never changed. The rules, from the outside in:
 
@@ -34,7 +34,7 @@ _Node: TypeAlias = dict[str, Any]
 
 @value
 class ContextExposurePolicy:
-    """What a model may see. The default shows no sensitive value and does not say where they are."""
+    """Exposure of sensitive values to a model. The default shows neither the values nor their places."""
 
     include_pii_values: bool = False
     include_sensitive_values: bool = False
@@ -43,13 +43,13 @@ class ContextExposurePolicy:
     masking_key: MaskingKey | None = None
 
     def can_expose_value(self, field: SensitiveMarker) -> bool:
-        """Whether a value with this marker may be shown as it is."""
+        """Return whether a value with this marker may be shown unmasked."""
         return _can_expose(field, self.include_pii_values, self.include_sensitive_values)
 
 
 @value
 class EvidenceExposurePolicy:
-    """What a record may hold. The default keeps no sensitive value but says where they were."""
+    """Exposure of sensitive values in evidence. The default stores their places but not the values."""
 
     include_pii_values: bool = False
     include_sensitive_values: bool = False
@@ -57,7 +57,7 @@ class EvidenceExposurePolicy:
     masking_key: MaskingKey | None = None
 
     def can_expose_value(self, field: SensitiveMarker) -> bool:
-        """Whether a value with this marker may be kept as it is."""
+        """Return whether a value with this marker may be stored unmasked."""
         return _can_expose(field, self.include_pii_values, self.include_sensitive_values)
 
 
@@ -98,7 +98,7 @@ def guard_json_value(
     sensitive_fields: Sequence[SensitiveFieldDescriptor],
     policy: ExposurePolicy | None = None,
 ) -> JsonValue:
-    """The value with every field masked or dropped that the policy does not expose.
+    """Return the value with every field masked or dropped that the policy does not expose.
 
     The descriptors are applied in order, each on the result of the one before. Without a policy nothing
     sensitive is exposed.
@@ -115,7 +115,7 @@ def guard_json_value(
 
 
 def steps_of(descriptor: SensitiveFieldDescriptor) -> Steps:
-    """The path of a descriptor with the mappings it enters as steps of their own."""
+    """Return the path of a descriptor with the mappings it enters as steps of their own."""
     steps: list[str | PathStep] = []
     for position in range(len(descriptor.path) + 1):
         steps += [PathStep.EACH_VALUE] * descriptor.each_value_at.count(position)
@@ -143,7 +143,7 @@ class _Mask:
 
 def _guard(value: JsonValue, steps: Steps, mask: _Mask) -> _Guarded:
     if isinstance(value, list | tuple):
-        return _kept_items(value, [_guard(item, steps, mask) for item in value])
+        return _remaining_items(value, [_guard(item, steps, mask) for item in value])
     if not steps or (steps == _EVERYTHING and not isinstance(value, Mapping)):
         return mask.leaf(value)
     if value is None:
@@ -152,42 +152,42 @@ def _guard(value: JsonValue, steps: Steps, mask: _Mask) -> _Guarded:
         return mask.field.placeholder
     step, rest = steps[0], steps[1:]
     if step is PathStep.EACH_VALUE:
-        return _kept_values({key: _guard(item, rest, mask) for key, item in value.items()})
+        return _remaining_values({key: _guard(item, rest, mask) for key, item in value.items()})
     if step is PathStep.ANY_DEPTH:
         return _guard_any_depth(value, rest, mask)
     if step in value:
-        return _kept_values({**value, step: _guard(value[step], rest, mask)})
-    return _kept_values({key: _guard_container(item, steps, mask) for key, item in value.items()})
+        return _remaining_values({**value, step: _guard(value[step], rest, mask)})
+    return _remaining_values({key: _guard_container(item, steps, mask) for key, item in value.items()})
 
 
 def _guard_any_depth(value: JsonObject, rest: Steps, mask: _Mask) -> _Guarded:
-    """Guard what lies here, then the same in everything below."""
+    """Guard the value, then everything below it."""
     if not rest:
-        return _kept_values({key: _guard(item, _EVERYTHING, mask) for key, item in value.items()})
+        return _remaining_values({key: _guard(item, _EVERYTHING, mask) for key, item in value.items()})
     here: _Guarded = value
     if rest[0] is PathStep.EACH_VALUE or rest[0] in value:
         here = _guard(value, rest, mask)
     if not isinstance(here, Mapping):
         return here
     below = (PathStep.ANY_DEPTH, *rest)
-    return _kept_values({key: _guard_container(item, below, mask) for key, item in here.items()})
+    return _remaining_values({key: _guard_container(item, below, mask) for key, item in here.items()})
 
 
 def _guard_container(value: JsonValue, steps: Steps, mask: _Mask) -> _Guarded:
-    """Look for the path in a value that the path does not name: only containers can hold it."""
+    """Apply the path inside a value that the path does not name: only containers can hold it."""
     if isinstance(value, Mapping):
         return _guard(value, steps, mask)
     if isinstance(value, list | tuple):
-        return _kept_items(value, [_guard_container(item, steps, mask) for item in value])
+        return _remaining_items(value, [_guard_container(item, steps, mask) for item in value])
     return value
 
 
-def _kept_items(original: Sequence[JsonValue], items: list[_Guarded]) -> JsonValue:
-    kept = [item for item in items if not isinstance(item, _Dropped)]
-    return tuple(kept) if isinstance(original, tuple) else kept
+def _remaining_items(original: Sequence[JsonValue], items: list[_Guarded]) -> JsonValue:
+    remaining = [item for item in items if not isinstance(item, _Dropped)]
+    return tuple(remaining) if isinstance(original, tuple) else remaining
 
 
-def _kept_values(items: Mapping[str, _Guarded]) -> JsonObject:
+def _remaining_values(items: Mapping[str, _Guarded]) -> JsonObject:
     return {key: item for key, item in items.items() if not isinstance(item, _Dropped)}
 
 
@@ -196,11 +196,11 @@ def schema_with_sensitive_metadata(
     sensitive_fields: Sequence[SensitiveFieldDescriptor],
     policy: ContextExposurePolicy | None = None,
 ) -> JsonObject:
-    """The schema with the paths and markers of its sensitive fields listed under `x-pilotage-sensitive`.
+    """Return the schema with the paths and markers of its sensitive fields listed under `x-pilotage-sensitive`.
 
     The very same schema is returned when the policy does not include schema metadata, which is the
-    default. A path is followed through properties, items, mappings, alternatives and references; one that
-    leads nowhere is ignored. A marker is listed once, however often the schema passes through here.
+    default. A path is followed through properties, items, mappings, alternatives and references; one without
+    a target is ignored. A marker is listed once, even if the schema is passed again.
     """
     if policy is None or not policy.include_sensitive_schema_metadata or not sensitive_fields:
         return schema
@@ -234,7 +234,7 @@ def _nodes_at(root: _Node, node: _Node, steps: Steps) -> Iterator[_Node]:
 
 
 def _shapes(root: _Node, node: _Node, seen: dict[int, _Node]) -> Iterator[_Node]:
-    """The node and all that adds no name to a path: elements, alternatives, what a reference means."""
+    """Yield the node and the nodes that add no name to a path: elements, alternatives, targets of references."""
     if id(node) in seen:
         return
     seen[id(node)] = node
@@ -253,7 +253,7 @@ def _unnamed(root: _Node, node: _Node) -> Iterator[_Node]:
 
 
 def _referenced(root: _Node, reference: str) -> Iterator[_Node]:
-    """What a reference within this schema means; one to elsewhere means nothing here."""
+    """Yield the target of a reference within this schema; other references have none."""
     scheme, *names = reference.split("/")
     target: _Node = root if scheme == "#" else {}
     for name in names:

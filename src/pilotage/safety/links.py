@@ -1,9 +1,9 @@
 """Links and images in Markdown and HTML, made plain text unless they lead to a named host. Pure.
 
-A page that renders an answer loads its images by itself, and an address can carry data away. So an address passes only
-if it is an absolute http(s) address of a named host, or a fragment of the same page; everything else is an allow-list's
-no: other schemes, relative and protocol-relative addresses, names before an `@`, escapes and entities in the host.
-The words stay readable; only their meaning as a link is taken away.
+A page that renders an answer loads its images, and an address can carry data to a server. So an address passes only
+if it is an absolute http(s) address of a named host, or a fragment of the same page; everything else is refused:
+other schemes, relative and protocol-relative addresses, names before an `@`, escapes and entities in the host.
+The text stays readable; it is no link any more.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pilotage.values import value
 
 
 class Integrity(StrEnum):
-    """Who may have written the content, from the most to the least trusted."""
+    """Trust in the author of the content, from the most to the least trusted."""
 
     TRUSTED = "trusted"
     USER = "user"
@@ -24,7 +24,7 @@ class Integrity(StrEnum):
 
 
 class Confidentiality(StrEnum):
-    """Who may read the content, from everybody to nobody outside."""
+    """Readers of the content, from public to secret."""
 
     PUBLIC = "public"
     TENANT = "tenant"
@@ -37,7 +37,7 @@ _CONFIDENTIALITY_ORDER = {level: rank for rank, level in enumerate(Confidentiali
 
 @value
 class TrustLabel:
-    """How far content may be trusted, how far it may travel, and where it comes from.
+    """Integrity, confidentiality and origins of content.
 
     The default is the neutral one: joined with any other label it gives that label.
     """
@@ -52,26 +52,26 @@ class TrustLabel:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether nobody but the application itself wrote the content."""
+        """Whether only the application itself wrote the content."""
         return self.integrity is Integrity.TRUSTED
 
     @property
     def is_untrusted(self) -> bool:
-        """Whether a stranger may have written a part of the content."""
+        """Whether an untrusted author may have written a part of the content."""
         return self.integrity is Integrity.UNTRUSTED
 
     @property
     def is_public(self) -> bool:
-        """Whether everybody may read the content."""
+        """Whether the content is public."""
         return self.confidentiality is Confidentiality.PUBLIC
 
     @property
     def is_secret(self) -> bool:
-        """Whether a part of the content must not leave."""
+        """Whether a part of the content must not leave the application."""
         return self.confidentiality is Confidentiality.SECRET
 
     def join(self, other: TrustLabel) -> TrustLabel:
-        """The label of content made from both; this one where the other adds nothing."""
+        """Return the label of content made from both; this label itself if the other adds nothing."""
         if (
             _INTEGRITY_ORDER[other.integrity] <= _INTEGRITY_ORDER[self.integrity]
             and _CONFIDENTIALITY_ORDER[other.confidentiality] <= _CONFIDENTIALITY_ORDER[self.confidentiality]
@@ -86,14 +86,14 @@ class TrustLabel:
 
     @classmethod
     def join_all(cls, labels: Iterable[TrustLabel]) -> TrustLabel:
-        """The label of content made from all of them; without any, the neutral label."""
+        """Return the label of content made from all of them; without any, the neutral label."""
         joined = cls()
         for label in labels:
             joined = joined.join(label)
         return joined
 
     def to_payload(self) -> JsonObject:
-        """The label as JSON, the same text for equal labels."""
+        """Return the label as JSON, the same text for equal labels."""
         return {
             "integrity": self.integrity.value,
             "confidentiality": self.confidentiality.value,
@@ -102,7 +102,7 @@ class TrustLabel:
 
     @classmethod
     def from_payload(cls, payload: JsonObject) -> TrustLabel:
-        """The label that `to_payload` wrote.
+        """Return the label that `to_payload` wrote.
 
         Raises:
             AgentDefinitionError: the payload is not one of a label.

@@ -1,1 +1,1 @@
-"""Types as JSON schemas and as validators, made together so that neither promises what the other refuses."""
+"""Types as JSON schemas and as validators, made together so that they agree."""

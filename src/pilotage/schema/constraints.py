@@ -1,6 +1,6 @@
-"""What `Annotated` says beyond the type: limits, patterns, descriptions, sensitivity.
+"""Metadata of `Annotated`: limits, patterns, descriptions, sensitivity.
 
-The limits of annotated-types and of pydantic's `Field` are known by their attributes, so that neither
+The limits of annotated-types and of pydantic's `Field` are recognised by their attributes, so that neither
 package has to be imported to read an annotation that does not use it.
 """
 
@@ -21,7 +21,7 @@ _NUMBERS = ("int", "float", "decimal")
 _MOMENTS = ("date", "datetime", "time", "timedelta")
 _ARRAYS = ("list", "set", "frozenset", "tuple")
 
-# constraint -> core type -> the word JSON schema has for it (None: it has no word)
+# constraint -> core type -> the keyword of JSON schema (None: there is none)
 _WORDS: dict[str, dict[str, str | None]] = {
     "ge": {**dict.fromkeys(_NUMBERS, "minimum"), **dict.fromkeys(_MOMENTS)},
     "gt": {**dict.fromkeys(_NUMBERS, "exclusiveMinimum"), **dict.fromkeys(_MOMENTS)},
@@ -46,12 +46,12 @@ class Between:
 
 @value
 class Strictly:
-    """A value of exactly the type, for our own types: no text that reads like it, no truth value for a number."""
+    """A value of exactly the type, for our own types: no text for a number, no boolean for a number."""
 
 
 @value
 class Remarks:
-    """What the metadata of one `Annotated` comes to."""
+    """The metadata of one `Annotated`."""
 
     constraints: dict[str, object] = field(default_factory=dict[str, object])
     description: str | None = None
@@ -60,7 +60,7 @@ class Remarks:
 
 
 def read_remarks(metadata: Iterable[object]) -> Remarks:
-    """Limits, description, and whether pydantic is needed for the rest; unknown remarks are ignored."""
+    """Return limits, description, and whether pydantic is needed for the rest; unknown remarks are ignored."""
     constraints: dict[str, object] = {}
     description: str | None = None
     needs_pydantic = is_strict = False
@@ -73,7 +73,7 @@ def read_remarks(metadata: Iterable[object]) -> Remarks:
 
 
 def constrain(shape: TypeShape, constraints: dict[str, object], annotation: object) -> TypeShape | Rejection:
-    """The shape within its limits; refused when a limit means nothing for the type."""
+    """Return the shape within its limits; a limit that does not apply to the type is refused."""
     kind = cast(str, shape.core["type"])
     json: JsonSchema = dict(shape.json)
     core: CoreSchema = dict(shape.core)
@@ -88,7 +88,7 @@ def constrain(shape: TypeShape, constraints: dict[str, object], annotation: obje
 
 
 def _atoms(metadata: Iterable[object]) -> Iterator[object]:
-    """The single remarks; `Field`, `Interval` and their like hold several."""
+    """Yield the single remarks; `Field`, `Interval` and similar ones hold several."""
     for item in metadata:
         if hasattr(item, "__is_annotated_types_grouped_metadata__"):
             yield from _atoms(cast("Iterable[object]", item))
@@ -103,7 +103,7 @@ def _is_field_info(item: object) -> bool:
 
 
 def is_field_default(value: object) -> bool:
-    """Whether a parameter's default is pydantic's `Field(...)`, which belongs into the annotation."""
+    """Return whether a parameter's default is pydantic's `Field(...)`, which belongs into the annotation."""
     return _is_field_info(value)
 
 
@@ -115,7 +115,7 @@ def _constraints_of(item: object) -> dict[str, object]:
 
 
 def _is_for_pydantic(item: object) -> bool:
-    """Whether a remark is pydantic's own affair: a validator, or an option that is no limit."""
+    """Return whether only pydantic can apply a remark: a validator, or an option that is no limit."""
     if hasattr(item, "__get_pydantic_core_schema__"):
         return True
     if _is_field_info(item) or not type(item).__module__.startswith("pydantic."):

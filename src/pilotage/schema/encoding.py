@@ -28,7 +28,7 @@ _SETS: tuple[object, ...] = (set, frozenset, collections.abc.Set, collections.ab
 
 
 def encoder_of(annotation: object) -> Encode:
-    """Return how values of a type that has a schema are written."""
+    """Return the function that writes values of a type as JSON."""
     return _EncoderReader().encoder(annotation)
 
 
@@ -165,7 +165,7 @@ class _EncoderReader:
 
 
 def _by_pydantic(annotation: object) -> Encode:
-    """Return how pydantic writes a type in the form that it reads itself: by alias, without computed fields."""
+    """Return the function by which pydantic writes a type so that it can read it: by alias, no computed fields."""
     from pydantic import TypeAdapter  # noqa: PLC0415 - only who uses pydantic pays for it
 
     adapter: TypeAdapter[object] = TypeAdapter(cast("type[object]", annotation))
@@ -231,7 +231,7 @@ def _is_array(value: object) -> TypeGuard[Sequence[object]]:
 
 
 def _class_of(annotation: object) -> type | None:
-    """Return the class that values of a member of a union have; None where classes do not tell."""
+    """Return the class of the values of a member of a union; None if classes do not distinguish the members."""
     if annotation is None:
         return type(None)
     if get_origin(annotation) is Annotated:

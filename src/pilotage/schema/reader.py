@@ -1,4 +1,4 @@
-"""Reads types into shapes, and collects everything about them that a tool cannot have.
+"""Reads types into shapes, and collects all of their problems.
 
 Nothing is raised on the way: a type that is refused counts as "anything", so that one reading finds all
 problems of a signature.
@@ -53,7 +53,7 @@ from pilotage.schema.shape import TypeShape
 # No type that ends has so many others around it.
 _DEEPEST = 50
 
-# Stands in for a type that was refused, so that reading can go on.
+# Replaces a refused type, so that reading can go on.
 _REFUSED = TypeShape({}, {"type": "any"})
 
 _UNIONS: tuple[object, ...] = (Union, UnionType)
@@ -72,7 +72,7 @@ class ShapeReader:
         self._subject = ""
 
     def read(self, annotation: object, subject: str) -> TypeShape:
-        """The shape of a type; `subject` says in messages whose type it is."""
+        """Return the shape of a type; `subject` names its owner in messages."""
         outer, self._subject = self._subject, subject
         try:
             return self._shape(annotation)
@@ -124,7 +124,7 @@ class ShapeReader:
         return self._named(annotation)
 
     def _named(self, annotation: object) -> TypeShape:
-        """Types that have a name: new types, aliases, enums, records; and what is refused."""
+        """Return the shape of a named type: a new type, alias, enum or record; or its rejection."""
         if isinstance(annotation, NewType):
             return self._shape(annotation.__supertype__)
         owner: object = get_origin(annotation) or annotation
@@ -201,7 +201,7 @@ class ShapeReader:
         return TypeShape(shape.json, self.definitions.lift(shape.core))
 
     def _accept(self, outcome: TypeShape | Rejection) -> TypeShape:
-        """The shape, or a stand-in for what is refused."""
+        """Return the shape, or a substitute for a refused type."""
         if isinstance(outcome, TypeShape):
             return outcome
         problem = outcome.about(self._subject)
@@ -211,7 +211,7 @@ class ShapeReader:
 
 
 def with_default(shape: TypeShape, default: Default) -> TypeShape:
-    """The shape with its default shown, when the default has a JSON form."""
+    """Return the shape with its default shown, when the default has a JSON form."""
     if not isinstance(default, KnownDefault):
         return shape
     try:

@@ -21,7 +21,7 @@ class NoDefault:
 
 @value
 class UnknownDefault:
-    """The field may be left out; what it is then is made when it is needed."""
+    """The field may be left out; its default is made when it is needed."""
 
 
 @value
@@ -44,7 +44,7 @@ class Field:
 
 
 def is_typed_dict(owner: type) -> bool:
-    """Also true for the typed dicts of typing_extensions, which `typing` does not know."""
+    """Return whether a type is a typed dict, also one of typing_extensions."""
     return dict in owner.__mro__ and hasattr(owner, "__total__")
 
 
@@ -54,7 +54,7 @@ def typed_dict_fields(owner: type) -> list[Field]:
 
 
 def _typed_dict_key(name: str, hint: object, is_required: bool) -> Field:
-    # In annotations kept as text the class itself could not see these two.
+    # Annotations that are stored as text need these two names.
     origin = get_origin(hint)
     if origin in {Required, NotRequired}:
         (hint,), is_required = get_args(hint), origin is Required
@@ -62,7 +62,7 @@ def _typed_dict_key(name: str, hint: object, is_required: bool) -> Field:
 
 
 def dataclass_fields(owner: type, *, for_input: bool) -> list[Field]:
-    """The fields its constructor takes, or, for output, all that its JSON has."""
+    """Return the fields of the constructor or, for output, all fields of the JSON form."""
     hints = resolve_fields(owner)
     return [
         Field(field.name, hints[field.name], _default_of(field))
@@ -72,14 +72,14 @@ def dataclass_fields(owner: type, *, for_input: bool) -> list[Field]:
 
 
 def hidden_parameters(owner: type) -> list[str]:
-    """What the constructor of a dataclass demands besides its fields."""
+    """Return the required parameters of a dataclass's constructor that are no fields."""
     names = {field.name for field in dataclasses.fields(owner) if field.init}
     parameters = inspect.signature(owner).parameters.values()
     return [p.name for p in parameters if p.name not in names and p.default is p.empty]
 
 
 def constructing(owner: type) -> Callable[[object, Callable[[object], Mapping[str, object]]], object]:
-    """A validator that makes an `owner` from its validated fields and leaves finished ones alone."""
+    """Return a validator that makes an `owner` from its validated fields; instances are unchanged."""
 
     def construct(given: object, validate: Callable[[object], Mapping[str, object]]) -> object:
         if isinstance(given, owner):
@@ -102,7 +102,7 @@ Definitions = dict[str, JsonSchema]
 
 
 def is_pydantic_type(owner: type) -> bool:
-    """Whether a class brings its own core schema: models, pydantic dataclasses, custom types."""
+    """Return whether a class has its own core schema: models, pydantic dataclasses, custom types."""
     return hasattr(owner, "__get_pydantic_core_schema__") or hasattr(owner, "__pydantic_validator__")
 
 
@@ -111,7 +111,7 @@ class PydanticTypeError(Exception):
 
 
 def pydantic_shape(annotation: object, *, for_input: bool) -> tuple[TypeShape, Definitions]:
-    """The shape of a type as pydantic sees it, titles left out, with the definitions it refers to.
+    """Return the shape of a type by pydantic, without titles, with the definitions it refers to.
 
     Raises:
         PydanticTypeError: pydantic has no schema for it.
@@ -127,39 +127,39 @@ def pydantic_shape(annotation: object, *, for_input: bool) -> tuple[TypeShape, D
         raise PydanticTypeError(str(error).partition("\n")[0].rstrip(".")) from error
     inlined = _Inlining(cast(Definitions, schema.pop("$defs", {})))
     json = inlined.visit(schema)
-    return TypeShape(json, {**adapter.core_schema}), inlined.kept
+    return TypeShape(json, {**adapter.core_schema}), inlined.definitions
 
 
 class _Inlining:
-    """Puts definitions where they are referred to, and keeps those that refer to themselves."""
+    """Replaces references by their definitions, except recursive ones, which stay in `definitions`."""
 
     def __init__(self, definitions: Definitions) -> None:
         self._definitions = definitions
         self._open: list[str] = []
-        self.kept: Definitions = {}
+        self.definitions: Definitions = {}
 
     def visit(self, schema: JsonSchema) -> JsonSchema:
         target = schema.get("$ref")
         if isinstance(target, str):
             rest = {key: value for key, value in schema.items() if key != "$ref"}
             return {**self._target(target), **rest}
-        return {key: self._visit_word(key, value) for key, value in schema.items() if key != "title"}
+        return {key: self._visit_keyword(key, value) for key, value in schema.items() if key != "title"}
 
     def _target(self, target: str) -> JsonSchema:
         name = target.removeprefix("#/$defs/")
-        if name in self._open or name in self.kept:
-            self.kept.setdefault(name, {})
+        if name in self._open or name in self.definitions:
+            self.definitions.setdefault(name, {})
             return {"$ref": target}
         self._open.append(name)
         inlined = self.visit(self._definitions[name])
         self._open.pop()
-        if name not in self.kept:
+        if name not in self.definitions:
             return inlined
-        self.kept[name] = inlined
+        self.definitions[name] = inlined
         return {"$ref": target}
 
-    def _visit_word(self, key: str, value: JsonValue) -> JsonValue:
-        """Follow the words that hold schemas; leave examples, defaults and enums as they are."""
+    def _visit_keyword(self, key: str, value: JsonValue) -> JsonValue:
+        """Follow the keywords that hold schemas; examples, defaults and enums are unchanged."""
         if key == "properties":
             members = cast("Mapping[str, JsonSchema]", value)
             return {name: self.visit(member) for name, member in members.items()}

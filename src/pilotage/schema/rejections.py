@@ -1,4 +1,4 @@
-"""Why a type cannot be a tool's argument or result, and what to write instead."""
+"""Reasons why a type cannot be a tool's argument or result, each with the remedy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
 
 
 class Rejection(NamedTuple):
-    """What is wrong with a type, as the rest of a sentence, and the remedy."""
+    """The problem of a type, as the rest of a sentence, and the remedy."""
 
     what: str
     remedy: str
@@ -94,7 +94,7 @@ def reject_masked() -> Rejection:
 
 
 def reject_for(annotation: object) -> Rejection:
-    """The reason to refuse a type that has no shape."""
+    """Return the reason to refuse a type that has no shape."""
     for question, rejection in _REASONS:
         if question(annotation):
             return rejection(annotation)
@@ -102,7 +102,7 @@ def reject_for(annotation: object) -> Rejection:
 
 
 def spelling(annotation: object) -> str:
-    """A type as it is written in a program."""
+    """Return a type as it is written in a program."""
     if get_origin(annotation) is Annotated:
         return f"Annotated[{spelling(get_args(annotation)[0])}, ...]"
     if isinstance(annotation, TypeVar):

@@ -1,8 +1,8 @@
-"""The shape of a type: what the model is shown and what its arguments are validated by.
+"""The shape of a type: the JSON schema that a model is shown, and the core schema that validates its arguments.
 
-Both halves are made together, so that the schema never promises what validation refuses. A core schema is what
-pydantic-core compiles into a validator; it is plain data, so nothing of pydantic is imported here. A type that contains
-itself is defined once and referred to by name.
+Both are made together, so that validation accepts what the schema allows. pydantic-core compiles a core schema into
+a validator; it is plain data, so nothing of pydantic is imported here. A recursive type is defined once and referred
+to by name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TypeShape:
 
 
 def allows_null(schema: JsonObject) -> bool:
-    """Whether None fits; a schema that says nothing about its type, or refers elsewhere, may allow it."""
+    """Return whether None fits; a schema without a type, or with a reference, may allow it."""
     if "anyOf" in schema:
         return any(allows_null(as_object(member)) for member in as_list(schema["anyOf"]))
     if "enum" in schema:
@@ -45,7 +45,7 @@ ANYTHING = TypeShape({}, {"type": "any"})
 
 @cache
 def scalars() -> dict[object, TypeShape]:
-    """The shapes of plain types, made when the first type is read."""
+    """Return the shapes of plain types, made when the first type is read."""
     from uuid import UUID  # noqa: PLC0415 - dear to import
 
     # Numbers that JSON cannot write are refused, so that every accepted value can be recorded.
@@ -60,7 +60,7 @@ def scalars() -> dict[object, TypeShape]:
         time: TypeShape({"type": "string", "format": "time"}, {"type": "time"}),
         timedelta: TypeShape({"type": "number", "description": "Seconds."}, {"type": "timedelta"}),
         UUID: TypeShape({"type": "string", "format": "uuid"}, {"type": "uuid"}),
-        # As text, because a JSON number may have lost the last cent before anyone could look at it.
+        # As text, because a JSON number may already have lost digits.
         Decimal: TypeShape({"type": "string", "format": "decimal"}, {"type": "decimal"}),
         AnyJson: ANYTHING,
     }
@@ -93,7 +93,7 @@ def fixed_tuple(items: Sequence[TypeShape]) -> TypeShape:
 
 
 def mapping(value: TypeShape, keys: TypeShape | None = None) -> TypeShape:
-    """A mapping from texts, or from those of `keys`."""
+    """Return a mapping from texts, or from those of `keys`."""
     of_keys: CoreSchema = {"type": "str"} if keys is None else keys.core
     named: JsonSchema = {} if keys is None else {"propertyNames": keys.json}
     core: CoreSchema = {"type": "dict", "keys_schema": of_keys, "values_schema": value.core}
@@ -105,7 +105,7 @@ UNION_MEMBER = "\N{INVISIBLE SEPARATOR}"
 
 
 def union(members: Sequence[tuple[str, TypeShape]]) -> TypeShape:
-    """Any one of the members, each with the name it goes by in error messages."""
+    """Return a union of the members, each with its name in error messages."""
     json: JsonSchema = {"anyOf": [shape.json for _, shape in members]}
     choices = [(shape.core, UNION_MEMBER + name) for name, shape in members if shape.core["type"] != "none"]
     core: CoreSchema = {"type": "union", "choices": choices} if len(choices) > 1 else choices[0][0]
@@ -123,12 +123,12 @@ class Property:
 
 
 def described(shape: TypeShape, **facts: JsonValue) -> TypeShape:
-    """The same shape with more said about it in the schema."""
+    """Return the same shape with more keywords in its schema."""
     return TypeShape({**shape.json, **facts}, shape.core)
 
 
 def closed_object(properties: Sequence[Property]) -> TypeShape:
-    """An object of exactly these members."""
+    """Return an object of exactly these members."""
     json: JsonSchema = {
         "type": "object",
         "properties": {member.name: member.shape.json for member in properties},
@@ -149,7 +149,7 @@ def closed_object(properties: Sequence[Property]) -> TypeShape:
 
 
 def reference(name: str) -> TypeShape:
-    """A type defined elsewhere in the same schema."""
+    """Return a type defined elsewhere in the same schema."""
     return TypeShape({"$ref": f"#/$defs/{name}"}, {"type": "definition-ref", "schema_ref": name})
 
 
@@ -164,11 +164,11 @@ class TypeDefinitions:
 
     @property
     def depth(self) -> int:
-        """How many types the one being built is inside of."""
+        """Nesting depth of the type being built."""
         return len(self._open)
 
     def once(self, key: Hashable, name: str, build: Callable[[], TypeShape]) -> TypeShape:
-        """The shape of the type `key`, or a reference to it."""
+        """Return the shape of the type `key`, or a reference to it."""
         if key in self._references:
             return self._references[key]
         if key in self._open:
@@ -181,11 +181,11 @@ class TypeDefinitions:
         return self._define(self._references[key], shape) if key in self._references else shape
 
     def add(self, name: str, schema: JsonSchema) -> bool:
-        """Keep a definition made elsewhere; False when the name already means something else."""
+        """Add a definition made elsewhere; return False if the name has another definition."""
         return self.json.setdefault(name, schema) == schema
 
     def lift(self, core: CoreSchema) -> CoreSchema:
-        """A core schema made elsewhere, its definitions kept here: two parameters of one type share them."""
+        """Return a core schema made elsewhere and add its definitions: two parameters of one type share them."""
         if core["type"] != "definitions":
             return core
         for definition in cast("list[CoreSchema]", core["definitions"]):
@@ -193,13 +193,13 @@ class TypeDefinitions:
         return cast(CoreSchema, core["schema"])
 
     def with_core(self, core: CoreSchema) -> CoreSchema:
-        """A core schema together with the definitions it may refer to."""
+        """Return a core schema together with the definitions it may refer to."""
         if not self._core:
             return core
         return {"type": "definitions", "schema": core, "definitions": list(self._core.values())}
 
     def with_json(self, schema: JsonSchema) -> JsonSchema:
-        """A JSON schema together with the definitions it may refer to."""
+        """Return a JSON schema together with the definitions it may refer to."""
         return {**schema, "$defs": dict(self.json)} if self.json else schema
 
     def _define(self, target: TypeShape, shape: TypeShape) -> TypeShape:
@@ -225,7 +225,7 @@ _JSON_TYPES: dict[type, str] = {
 
 
 def enum_shape(members: type[Enum]) -> TypeShape | Rejection:
-    """The values of an enum; validation gives the members."""
+    """Return the values of an enum; validation gives the members."""
     for member in members:
         if _json_type_of(member.value) is None:
             what = f"whose member {member.name!r} is no text, number, bool or None"
@@ -237,7 +237,7 @@ def enum_shape(members: type[Enum]) -> TypeShape | Rejection:
 
 
 def literal_shape(values: Sequence[object]) -> TypeShape | Rejection:
-    """The values of a `Literal`."""
+    """Return the values of a `Literal`."""
     for each in values:
         if _json_type_of(each) is None or isinstance(each, Enum):
             remedy = "Use texts, numbers, bools or None in a Literal, or write the enum itself."
@@ -246,7 +246,7 @@ def literal_shape(values: Sequence[object]) -> TypeShape | Rejection:
 
 
 def _choice(values: Sequence[JsonValue], core: CoreSchema) -> TypeShape:
-    """One of some plain values, with their JSON type when they share one."""
+    """Return a choice of plain values, with their JSON type if they share one."""
     kinds = {_json_type_of(each) for each in values}
     shared: JsonSchema = {"type": kinds.pop()} if len(kinds) == 1 else {}
     return TypeShape({"enum": list(values), **shared}, core)

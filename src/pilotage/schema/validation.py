@@ -18,9 +18,9 @@ Validate: TypeAlias = Callable[[Mapping[str, object]], dict[str, object]]
 
 @value
 class Misfit:
-    """One value that does not fit: where it stands, which rule it breaks, and the rule in words.
+    """One value that does not fit: its place, the rule it breaks, and a message.
 
-    The words may come from the program's own code and quote the value, unless `is_plain` is true.
+    The message may come from the program's own code and quote the value, unless `is_plain` is true.
     """
 
     place: tuple[str | int, ...]
@@ -44,7 +44,7 @@ class Misfit:
 
     @property
     def reading(self) -> str:
-        """Which members of unions were tried on the way, in words; empty without unions."""
+        """The members of unions that were tried on the way, as text; empty without unions."""
         members = [str(step)[1:] for step in self.place if str(step).startswith(UNION_MEMBER)]
         return f" (read as {', '.join(members)})" if members else ""
 
@@ -58,7 +58,7 @@ class MisfitsError(Exception):
 
 
 def compile_validator(core: CoreSchema, *, strict: bool = False) -> Validate:
-    """A function that returns validated arguments in the order of the schema, or raises `MisfitsError`.
+    """Return a function that returns validated arguments in the order of the schema, or raises `MisfitsError`.
 
     Where it is strict, a value of another type is a misfit, and never converted.
     """
@@ -94,7 +94,7 @@ _SCALARS: Mapping[str, CoreSchema] = {
 
 
 def core_of_json(schema: JsonValue) -> CoreSchema:
-    """What values of a JSON schema are validated by."""
+    """Return the core schema that validates values of a JSON schema."""
     if not isinstance(schema, Mapping):
         return _ANY
     if "enum" in schema:

@@ -1,4 +1,4 @@
-"""Doubles for tests: a scripted model, a store in memory, a clock and ids under control, faults on purpose.
+"""Test doubles: a scripted model, a store in memory, a clock and ids under control, fault injection.
 
 Shipped to users and never registered by Pilotage itself. The conformance kits are in
 `pilotage.testing.conformance`, which needs pytest.

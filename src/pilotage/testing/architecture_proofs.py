@@ -1,8 +1,9 @@
-"""`ArchitectureProofs`: the proofs that every loop strategy gives, from one story of it.
+"""`ArchitectureProofs`: tests that every loop strategy must pass, made from one story of it.
 
 A story is a small run in which the model of the deepest branch makes *deeds* (tool calls, one after the other) before
-it answers. The proofs let it make a payment that must happen once, ask a person, hang, or obey a stranger, and stop its
-process at every write. Subclass `ArchitectureProofs` in a test module, with pytest-asyncio in auto mode:
+it answers. The proofs let it make a payment that must happen once, ask a person, hang, or follow injected
+instructions, and stop its process at every write. Subclass `ArchitectureProofs` in a test module, with pytest-asyncio
+in auto mode:
 
     class TestMyLoop(ArchitectureProofs):
         story = MyStory()
@@ -42,7 +43,7 @@ OBEY = calls("write", what="stolen")
 
 @value
 class WrongOutput:
-    """A script in which the model gets something wrong, and the expected end of the run."""
+    """A script with a wrong output of the model, and the expected end of the run."""
 
     script: Sequence[ScriptEntry]
     output: object = None

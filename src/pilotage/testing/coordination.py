@@ -21,14 +21,14 @@ from pilotage.agent.ports.leases import (
 )
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.checks import reject_blank, reject_not_positive
-from pilotage.testing.kept import KeptState
+from pilotage.testing.encoded import EncodedState
 from pilotage.testing.tables import OverTables
 
 _CAPACITY = 1000
 
 
 class MemoryLeases(OverTables, IAgentLeases):
-    """Leases in the tables of a store: `MemoryLeases(store.tables)` is what another process has of them."""
+    """Leases in the tables of a store; `MemoryLeases(store.tables)` for another process."""
 
     async def acquire(self, run: RunKey, owner: str, seconds: float) -> Lease | None:
         lease, held = self._lease(run, owner, seconds), self._current(run)
@@ -59,7 +59,7 @@ class MemoryLeases(OverTables, IAgentLeases):
 
 
 class MemoryBacklog(OverTables, IAgentBacklog):
-    """The backlog of a store: `MemoryBacklog(store.tables)` is what another process has of it."""
+    """The backlog of a store; `MemoryBacklog(store.tables)` for another process."""
 
     async def claim(
         self,
@@ -110,18 +110,18 @@ class MemoryBacklog(OverTables, IAgentBacklog):
         return frozenset(state.agent_type for state in self._free())
 
     def _free(self) -> Iterator[AgentState]:
-        """The runs that somebody should drive, the longest untouched first."""
-        states = [kept.read() for kept in self._tables.states.entries(None) if self._is_left(kept)]
+        """Return the runs that need an owner, the longest unchanged first."""
+        states = [stored.read() for stored in self._tables.states.entries(None) if self._is_left(stored)]
         return iter(sorted(states, key=lambda state: state.updated_at or self._tables.clock.now()))
 
-    def _is_left(self, kept: KeptState) -> bool:
-        run, now = _key(kept.bare), self._tables.clock.now()
+    def _is_left(self, stored: EncodedState) -> bool:
+        run, now = _key(stored.bare), self._tables.clock.now()
         if not self._tables.is_journaled(run) or self._tables.lease_of(run) is not None:
             return False
         if not self._tables.claims_of(run).is_due(now):
             return False
         pending = {signal.bare.kind for signal in self._tables.queues.get(run, {}).values()}
-        state = kept.read()
+        state = stored.read()
         return has_something_to_do(state, pending, now, self._status_above(state))
 
     def _status_above(self, state: AgentState) -> AgentStatus | None:
@@ -135,7 +135,7 @@ def _key(state: AgentState) -> RunKey:
 
 
 class MemoryWakeUps(IAgentWakeUps):
-    """Hints to everybody who listens; each listener has room for `capacity` runs, further ones are dropped."""
+    """Hints to all listeners; each has room for `capacity` runs, further ones are dropped."""
 
     def __init__(self, capacity: int = _CAPACITY) -> None:
         reject_not_positive(self, capacity=capacity)
@@ -144,7 +144,7 @@ class MemoryWakeUps(IAgentWakeUps):
 
     async def notify(self, run_id: str) -> None:
         for listener in self._listeners:
-            listener.hear(run_id)
+            listener.add(run_id)
 
     @asynccontextmanager
     async def subscribe(self) -> AsyncGenerator[IWakeUpSubscription]:
@@ -161,20 +161,20 @@ class MemoryWakeUpSubscription(IWakeUpSubscription):
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._unheard: dict[str, None] = {}
-        self._came = asyncio.Event()
+        self._pending: dict[str, None] = {}
+        self._has_hints = asyncio.Event()
 
-    def hear(self, run_id: str) -> None:
-        """Take a hint in, unless it is there already or there is no room."""
-        if len(self._unheard) < self._capacity:
-            self._unheard[run_id] = None
-            self._came.set()
+    def add(self, run_id: str) -> None:
+        """Add a hint, unless it is there already or there is no room."""
+        if len(self._pending) < self._capacity:
+            self._pending[run_id] = None
+            self._has_hints.set()
 
     async def next(self) -> str:
-        # Taken out only after the wait: who is cancelled in it leaves the hint to the next call.
-        while not self._unheard:
-            self._came.clear()
-            await self._came.wait()
-        run_id = next(iter(self._unheard))
-        del self._unheard[run_id]
+        # Removed only after the wait: a cancelled call leaves the hint to the next one.
+        while not self._pending:
+            self._has_hints.clear()
+            await self._has_hints.wait()
+        run_id = next(iter(self._pending))
+        del self._pending[run_id]
         return run_id

@@ -1,9 +1,9 @@
-"""`crash_matrix`: lets an agent's process die at every write, and checks that nobody could tell.
+"""`crash_matrix`: stops an agent's process at every write, and checks that the outcome is the same.
 
-The run goes through once undisturbed; that is the reference. Then, for every commit and every kind of fault, it
-is started anew in a fresh world, killed there, and carried on by new processes; for every stop also with a
-second stop while it recovers. Questions to people are answered: approvals as the caller says, unknown outcomes
-by the truth, which a dead process has left in the commit that never reached the store.
+The run goes through once without a fault; that is the reference. Then, for every commit and every kind of fault, it
+is started in a new world, stopped there, and continued by new processes; for every stop also with a
+second stop while it recovers. Questions are answered: approvals by the caller's function, unknown outcomes
+by the actual outcome, which is in the commit that did not reach the store.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ CrashPoint: TypeAlias = tuple[Fault | None, ...]
 """The fault of each process in turn; processes beyond the last one have none."""
 
 
-class KeepsRuns(Protocol):
-    """The ports of a store, as far as a run cannot do without them; the faults are put in front of the journal."""
+class StorePorts(Protocol):
+    """The ports of a store that a run requires; the faults are injected into the journal."""
 
     @property
     def journal(self) -> IAgentJournal: ...
@@ -67,19 +67,19 @@ class KeepsRuns(Protocol):
 
 
 def always(request: AgentApprovalRequest) -> ApprovalDecision:
-    """Approve whatever is asked."""
+    """Approve every request."""
     return ApprovalDecision.APPROVE
 
 
-def _nobody_carries_out(request: AgentRecoveryRequest) -> JsonValue:
+def _no_results(request: AgentRecoveryRequest) -> JsonValue:
     raise AssertionError(
         f"the run waits for {request.action_name!r}, which its caller carries out: crash_matrix(..., carry_out=...)."
     )
 
 
 @value
-class _People:
-    """Who answers what a run asks."""
+class _Answers:
+    """The functions that answer the questions of a run."""
 
     approve: Approver
     carry_out: CarryOut
@@ -87,7 +87,7 @@ class _People:
 
 @value
 class CrashReport:
-    """What came of it: how many points were tried, what differed from the undisturbed run, and its keys."""
+    """Result of a crash matrix: the number of points, the differences from the reference run, and its keys."""
 
     points: int
     reference: RunResult
@@ -96,7 +96,7 @@ class CrashReport:
     keys: Mapping[str, str]
 
     def key(self, tool: str) -> str:
-        """The idempotency key of a tool's first call: the same in every one of the runs."""
+        """Return the idempotency key of a tool's first call, which is the same in all runs."""
         if tool not in self.keys:
             raise AssertionError(
                 f"the run does not call {tool!r}. It calls {', '.join(map(repr, self.keys)) or 'nothing'}."
@@ -104,12 +104,12 @@ class CrashReport:
         return self.keys[tool]
 
     def assert_same_result(self) -> None:
-        """Fail unless the run ended in the same way whatever happened."""
+        """Fail unless the run ended in the same way at all crash points."""
         if self.differences:
             raise AssertionError("\n".join(["some crashes change the result:", *self.differences]))
 
     def assert_no_repeated_effects(self) -> None:
-        """Fail if anything that may not be repeated was done more than once."""
+        """Fail if an effect that may not be repeated occurred more than once."""
         if self.repeated:
             raise AssertionError("\n".join(["some crashes repeat an effect:", *self.repeated]))
 
@@ -122,19 +122,19 @@ async def crash_matrix(
     add: Sequence[object] = (),
     approve: Approver = always,
     carry_out: CarryOut | None = None,
-    store: Callable[[], KeepsRuns] = MemoryStore,
+    store: Callable[[], StorePorts] = MemoryStore,
     second_stops: Sequence[int] = _RECOVERY_COMMITS,
 ) -> CrashReport:
     """Try every crash point of one run of an agent, its children included.
 
-    `add` holds what the agent needs. Classes are made anew by every process. Instances are the outside world: they
-    outlive the processes of one run, and every crash point gets copies of them as they were at first. `carry_out`
-    gives the results of deferred tools. `store` gives an empty store, one for each crash point. `second_stops` are the
-    commits of a recovering process at which it dies too; fewer of them are faster.
+    `add` holds the pods of the agent. Classes are made anew by every process. Instances are the outside world: they
+    outlive the processes of one run, and every crash point gets copies of their initial state. `carry_out`
+    returns the results of deferred tools. `store` returns an empty store, one for each crash point. `second_stops` are
+    the commits of a recovering process at which it stops too; fewer of them are faster.
     """
     pristine = [deepcopy(each) for each in add]
-    people = _People(approve, carry_out or _nobody_carries_out)
-    reference = _Story(agent=agent, given=given, model=model, world=add, people=people, store=store())
+    answers = _Answers(approve, carry_out or _no_results)
+    reference = _Story(agent=agent, given=given, model=model, world=add, answers=answers, store=store())
     result = await reference.carry_through(())
     points = list(_points(reference.commits, second_stops))
     differences: list[str] = []
@@ -142,19 +142,26 @@ async def crash_matrix(
     for point in points:
         world = [deepcopy(each) for each in pristine]
         story = _Story(
-            agent=agent, given=given, model=model and model.fresh(), world=world, people=people, store=store()
+            agent=agent,
+            given=given,
+            model=model and model.fresh(),
+            world=world,
+            answers=answers,
+            store=store(),
         )
         ended = await story.carry_through(point)
-        # A run that has ended before its process died is read from its record, where the output is JSON.
+        # A run that ended before its process stopped is read from its record, where the output is JSON.
         if (ended.status, to_json_value(ended.output)) != (result.status, to_json_value(result.output)):
-            words = f"{ended.status} with {ended.output!r} instead of {result.status} with {result.output!r}"
-            differences.append(f"  {_words(point)}: {words}")
-        repeated.extend(f"  {_words(point)}: {action_id}" for action_id in story.done_twice())
+            difference = (
+                f"{ended.status} with {ended.output!r} instead of {result.status} with {result.output!r}"
+            )
+            differences.append(f"  {_described(point)}: {difference}")
+        repeated.extend(f"  {_described(point)}: {action_id}" for action_id in story.done_twice())
     return CrashReport(len(points), result, tuple(differences), tuple(repeated), reference.keys())
 
 
 def _points(commits: Sequence[int], second_stops: Sequence[int]) -> Iterator[CrashPoint]:
-    """Every fault at every commit of every process; for the stops, another one while the run recovers."""
+    """Yield every fault at every commit of every process; for the stops, another one while the run recovers."""
     for process, count in enumerate(commits):
         before: CrashPoint = (None,) * process
         for number in range(1, count + 1):
@@ -165,24 +172,24 @@ def _points(commits: Sequence[int], second_stops: Sequence[int]) -> Iterator[Cra
 
 
 def _has_stopped(state: AgentState) -> bool:
-    """Return whether a run has ended, or waits at a limit that nobody raises here."""
+    """Return whether a run has ended, or waits at a limit, which is not raised here."""
     return state.is_terminal or state.reason is AgentStateReason.LIMIT_REACHED
 
 
-def _words(point: CrashPoint) -> str:
+def _described(point: CrashPoint) -> str:
     return " then ".join(str(fault) for fault in point if fault is not None)
 
 
 @dataclass
 class _Story:
-    """One run, carried on by as many processes as it takes."""
+    """One run, continued by as many processes as necessary."""
 
     agent: type[object]
     given: Any
     model: ScriptedModel | None
     world: Sequence[object]
-    people: _People
-    store: KeepsRuns
+    answers: _Answers
+    store: StorePorts
     commits: list[int] = field(default_factory=list[int])
 
     def __post_init__(self) -> None:
@@ -203,7 +210,7 @@ class _Story:
         )
 
     def keys(self) -> dict[str, str]:
-        """By tool, the key of its first call."""
+        """Return the key of the first call of each tool."""
         found: dict[str, str] = {}
         for run, row in self._rows:
             if row.kind is AgentActionKind.TOOL_CALL:
@@ -212,7 +219,7 @@ class _Story:
         return found
 
     def done_twice(self) -> Iterator[str]:
-        """The unrepeatable actions that came to a result in more than one attempt."""
+        """Return the unrepeatable actions with a result in more than one attempt."""
         attempts: dict[tuple[RunKey, str], set[int]] = {}
         for run, row in [*self._rows, *self._lost]:
             if (
@@ -242,7 +249,7 @@ class _Story:
             self.model = self.model and self.model.restarted()
 
     def _opened(self, run: RunKey, rows: Sequence[JournalRow]) -> list[_RowOf]:
-        """The rows as the run knows them, what is sealed included."""
+        """Return the rows with sealed records opened."""
         return [(run, row) for row in Seals(self._sealer, run).opened_rows(rows)]
 
     async def _states(self) -> list[AgentState]:
@@ -264,34 +271,37 @@ class _Story:
             if request.id in {str(signal.payload.get("request_id")) for signal in pending}:
                 continue
             if isinstance(request, AgentRecoveryRequest) and request.deferred_call is not None:
-                result = self.people.carry_out(request)
+                result = self.answers.carry_out(request)
                 await runs.answer(run_id, request.id, RecoveryDecision.DONE, result=result, resume=False)
             elif isinstance(request, AgentRecoveryRequest):
-                await self._tell_the_truth(runs, run_id, request)
+                await self._answer_unknown_outcome(runs, run_id, request)
             else:
-                await runs.answer(run_id, request.id, self.people.approve(request), resume=False)
+                await runs.answer(run_id, request.id, self.answers.approve(request), resume=False)
 
-    async def _tell_the_truth(self, runs: AgentRuns, run_id: str, request: AgentRecoveryRequest) -> None:
-        truth = self._truth_about(request.agent_state_id, request)
-        decision = RecoveryDecision(str(truth.pop("decision")))
+    async def _answer_unknown_outcome(
+        self, runs: AgentRuns, run_id: str, request: AgentRecoveryRequest
+    ) -> None:
+        outcome = self._actual_outcome(request.agent_state_id, request)
+        decision = RecoveryDecision(str(outcome.pop("decision")))
         if decision is RecoveryDecision.RETRY and request.to_decide:
             inside = {
-                each.action_id: self._truth_about(request.agent_state_id, each) for each in request.to_decide
+                each.action_id: self._actual_outcome(request.agent_state_id, each)
+                for each in request.to_decide
             }
             done = [each for each, answer in inside.items() if answer["decision"] == RecoveryDecision.DONE]
-            truth["actions"] = {
+            outcome["actions"] = {
                 each: answer
                 for each, answer in inside.items()
                 if not any(each.startswith(f"{outer}/") for outer in done)
             }
-        await runs.answer(run_id, request.id, decision, resume=False, principal=None, **truth)
+        await runs.answer(run_id, request.id, decision, resume=False, principal=None, **outcome)
 
-    def _truth_about(self, run_id: str, action: AgentRecoveryRequest | OpenAction) -> dict[str, JsonValue]:
-        """The answer about an attempt: done, with the result that was lost, or to be tried again."""
-        asked = (run_id, action.action_id, action.attempt)
+    def _actual_outcome(self, run_id: str, action: AgentRecoveryRequest | OpenAction) -> dict[str, JsonValue]:
+        """Return the answer about an attempt: done, with the result that was lost, or retry."""
+        attempt = (run_id, action.action_id, action.attempt)
         for run, row in self._lost:
-            is_asked = (run.run_id, row.action_id, row.attempt) == asked and _has_result(row)
-            if is_asked and isinstance(row.record, Mapping):
+            is_same = (run.run_id, row.action_id, row.attempt) == attempt and _has_result(row)
+            if is_same and isinstance(row.record, Mapping):
                 return {"decision": RecoveryDecision.DONE.value, "result": row.record["result"]}
         return {"decision": RecoveryDecision.RETRY.value}
 

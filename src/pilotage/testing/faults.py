@@ -1,4 +1,4 @@
-"""Faults on purpose: a journal that dies, loses a reply or fails at a chosen commit.
+"""Fault injection: a journal that stops, loses a reply or fails at a chosen commit.
 
 Commits are counted by calls of `commit`, from 1, whatever each of them carries.
 """
@@ -21,7 +21,7 @@ from pilotage.values import value
 
 
 class ProcessStopped(BaseException):
-    """The process died here, as by `kill -9`."""
+    """The process stopped here, as by `kill -9`."""
 
 
 @value
@@ -34,12 +34,12 @@ class _AtCommit:
 
 @value
 class StopBefore(_AtCommit):
-    """The process dies before commit `number` reaches the store."""
+    """The process stops before commit `number` reaches the store."""
 
 
 @value
 class StopAfter(_AtCommit):
-    """The process dies when commit `number` is durable, before anybody hears of it."""
+    """The process stops when commit `number` is durable, before it is acknowledged."""
 
 
 @value
@@ -58,10 +58,10 @@ FAULTS: tuple[Callable[[int], Fault], ...] = (*STOPS, LoseReply, FailWrite)
 
 
 class FaultyJournal(IAgentJournal):
-    """Any journal, with one fault. After a stop it stays dead: every further call raises `ProcessStopped`.
+    """Any journal, with one fault. After a stop every further call raises `ProcessStopped`.
 
-    Without a fault it only counts: `commits` is how many calls there were, hence where faults can be put. `lost`
-    holds what never reached the store: what really happened and nobody wrote down.
+    Without a fault it only counts: `commits` is the number of calls, which are the places for faults. `lost` holds the
+    commits that did not reach the store.
     """
 
     def __init__(self, journal: IAgentJournal, fault: Fault | None = None) -> None:

@@ -13,10 +13,10 @@ _START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class VirtualClock(IClock):
-    """Time as a value under the test's control: `clock.advance(30)` is half a minute and takes none.
+    """A clock under the test's control: `clock.advance(30)` is half a minute and takes no time.
 
     Code that waits with `await clock.sleep(...)` goes on when the clock has been advanced far enough. One
-    advance is one jump: whoever wakes in it sees the time at its end.
+    advance is one jump: a sleeper that wakes sees the time at its end.
     """
 
     def __init__(self, start: datetime = _START) -> None:
@@ -34,11 +34,11 @@ class VirtualClock(IClock):
 
     @property
     def sleepers(self) -> int:
-        """How many are waiting in `sleep`."""
+        """Number of calls that wait in `sleep`."""
         return sum(not future.done() for _, future in self._sleepers)
 
     def advance(self, seconds: float) -> None:
-        """Move the time forward and wake whoever is due, the earliest first."""
+        """Move the time forward and wake the sleepers that are due, the earliest first."""
         reject_negative("VirtualClock.advance", seconds=seconds)
         self._elapsed += seconds
         due = [sleeper for sleeper in self._sleepers if sleeper[0] <= self._elapsed]
@@ -52,13 +52,13 @@ class VirtualClock(IClock):
         self._set_by += seconds
 
     def suspend(self, seconds: float) -> None:
-        """Suspend the machine: the time passes, and waiting in `sleep` goes on after it as long as before."""
+        """Suspend the machine: time passes, and sleepers wait as long as before."""
         reject_negative("VirtualClock.suspend", seconds=seconds)
         self._elapsed += seconds
         self._sleepers = [(due + seconds, future) for due, future in self._sleepers]
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until the clock has been advanced by this much; nothing to wait for only gives others a turn."""
+        """Wait until the clock has been advanced by this much; zero only yields to other tasks."""
         if seconds <= 0:
             await asyncio.sleep(0)
             return

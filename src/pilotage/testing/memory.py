@@ -1,7 +1,7 @@
 """The persistence ports in memory, for tests: one store, and the ports over it.
 
-What a commit of the journal writes is seen by the other ports at once and as a whole. Nothing here survives
-the process: a test that lets "the process" die keeps the store and makes everything else anew.
+The other ports see a commit of the journal at once and as a whole. A test of a crash reuses the store and makes
+everything else anew.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from pilotage.errors import (
 from pilotage.ids import IClock, SystemClock
 from pilotage.jsonvalue import as_object, canonical_json, parsed
 from pilotage.testing.coordination import MemoryBacklog, MemoryLeases, MemoryWakeUps
-from pilotage.testing.kept import KeptEvidence, KeptSignal, KeptState, UnkeepableError
+from pilotage.testing.encoded import EncodedEvidence, EncodedSignal, EncodedState, UnencodableError
 from pilotage.testing.outbox import MemoryOutbox
 from pilotage.testing.retention import MemoryRetention
 from pilotage.testing.sealer import MemorySealer
@@ -103,7 +103,7 @@ class MemoryStore:
         IRecordSealer,
         ITenantSpending,
     ]:
-        """All ports, as an application wants them."""
+        """All ports, for `Application.add`."""
         repositories = (self.states, self.signals, self.evidence)
         work = (self.leases, self.wake_ups, self.late_outcomes, self.deliveries, self.backlog, self.retention)
         return self.journal, *repositories, self.conversations, *work, self.sealer, self.spending
@@ -139,7 +139,7 @@ class MemoryJournal(IAgentJournal):
 
 
 class MemoryStateRepository(IAgentStateRepository):
-    """States in memory. With a `tenant` it knows only that tenant's runs, without one those of all."""
+    """States in memory. With a `tenant` it has only that tenant's runs, without one those of all."""
 
     def __init__(self, store: MemoryStore, tenant: str | None = None) -> None:
         self._tables, self._tenant = store.tables, tenant
@@ -151,8 +151,8 @@ class MemoryStateRepository(IAgentStateRepository):
         return state
 
     async def get_or_none(self, state_id: str) -> AgentState | None:
-        kept = self._tables.states.find(self._tenant, state_id)
-        return self._read(kept) if kept else None
+        stored = self._tables.states.find(self._tenant, state_id)
+        return self._read(stored) if stored else None
 
     async def get_with_head(self, state_id: str) -> tuple[AgentState, int] | None:
         state = await self.get_or_none(state_id)
@@ -167,11 +167,11 @@ class MemoryStateRepository(IAgentStateRepository):
             raise RunNotFoundError(f"there is no run {state.id!r}.")
         _refuse_if_journaled(self._tables, run, "MemoryStateRepository.save")
         try:
-            kept = self._tables.kept_state(state, self._tables.clock.now())
-        except UnkeepableError as error:
+            stored = self._tables.encoded_state(state, self._tables.clock.now())
+        except UnencodableError as error:
             raise AgentDefinitionError(f"MemoryStateRepository.save: {error}.") from error
-        self._tables.states.put(run.tenant_id, run.run_id, kept)
-        return self._read(kept)
+        self._tables.states.put(run.tenant_id, run.run_id, stored)
+        return self._read(stored)
 
     async def list_by_status(self, status: AgentStatus) -> Sequence[AgentState]:
         return self._list(frozenset({status}))
@@ -197,26 +197,28 @@ class MemoryStateRepository(IAgentStateRepository):
         if self._tenant not in (None, tenant_id):
             return RunPage(())
         found = [
-            (number, kept)
-            for number, kept in self._tables.states.newest_first(tenant_id, before)
-            if (not statuses or kept.bare.status in statuses) and agent_type in (None, kept.bare.agent_type)
-            if conversation_id in (None, self._tables.conversations.held_by(RunKey(tenant_id, kept.bare.id)))
-            if _lies_between(since, kept.bare.created_at, until)
+            (number, stored)
+            for number, stored in self._tables.states.newest_first(tenant_id, before)
+            if (not statuses or stored.bare.status in statuses)
+            and agent_type in (None, stored.bare.agent_type)
+            if conversation_id
+            in (None, self._tables.conversations.held_by(RunKey(tenant_id, stored.bare.id)))
+            if _lies_between(since, stored.bare.created_at, until)
         ]
-        runs = tuple(self._read(kept) for _, kept in found[:limit])
+        runs = tuple(self._read(stored) for _, stored in found[:limit])
         return RunPage(runs, str(found[limit - 1][0]) if len(found) > limit else None)
 
     def _list(self, statuses: frozenset[AgentStatus]) -> Sequence[AgentState]:
-        kept = self._tables.states.entries(self._tenant)
-        return [self._read(each) for each in kept if each.bare.status in statuses]
+        stored = self._tables.states.entries(self._tenant)
+        return [self._read(each) for each in stored if each.bare.status in statuses]
 
-    def _read(self, kept: KeptState) -> AgentState:
-        queue = self._tables.queues.get(RunKey(kept.bare.tenant_id, kept.bare.id), {})
-        return replace(kept.read(), pending_signal_count=len(queue))
+    def _read(self, stored: EncodedState) -> AgentState:
+        queue = self._tables.queues.get(RunKey(stored.bare.tenant_id, stored.bare.id), {})
+        return replace(stored.read(), pending_signal_count=len(queue))
 
 
 class MemorySignalRepository(IAgentSignalRepository):
-    """Signals in memory. With a `tenant` it knows only that tenant's signals, without one those of all."""
+    """Signals in memory. With a `tenant` it has only that tenant's signals, without one those of all."""
 
     def __init__(self, store: MemoryStore, tenant: str | None = None) -> None:
         self._tables, self._tenant = store.tables, tenant
@@ -227,7 +229,7 @@ class MemorySignalRepository(IAgentSignalRepository):
     async def append_all(self, signals: Sequence[AgentSignal]) -> Mapping[str, AgentSignal]:
         runs = {each.id: self._tables.run_of(self._tenant, each.agent_state_id) for each in signals}
         found = {each: self._tables.signals.find(run.tenant_id, each) for each, run in runs.items()}
-        present = {each: kept.read() for each, kept in found.items() if kept is not None}
+        present = {each: stored.read() for each, stored in found.items() if stored is not None}
         if present:
             return present
         for run in runs.values():
@@ -235,12 +237,12 @@ class MemorySignalRepository(IAgentSignalRepository):
         for each in signals:
             refuse_empty(each)
         try:
-            stamped = [KeptSignal.of(self._tables.stamped_signal(each)) for each in signals]
-        except UnkeepableError as error:
+            stamped = [EncodedSignal.of(self._tables.stamped_signal(each)) for each in signals]
+        except UnencodableError as error:
             raise AgentDefinitionError(f"MemorySignalRepository.append: {error}.") from error
-        for kept in stamped:
-            self._tables.queue_signal(runs[kept.bare.id], kept)
-        return {kept.bare.id: kept.read() for kept in stamped}
+        for stored in stamped:
+            self._tables.queue_signal(runs[stored.bare.id], stored)
+        return {stored.bare.id: stored.read() for stored in stamped}
 
     async def record_refused(self, signal: AgentSignal) -> AgentSignal:
         run = self._tables.run_of(self._tenant, signal.agent_state_id)
@@ -248,11 +250,11 @@ class MemorySignalRepository(IAgentSignalRepository):
         if present is not None:
             return present.read()
         try:
-            kept = KeptSignal.of(self._tables.stamped_signal(signal)).ended(AgentSignalEnd.REFUSED)
-        except UnkeepableError as error:
+            stored = EncodedSignal.of(self._tables.stamped_signal(signal)).ended(AgentSignalEnd.REFUSED)
+        except UnencodableError as error:
             raise AgentDefinitionError(f"MemorySignalRepository.record_refused: {error}.") from error
-        self._tables.keep_signal(run, kept)
-        return kept.read()
+        self._tables.store_signal(run, stored)
+        return stored.read()
 
     async def list_answers(self, state_id: str) -> Sequence[AgentSignal]:
         return self._listed(state_id, AgentSignalKind.APPROVAL_DECISION)
@@ -262,9 +264,9 @@ class MemorySignalRepository(IAgentSignalRepository):
 
     def _listed(self, state_id: str, kind: AgentSignalKind) -> Sequence[AgentSignal]:
         tenant = self._tables.run_of(self._tenant, state_id).tenant_id
-        kept = self._tables.signals.entries(tenant)
+        stored = self._tables.signals.entries(tenant)
         return [
-            each.read() for each in kept if each.bare.agent_state_id == state_id and each.bare.kind is kind
+            each.read() for each in stored if each.bare.agent_state_id == state_id and each.bare.kind is kind
         ]
 
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
@@ -284,7 +286,7 @@ class MemorySignalRepository(IAgentSignalRepository):
 
 
 class MemoryEvidenceRepository(IAgentEvidenceRepository):
-    """Evidence in memory. With a `tenant` it knows only that tenant's evidence, without one that of all."""
+    """Evidence in memory. With a `tenant` it has only that tenant's evidence, without one that of all."""
 
     def __init__(self, store: MemoryStore, tenant: str | None = None) -> None:
         self._tables, self._tenant = store.tables, tenant
@@ -299,22 +301,22 @@ class MemoryEvidenceRepository(IAgentEvidenceRepository):
                 "recorded does not change. Give the new record an id of its own."
             )
         try:
-            kept = KeptEvidence.of(self._tables.stamped_evidence(evidence))
-        except UnkeepableError as error:
+            stored = EncodedEvidence.of(self._tables.stamped_evidence(evidence))
+        except UnencodableError as error:
             raise AgentDefinitionError(f"MemoryEvidenceRepository.append: {error}.") from error
-        self._tables.evidence.put(run.tenant_id, evidence.id, kept)
-        return kept.read()
+        self._tables.evidence.put(run.tenant_id, evidence.id, stored)
+        return stored.read()
 
     async def get(self, evidence_id: str) -> AgentEvidence:
-        kept = self._tables.evidence.find(self._tenant, evidence_id)
-        if kept is None:
+        stored = self._tables.evidence.find(self._tenant, evidence_id)
+        if stored is None:
             raise EvidenceNotFoundError(f"there is no evidence {evidence_id!r}.")
-        return kept.read()
+        return stored.read()
 
     async def list_by_state(self, state_id: str) -> Sequence[AgentEvidence]:
         tenant = self._tables.run_of(self._tenant, state_id).tenant_id
-        kept = self._tables.evidence.entries(tenant)
-        return [each.read() for each in kept if each.bare.agent_state_id == state_id]
+        stored = self._tables.evidence.entries(tenant)
+        return [each.read() for each in stored if each.bare.agent_state_id == state_id]
 
     async def page_by_state(
         self, state_id: str, *, after: str | None = None, limit: int = 50
@@ -326,8 +328,8 @@ class MemoryEvidenceRepository(IAgentEvidenceRepository):
         return EvidencePage(tuple(found[begin:end]), str(end) if len(found) > end else None)
 
     async def list_by_manifest_ref(self, manifest_ref: str) -> Sequence[AgentEvidence]:
-        kept = self._tables.evidence.entries(self._tenant)
-        return [each.read() for each in kept if each.bare.manifest_ref == manifest_ref]
+        stored = self._tables.evidence.entries(self._tenant)
+        return [each.read() for each in stored if each.bare.manifest_ref == manifest_ref]
 
 
 class MemoryLateOutcomes(OverTables, IAgentLateOutcomes):
@@ -350,9 +352,9 @@ class MemoryLateOutcomes(OverTables, IAgentLateOutcomes):
 
 
 class MemorySwitches(OverTables, IAgentSwitches):
-    """Switches in the tables of a store: `MemorySwitches(store.tables)` is what another process has of them.
+    """Switches in the tables of a store; `MemorySwitches(store.tables)` for another process.
 
-    An application has them only if it is given them: `Application.add(store.switches)`.
+    An application has them only if they are added: `Application.add(store.switches)`.
     """
 
     async def turn_off(self, switch: Switch, *, reason: str, by: str | None = None) -> SwitchedOff:

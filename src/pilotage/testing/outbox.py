@@ -13,7 +13,7 @@ from pilotage.testing.tables import OutboxRow, OverTables
 
 
 class MemoryOutbox(OverTables, IAgentOutbox):
-    """The outbox in the tables of a store: `MemoryOutbox(store.tables)` is what another process has of it."""
+    """The outbox in the tables of a store; `MemoryOutbox(store.tables)` for another process."""
 
     async def claim(self, owner: str, seconds: float, limit: int) -> Sequence[OutboxEntry]:
         reject_blank("MemoryOutbox.claim", owner=owner)
@@ -54,11 +54,11 @@ class MemoryOutbox(OverTables, IAgentOutbox):
 
     async def list_parked(self, tenant_id: str, *, after: str | None = None, limit: int = 50) -> OutboxPage:
         reject_not_positive("MemoryOutbox.list_parked", limit=limit)
-        behind = 0 if after is None else _position(after)
+        start = 0 if after is None else _position(after)
         found = [
             row
             for row in self._tables.outbox.rows
-            if row.status is OutboxStatus.PARKED and row.run.tenant_id == tenant_id and row.position > behind
+            if row.status is OutboxStatus.PARKED and row.run.tenant_id == tenant_id and row.position > start
         ]
         entries = tuple(row.read() for row in found[:limit])
         return OutboxPage(entries, str(found[limit - 1].position) if len(found) > limit else None)
@@ -75,7 +75,7 @@ class MemoryOutbox(OverTables, IAgentOutbox):
         return row.read()
 
     def _due(self, run: RunKey, now: datetime) -> list[OutboxRow]:
-        """The first waiting entries of a run that may be tried now; none while one of them is out."""
+        """Return the first waiting entries of a run that may be tried now; none while one of them is claimed."""
         waiting = self._waiting(run)
         if any(row.is_claimed(now) for row in waiting):
             return []

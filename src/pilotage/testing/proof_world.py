@@ -1,4 +1,4 @@
-"""The surroundings of proofs: a ledger of effects, tools of every kind, processes that come and go over one store."""
+"""Fixtures of proofs: a ledger of effects, tools of every kind, successive processes over one store."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _GATED = ToolApprovalRequirement.REQUIRED
 
 
 class ActionLedger:
-    """The outside world of a proof: it outlives every process and counts what was done to it.
+    """The outside world of a proof: it outlives every process and counts the effects.
 
-    `copies` are the ledgers of all crash points: `crash_matrix` copies what an application was given.
+    `copies` are the ledgers of all crash points: `crash_matrix` copies the instances of an application.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class ProofTools:
 
 @Pod
 class HostileTools:
-    """Tools that never return, or return the words of a stranger."""
+    """Tools that never return, or return untrusted text."""
 
     def __init__(self, world: ActionLedger) -> None:
         self.world = world

@@ -1,4 +1,4 @@
-"""The retention port in memory: runs that have ended go, or say nothing any more."""
+"""The retention port in memory: it prunes or erases runs that have ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pilotage.checks import reject_naive, reject_not_positive
 from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.journal.chain import erased
-from pilotage.testing.kept import KeptRow, KeptState
+from pilotage.testing.encoded import EncodedRow, EncodedState
 from pilotage.testing.tables import OverTables
 
 _ERASED_TURN = "[erased]"
@@ -24,39 +24,39 @@ class MemoryRetention(OverTables, IAgentRetention):
     async def prune(self, tenant_id: str, *, ended_before: datetime, limit: int = 1000) -> int:
         reject_not_positive("MemoryRetention.prune", limit=limit)
         reject_naive("MemoryRetention.prune", ended_before=ended_before)
-        kept = list(self._tables.states.entries(tenant_id))
-        over = [each for each in kept if self._is_over(each) and _ended_at(each) < ended_before]
+        stored = list(self._tables.states.entries(tenant_id))
+        over = [each for each in stored if self._is_over(each) and _ended_at(each) < ended_before]
         for each in over[:limit]:
             self._remove(RunKey(tenant_id, each.bare.id))
         return len(over[:limit])
 
     async def erase(self, run: RunKey) -> None:
-        kept = self._tables.states.find(run.tenant_id, run.run_id)
-        if kept is None:
+        stored = self._tables.states.find(run.tenant_id, run.run_id)
+        if stored is None:
             raise RunNotFoundError(f"there is no run {run.run_id!r}.")
-        if not self._is_over(kept):
+        if not self._is_over(stored):
             raise CallerError(f"run {run.run_id!r}, or its parent, has not ended. Cancel it first.")
-        self._erase_state(run, kept)
+        self._erase_state(run, stored)
         self._tables.claims.pop(run, None)
         journal = self._tables.journals.find(run.tenant_id, run.run_id)
         if journal is not None:
-            journal.rows = [KeptRow.of(erased(row.read())) for row in journal.rows]
+            journal.rows = [EncodedRow.of(erased(row.read())) for row in journal.rows]
             journal.receipts.clear()
         self._erase_signals(run)
         self._tables.evidence.remove(run.tenant_id, lambda each: each.bare.agent_state_id == run.run_id)
         self._forget_late_outcomes(run)
         self._tables.conversations.put_in_place(run, lambda turn: ConversationTurn(turn.role, _ERASED_TURN))
 
-    def _is_over(self, kept: KeptState) -> bool:
-        parent = self._tables.parents.get(RunKey(kept.bare.tenant_id, kept.bare.id))
+    def _is_over(self, stored: EncodedState) -> bool:
+        parent = self._tables.parents.get(RunKey(stored.bare.tenant_id, stored.bare.id))
         above = self._tables.states.find(parent.tenant_id, parent.run_id) if parent else None
-        return kept.bare.is_terminal and (above is None or above.bare.is_terminal)
+        return stored.bare.is_terminal and (above is None or above.bare.is_terminal)
 
-    def _erase_state(self, run: RunKey, kept: KeptState) -> None:
-        parent = kept.read().metadata.get("parent")
+    def _erase_state(self, run: RunKey, stored: EncodedState) -> None:
+        parent = stored.read().metadata.get("parent")
         left = {"erased": True} if parent is None else {"erased": True, "parent": parent}
-        bare = replace(kept.bare, current_activity=None)
-        self._tables.states.put(run.tenant_id, run.run_id, KeptState(bare, canonical_json(left)))
+        bare = replace(stored.bare, current_activity=None)
+        self._tables.states.put(run.tenant_id, run.run_id, EncodedState(bare, canonical_json(left)))
 
     def _erase_signals(self, run: RunKey) -> None:
         tables = self._tables
@@ -85,7 +85,7 @@ class MemoryRetention(OverTables, IAgentRetention):
             del self._tables.late_outcomes[key]
 
 
-def _ended_at(kept: KeptState) -> datetime:
-    moment = kept.bare.updated_at
+def _ended_at(stored: EncodedState) -> datetime:
+    moment = stored.bare.updated_at
     assert moment is not None  # noqa: S101 - the store sets it
     return moment

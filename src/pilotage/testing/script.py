@@ -1,4 +1,4 @@
-"""Scripts: what a scripted model says, calls, fails with, and when. Pure values.
+"""Scripts of a scripted model: replies, tool calls, failures, and conditions. Pure values.
 
 A script is a list of turns; `when` sets turns apart for the requests it describes.
 """
@@ -34,8 +34,8 @@ class ScriptedReply:
     calls: tuple[ModelToolCall, ...] = ()
     finish_reason: ModelFinishReason | None = None
 
-    def was_said_in(self, message: ModelMessage) -> bool:
-        """Whether an assistant's message is this reply; calls are known by their ids, whatever their guard hid."""
+    def matches(self, message: ModelMessage) -> bool:
+        """Return whether an assistant's message is this reply; calls are compared by id, as arguments may be masked."""
         if self.calls or message.tool_calls:
             return [(c.name, c.call_id) for c in self.calls] == [
                 (c.name, c.call_id) for c in message.tool_calls
@@ -63,13 +63,13 @@ class ScriptedThread:
     turns: tuple[ScriptedTurn, ...]
 
     def fits(self, request: ModelRequest) -> bool:
-        """Whether this thread answers the request."""
+        """Return whether this thread answers the request."""
         if isinstance(self.condition, str):
             return any(self.condition in message.text for message in request.messages)
         return self.condition is None or self.condition(request)
 
-    def said_in(self, messages: Sequence[ModelMessage]) -> int:
-        """How far a transcript has come: the number of the turn behind the last one that was said in it."""
+    def position_in(self, messages: Sequence[ModelMessage]) -> int:
+        """Return the position of a transcript: the number of the turn after its last one."""
         position = 0
         for message in messages:
             if message.role is ModelMessageRole.ASSISTANT:
@@ -77,8 +77,8 @@ class ScriptedThread:
         return position
 
     def _position_after(self, message: ModelMessage, position: int) -> int:
-        for index, said in enumerate(self.turns[position:], start=position):
-            if isinstance(said, ScriptedReply) and said.was_said_in(message):
+        for index, scripted in enumerate(self.turns[position:], start=position):
+            if isinstance(scripted, ScriptedReply) and scripted.matches(message):
                 return index + 1
         return position
 
@@ -93,7 +93,7 @@ def says(
     reasoning: str = "",
     finish_reason: ModelFinishReason | None = None,
 ) -> ScriptedReply:
-    """The model answers with text, or with `output` as its structured answer (the text is then its JSON)."""
+    """Return a turn with text, or with `output` as its structured answer (the text is then its JSON)."""
     json_value = to_json_value(output)
     text = text or ("" if output is None else canonical_json(json_value))
     return ScriptedReply(text, json_value, reasoning, (), finish_reason)
@@ -102,7 +102,7 @@ def says(
 def calls(
     name: str, arguments: JsonObject | None = None, /, *, call_id: str | None = None, **named: object
 ) -> ScriptedReply:
-    """The model calls a tool: `calls("search", query="ports")`.
+    """Return a turn that calls a tool: `calls("search", query="ports")`.
 
     Arguments that are no Python names, or are called `call_id`, go into the mapping:
     `calls("search", {"call_id": "7"})`. Without a `call_id` of its own the call gets its number in the script:
@@ -116,7 +116,7 @@ def calls(
 
 
 def turn(*parts: ScriptedReply) -> ScriptedReply:
-    """Several parts in one turn: `turn(says("Let me look."), calls("search", query="a"), calls("clock"))`."""
+    """Return several parts in one turn: `turn(says("Let me look."), calls("search", query="a"), calls("clock"))`."""
     reject_empty("turn", parts=parts)
     outputs = [part.output for part in parts if part.output is not None]
     if len(outputs) > 1:
@@ -131,16 +131,16 @@ def turn(*parts: ScriptedReply) -> ScriptedReply:
 
 
 def fails(message: str, *, retryable: bool = False, after: str = "") -> ScriptedFailure:
-    """The call fails with a `ModelCallError`; in a stream, `after` this text."""
+    """Return a turn that fails with a `ModelCallError`; in a stream, `after` this text."""
     reject_blank("fails", message=message)
     return ScriptedFailure(message, retryable, after)
 
 
 def when(condition: Condition, *turns: ScriptedTurn | Sequence[ScriptedReply]) -> ScriptedThread:
-    """Turns for the requests that contain a text, or that a function says yes to.
+    """Return turns for the requests that contain a text, or for which a function returns true.
 
-    They are used in order, apart from all other turns. Use it where several agents share a model, or where
-    parallel branches ask in no certain order.
+    They are used in order, separately from all other turns. Use it if several agents share a model, or if
+    parallel branches send requests in no certain order.
     """
     reject_empty("when", turns=turns)
     if isinstance(condition, str):
@@ -149,7 +149,7 @@ def when(condition: Condition, *turns: ScriptedTurn | Sequence[ScriptedReply]) -
 
 
 def read_script(script: Sequence[ScriptEntry]) -> tuple[ScriptedThread, ...]:
-    """The threads of a script, those with a condition first, with an id for every call."""
+    """Return the threads of a script, those with a condition first, with an id for every call."""
     threads = [entry for entry in script if isinstance(entry, ScriptedThread)]
     plain = [_as_turn("ScriptedModel", entry) for entry in script if not isinstance(entry, ScriptedThread)]
     numbers = count(1)
@@ -172,15 +172,15 @@ def _numbered(thread: ScriptedThread, numbers: Iterator[int]) -> ScriptedThread:
     return replace(thread, turns=tuple(_with_ids(each, numbers) for each in thread.turns))
 
 
-def _with_ids(said: ScriptedTurn, numbers: Iterator[int]) -> ScriptedTurn:
-    if isinstance(said, ScriptedFailure):
-        return said
-    calls = tuple(replace(c, call_id=c.call_id or f"call-{next(numbers)}") for c in said.calls)
-    return replace(said, calls=calls)
+def _with_ids(scripted: ScriptedTurn, numbers: Iterator[int]) -> ScriptedTurn:
+    if isinstance(scripted, ScriptedFailure):
+        return scripted
+    calls = tuple(replace(c, call_id=c.call_id or f"call-{next(numbers)}") for c in scripted.calls)
+    return replace(scripted, calls=calls)
 
 
 def response_of(reply: ScriptedReply, request: ModelRequest) -> ModelResponse:
-    """Return the whole response; raise `AgentStructuredOutputError` if the answer is not of the type asked for."""
+    """Return the complete response; raise `AgentStructuredOutputError` if the answer has the wrong type."""
     reason = reply.finish_reason or (ModelFinishReason.TOOL_CALLS if reply.calls else ModelFinishReason.STOP)
     is_answer = reason is ModelFinishReason.STOP
     structured = _structured(reply, request) if is_answer else None
@@ -196,7 +196,7 @@ def response_of(reply: ScriptedReply, request: ModelRequest) -> ModelResponse:
 
 
 def _structured(reply: ScriptedReply, request: ModelRequest) -> JsonValue:
-    """What a server that was asked for JSON gives: the declared output, or the text read as JSON."""
+    """Return the structured answer: the declared output, or the text decoded as JSON."""
     if request.structured_output is None or reply.output is not None:
         return reply.output
     try:
@@ -207,23 +207,25 @@ def _structured(reply: ScriptedReply, request: ModelRequest) -> JsonValue:
 
 
 def unused_turns(threads: Sequence[ScriptedThread], positions: Sequence[int]) -> Iterator[str]:
-    """A line for each turn behind the position of its thread."""
+    """Yield a line for each turn after the position of its thread."""
     for thread, position in zip(threads, positions, strict=True):
         where = "" if thread.condition is None else f" for requests {_show_condition(thread)}"
-        for number, said in enumerate(thread.turns[position:], start=position + 1):
-            yield f"  turn {number}{where}: {_show_turn(said)}"
+        for number, scripted in enumerate(thread.turns[position:], start=position + 1):
+            yield f"  turn {number}{where}: {_show_turn(scripted)}"
 
 
-def beyond_script(threads: Sequence[ScriptedThread], asked: ScriptedThread, request: ModelRequest) -> str:
-    """Why no turn answers a request: what the script has, and what was asked."""
-    count = len(asked.turns)
+def beyond_script(threads: Sequence[ScriptedThread], thread: ScriptedThread, request: ModelRequest) -> str:
+    """Return the message for a request without a turn: the turns of the script, and the request."""
+    count = len(thread.turns)
     turns = "no turns" if count == 0 else "1 turn" if count == 1 else f"{count} turns"
     conditions = [_show_condition(thread) for thread in threads if thread.condition is not None]
-    whose = f" for requests {_show_condition(asked)}" if conditions else ""
+    condition = f" for requests {_show_condition(thread)}" if conditions else ""
     used = ", all used" if count else ""
-    lines = [f"ScriptedModel: the script has {turns}{whose}{used}."]
-    lines += [f"  turn {number}: {_show_turn(said)}" for number, said in enumerate(asked.turns, start=1)]
-    if asked.condition is None and conditions:
+    lines = [f"ScriptedModel: the script has {turns}{condition}{used}."]
+    lines += [
+        f"  turn {number}: {_show_turn(scripted)}" for number, scripted in enumerate(thread.turns, start=1)
+    ]
+    if thread.condition is None and conditions:
         lines.append(f"The request is none of those {' or '.join(conditions)}.")
     lines.append("The last messages of the request:")
     lines += [f"  {_show_message(message)}" for message in request.messages[-_SHOWN_MESSAGES:]]
@@ -241,8 +243,8 @@ def _show_condition(thread: ScriptedThread) -> str:
             return f"that fit {getattr(predicate, '__name__', repr(predicate))}"
 
 
-def _show_turn(said: ScriptedTurn) -> str:
-    match said:
+def _show_turn(scripted: ScriptedTurn) -> str:
+    match scripted:
         case ScriptedFailure(message):
             return f"fails with {message!r}"
         case ScriptedReply(text, calls=calls):

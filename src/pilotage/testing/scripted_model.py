@@ -1,8 +1,8 @@
-"""A model whose turns a test declares, and that says in words when it is asked for something else.
+"""A model with declared turns, and with a clear error for any other request.
 
-Which turn answers a request: of the first `when` that fits it, else of the plain turns, the next one. Where
-nothing was said yet, the model looks at the transcript: turns that stand in it were said by a process before.
-So a run that resumes with a new model of the same script goes on at the right turn.
+The turn for a request: the next one of the first `when` that fits it, else of the plain turns. Before its first
+reply, the model reads the transcript: turns in it were sent by an earlier process. So a run that resumes with a new
+model of the same script goes on at the right turn.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class _Answered:
 
 
 class ScriptedModel(IAgentModel):
-    """Answers with the turns of a script: `ScriptedModel([calls("nickname", name="Ada"), says("Hello.")])`.
+    """Model with the turns of a script: `ScriptedModel([calls("nickname", name="Ada"), says("Hello.")])`.
 
-    The turns are used up in order, as one run asks for them. With `by_transcript=True` the transcript alone
-    decides, at every request: it gets the turn behind the last one that stands in it. Then any number of runs
-    go through the script side by side; each request must carry the replies before it.
+    The turns are used up in the order of the requests of one run. With `by_transcript=True` the transcript alone
+    decides: a request gets the turn after the last one in it. Then any number of runs
+    can go through the script in parallel; each request must contain the replies before it.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ScriptedModel(IAgentModel):
         if by_transcript:
             _reject_passed_failures(self._threads)
         self._positions = [0] * len(self._threads)
-        self._asked_before: list[_Answered] = []
+        self._earlier: list[_Answered] = []
         self._answered: list[_Answered] = []
         self.requests: list[ModelRequest] = []
 
@@ -69,34 +69,34 @@ class ScriptedModel(IAgentModel):
         return self._capability
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        said = self._take(request)
-        if isinstance(said, ScriptedFailure):
-            raise ModelCallError(said.message, retryable=said.retryable)
-        return response_of(said, request)
+        scripted = self._take(request)
+        if isinstance(scripted, ScriptedFailure):
+            raise ModelCallError(scripted.message, retryable=scripted.retryable)
+        return response_of(scripted, request)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
-        said = self._take(request)
-        for event in _deltas(said, request):
+        scripted = self._take(request)
+        for event in _deltas(scripted, request):
             await asyncio.sleep(0)  # a model never holds the event loop from the first word to the last
             yield event
-        if isinstance(said, ScriptedFailure):
-            raise ModelCallError(said.message, retryable=said.retryable)
-        for event in final_events(response_of(said, request), request):
+        if isinstance(scripted, ScriptedFailure):
+            raise ModelCallError(scripted.message, retryable=scripted.retryable)
+        for event in final_events(response_of(scripted, request), request):
             yield event
 
     def fresh(self) -> ScriptedModel:
-        """A model with the same script that has said nothing yet."""
+        """Return a model with the same script at its first turn."""
         return ScriptedModel(self._script, by_transcript=self._by_transcript, capability=self._capability)
 
     def restarted(self) -> ScriptedModel:
-        """This model as a process finds it that starts after the one that asked so far has died.
+        """Return this model for a process that starts after the previous one was stopped.
 
-        It goes on where this one is. A request that this one answered is answered in the same way again, once:
-        the dead process may not have recorded the answer. An equal request of another branch is a new one.
+        It goes on at the same turn. A request that this one answered gets the same answer again, once: the stopped
+        process may not have recorded the answer. An equal request of another branch is a new one.
         """
         model = self.fresh()
         model._positions = list(self._positions)  # noqa: SLF001 - another one of this class
-        model._asked_before = [*self._asked_before, *self._answered]  # noqa: SLF001 - the same
+        model._earlier = [*self._earlier, *self._answered]  # noqa: SLF001 - the same
         return model
 
     def assert_complete(self) -> None:
@@ -108,14 +108,14 @@ class ScriptedModel(IAgentModel):
     def _take(self, request: ModelRequest) -> ScriptedTurn:
         self.requests.append(request)
         scope = _scope()
-        said = self._said_before(scope, request) or self._next(request)
-        self._answered.append(_Answered(scope, request, said))
-        return said
+        scripted = self._earlier_turn(scope, request) or self._next(request)
+        self._answered.append(_Answered(scope, request, scripted))
+        return scripted
 
-    def _said_before(self, scope: str, request: ModelRequest) -> ScriptedTurn | None:
-        for index, each in enumerate(self._asked_before):
+    def _earlier_turn(self, scope: str, request: ModelRequest) -> ScriptedTurn | None:
+        for index, each in enumerate(self._earlier):
             if each.scope == scope and _essence(each.request) == _essence(request):
-                del self._asked_before[index]
+                del self._earlier[index]
                 return each.turn
         return None
 
@@ -123,17 +123,17 @@ class ScriptedModel(IAgentModel):
         number = next(i for i, thread in enumerate(self._threads) if thread.fits(request))
         thread, position = self._threads[number], self._positions[number]
         if self._by_transcript or position == 0:
-            position = thread.said_in(request.messages)
+            position = thread.position_in(request.messages)
         if position == len(thread.turns):
             raise AssertionError(beyond_script(self._threads, thread, request))
         self._positions[number] = max(self._positions[number], position + 1)
         return thread.turns[position]
 
 
-def _deltas(said: ScriptedTurn, request: ModelRequest) -> Iterator[ModelStreamEvent]:
-    if isinstance(said, ScriptedFailure):
-        return text_deltas(said.after)
-    return deltas_of(said.text, said.calls, said.reasoning, request)
+def _deltas(scripted: ScriptedTurn, request: ModelRequest) -> Iterator[ModelStreamEvent]:
+    if isinstance(scripted, ScriptedFailure):
+        return text_deltas(scripted.after)
+    return deltas_of(scripted.text, scripted.calls, scripted.reasoning, request)
 
 
 def _scope() -> str:
@@ -143,14 +143,14 @@ def _scope() -> str:
 
 
 def _essence(request: ModelRequest) -> object:
-    """What makes two requests the same question; ids and times in metadata may differ."""
+    """Return the part of a request that identifies it; ids and times in metadata may differ."""
     return [(m.role, m.content, m.tool_calls, m.tool_call_id) for m in request.messages]
 
 
 def _reject_passed_failures(threads: Sequence[ScriptedThread]) -> None:
-    """No transcript shows a failure, so with the transcript alone no run would ever get past one."""
-    if any(isinstance(said, ScriptedFailure) for thread in threads for said in thread.turns[:-1]):
+    """Refuse turns after a failure: no transcript shows a failure, so these turns would never be used."""
+    if any(isinstance(scripted, ScriptedFailure) for thread in threads for scripted in thread.turns[:-1]):
         raise AgentDefinitionError(
-            "ScriptedModel(by_transcript=True): a turn follows fails(...), and no transcript tells when it is "
+            "ScriptedModel(by_transcript=True): a turn follows fails(...), and no transcript shows when it is "
             "due. Put fails(...) last, or leave by_transcript out."
         )

@@ -1,7 +1,7 @@
 """`MemorySealer`: sealing with the standard library, for tests.
 
 It encrypts, then authenticates: the text is combined with a stream of HMAC-SHA256 blocks, and another HMAC covers
-place, nonce and ciphertext. That is sound but slow; `pilotage[sealing]` brings the one for production.
+place, nonce and ciphertext. That is sound but slow; `pilotage[sealing]` has the one for production.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class MemorySealer(IRecordSealer):
         return self._combined(body[:_NONCE], body[_NONCE:]).decode(errors="surrogatepass")
 
     def _combined(self, nonce: bytes, text: bytes) -> bytes:
-        """The text combined with the key stream of a nonce; twice gives the text again."""
+        """Return the text combined with the key stream of a nonce; twice gives the text again."""
         blocks = range(-(-len(text) // _BLOCK))
         stream = b"".join(_hmac(self._encryption, nonce + block.to_bytes(8)) for block in blocks)
         both = int.from_bytes(text) ^ int.from_bytes(stream[: len(text)])
@@ -58,12 +58,12 @@ class MemorySealer(IRecordSealer):
 
 
 def _parts(ciphertext: str) -> tuple[bytes, bytes]:
-    """Body and tag of a ciphertext. What is no ciphertext gets a tag that fits nothing."""
+    """Return body and tag of a ciphertext; of any other text, a tag that fits nothing."""
     try:
         sealed = b64decode(ciphertext, validate=True)
     except ValueError:
         return b"", b""
-    # Base64 has several spellings of some bytes; only the one that was written counts.
+    # Base64 has several spellings of some bytes; only the written one is accepted.
     is_as_written = b64encode(sealed).decode("ascii") == ciphertext
     return (sealed[:-_TAG], sealed[-_TAG:]) if is_as_written else (b"", b"")
 

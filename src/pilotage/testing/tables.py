@@ -1,7 +1,6 @@
-"""The tables of the in-memory store, and the one step that writes into several of them.
+"""The tables of the in-memory store, and the commit that writes into several of them.
 
-A commit is decided completely before anything is written, and nothing here awaits: so it happens as a whole
-or not at all.
+A commit is decided completely before anything is written, and nothing here awaits: so it is atomic.
 """
 
 from __future__ import annotations
@@ -37,7 +36,14 @@ from pilotage.agent.signals import AgentSignal, AgentSignalEnd
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError
 from pilotage.ids import IClock
-from pilotage.testing.kept import KeptEvent, KeptEvidence, KeptRow, KeptSignal, KeptState, UnkeepableError
+from pilotage.testing.encoded import (
+    EncodedEvidence,
+    EncodedOutboxEvent,
+    EncodedRow,
+    EncodedSignal,
+    EncodedState,
+    UnencodableError,
+)
 from pilotage.testing.tenant_spending import SpendingTable
 from pilotage.values import value
 
@@ -45,7 +51,7 @@ T = TypeVar("T")
 
 
 class TenantTable(Generic[T]):
-    """Keeps what belongs to a tenant apart; asked without a tenant (None) it looks at all of them."""
+    """Entries by tenant; without a tenant (None), those of all."""
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, str], T] = {}
@@ -60,7 +66,7 @@ class TenantTable(Generic[T]):
         self._entries[tenant, entry_id] = entry
 
     def find(self, tenant: str | None, entry_id: str) -> T | None:
-        """The entry with this id, or None."""
+        """Return the entry with this id, or None."""
         home = self.home(entry_id) if tenant is None else tenant
         return None if home is None else self._entries.get((home, entry_id))
 
@@ -78,7 +84,7 @@ class TenantTable(Generic[T]):
                 )
 
     def entries(self, tenant: str | None) -> Iterator[T]:
-        """The entries of a tenant, or of all, in the order they first came."""
+        """Return the entries of a tenant, or of all, in the order they were added."""
         return (entry for (owner, _), entry in self._entries.items() if tenant in (None, owner))
 
     def drop(self, tenant: str, entry_id: str) -> None:
@@ -86,14 +92,14 @@ class TenantTable(Generic[T]):
         if self._entries.pop((tenant, entry_id), None) is not None:
             self._tenants[entry_id].remove(tenant)
 
-    def remove(self, tenant: str, is_meant: Callable[[T], bool]) -> None:
-        """Remove the entries of a tenant that are meant."""
-        for owner, entry_id in [key for key, entry in self._entries.items() if is_meant(entry)]:
+    def remove(self, tenant: str, is_selected: Callable[[T], bool]) -> None:
+        """Remove the entries of a tenant that the function selects."""
+        for owner, entry_id in [key for key, entry in self._entries.items() if is_selected(entry)]:
             if owner == tenant:
                 self.drop(owner, entry_id)
 
     def newest_first(self, tenant: str, before: int | None = None) -> Iterator[tuple[int, T]]:
-        """The entries of a tenant, last come first, each with the number it got when it came; or those before one."""
+        """Yield the entries of a tenant, newest first, each with its number; or those before a number."""
         for key in reversed(self._entries):
             number = self._numbers[key]
             if key[0] == tenant and (before is None or number < before):
@@ -102,7 +108,7 @@ class TenantTable(Generic[T]):
 
 @dataclass
 class Conversation:
-    """One conversation: what was said, by which runs, and the last run that took hold of it, ended or not."""
+    """One conversation: its turns with their runs, and its last holder, ended or not."""
 
     turns: list[ConversationTurn] = field(default_factory=list[ConversationTurn])
     added_by: list[RunKey | None] = field(default_factory=list[RunKey | None])
@@ -110,23 +116,23 @@ class Conversation:
 
 
 class ConversationTable:
-    """The conversations of all tenants; one nobody has spoken in is empty."""
+    """The conversations of all tenants; an unknown one is empty."""
 
     def __init__(self) -> None:
         self._conversations = TenantTable[Conversation]()
         self._held: dict[RunKey, str] = {}
 
     def held_by(self, run: RunKey) -> str | None:
-        """The conversation that a run holds, or held until it ended."""
+        """Return the conversation that a run holds, or held until it ended."""
         return self._held.get(run)
 
     def find(self, tenant_id: str, conversation_id: str) -> Conversation:
-        """A conversation to read; an unknown one has no turns and no holder."""
+        """Return a conversation to read; an unknown one has no turns and no holder."""
         return self._conversations.find(tenant_id, conversation_id) or Conversation()
 
     def hold(self, run: RunKey, conversation_id: str) -> None:
         """Let a run hold a conversation."""
-        self._kept(run.tenant_id, conversation_id).holder = run
+        self._conversation(run.tenant_id, conversation_id).holder = run
         self._held[run] = conversation_id
 
     def append(
@@ -137,24 +143,24 @@ class ConversationTable:
         by: RunKey | None = None,
     ) -> None:
         """Add turns at the end, those of a run or of the application."""
-        conversation = self._kept(tenant_id, conversation_id)
+        conversation = self._conversation(tenant_id, conversation_id)
         conversation.turns.extend(turns)
         conversation.added_by.extend([by] * len(turns))
 
     def let_go(self, run: RunKey) -> None:
-        """A run that is gone holds nothing."""
+        """Release the conversation of a pruned run."""
         self._held.pop(run, None)
         for conversation in self._conversations.entries(run.tenant_id):
             if conversation.holder == run:
                 conversation.holder = None
 
     def put_in_place(self, run: RunKey, instead: Callable[[ConversationTurn], ConversationTurn]) -> None:
-        """Put others in the place of the turns that a run has added."""
+        """Replace the turns that a run has added."""
         for conversation in self._conversations.entries(run.tenant_id):
             turns = zip(conversation.turns, conversation.added_by, strict=True)
             conversation.turns = [instead(turn) if by == run else turn for turn, by in turns]
 
-    def _kept(self, tenant_id: str, conversation_id: str) -> Conversation:
+    def _conversation(self, tenant_id: str, conversation_id: str) -> Conversation:
         conversation = self.find(tenant_id, conversation_id)
         self._conversations.put(tenant_id, conversation_id, conversation)
         return conversation
@@ -162,12 +168,12 @@ class ConversationTable:
 
 @dataclass
 class OutboxRow:
-    """One entry as the store keeps it; `position` is its place among those of all runs."""
+    """One stored entry; `position` is its place among those of all runs."""
 
     position: int
     run: RunKey
     number: int
-    event: KeptEvent
+    event: EncodedOutboxEvent
     created_at: datetime
     status: OutboxStatus = OutboxStatus.WAITING
     failures: int = 0
@@ -182,23 +188,23 @@ class OutboxRow:
         return self.status is OutboxStatus.WAITING
 
     def is_claimed(self, now: datetime) -> bool:
-        """Whether it is out with somebody."""
+        """Return whether it is claimed."""
         return self.is_waiting and self.claimed_until is not None and self.claimed_until > now
 
     def is_due(self, now: datetime) -> bool:
-        """Whether it may be tried."""
+        """Return whether it may be tried."""
         return self.retry_at is None or self.retry_at <= now
 
     def claim(self, owner: str, until: datetime) -> None:
-        """Give it out."""
+        """Claim it."""
         self.owner, self.claimed_until = owner, until
 
     def give_back(self) -> None:
-        """It is out with nobody any more."""
+        """Release its claim."""
         self.owner = self.claimed_until = None
 
     def read(self) -> OutboxEntry:
-        """The entry as a reader gets it."""
+        """Return the decoded entry."""
         facts = (self.status, self.failures, self.problem)
         return OutboxEntry(self.run, self.number, self.event.read(), self.created_at, *facts)
 
@@ -211,8 +217,8 @@ class OutboxTable:
         self._next = 1
         self._by_run: dict[RunKey, list[OutboxRow]] = {}
 
-    def add(self, run: RunKey, events: Sequence[KeptEvent], now: datetime) -> None:
-        """Add what a commit carries."""
+    def add(self, run: RunKey, events: Sequence[EncodedOutboxEvent], now: datetime) -> None:
+        """Add the events of a commit."""
         if not events:
             return
         rows = self._by_run.setdefault(run, [])
@@ -223,59 +229,59 @@ class OutboxTable:
             rows.append(row)
 
     def remove(self, run: RunKey) -> None:
-        """Remove the entries of a run; the others keep their places."""
+        """Remove the entries of a run; the places of others do not change."""
         self._by_run.pop(run, None)
         self.rows = [row for row in self.rows if row.run != run]
 
     def of_run(self, run: RunKey) -> Sequence[OutboxRow]:
-        """The entries of a run, in order."""
+        """Return the entries of a run, in order."""
         return self._by_run.get(run, ())
 
     def waiting_runs(self) -> list[RunKey]:
-        """The runs that have something to deliver, the one whose first entry is oldest first."""
+        """Return the runs that have something to deliver, the one whose first entry is oldest first."""
         return list(dict.fromkeys(row.run for row in self.rows if row.is_waiting))
 
     def read(self) -> Iterator[OutboxEntry]:
-        """All entries."""
+        """Return all entries."""
         return (row.read() for row in self.rows)
 
 
 @dataclass
 class RunJournal(RunSnapshot):
-    """The journal of one run: its rows, and what a commit is decided by."""
+    """The journal of one run: its rows, and the facts that decide a commit."""
 
-    rows: list[KeptRow] = field(default_factory=list[KeptRow])
+    rows: list[EncodedRow] = field(default_factory=list[EncodedRow])
     digest: str = ""
 
     @property
     def end(self) -> JournalHead | None:
-        """Where the journal ends, or None before the first row."""
+        """The end of the journal, or None before the first row."""
         return JournalHead(self.head, self.epoch, self.digest) if self.head else None
 
 
 @value
 class _Writes:
-    """What a commit puts into the tables, ready to be written, and when."""
+    """The encoded values of a commit, and its time."""
 
     now: datetime
-    rows: Sequence[KeptRow]
-    state: KeptState | None
-    evidence: Sequence[KeptEvidence]
-    outbox: Sequence[KeptEvent]
+    rows: Sequence[EncodedRow]
+    state: EncodedState | None
+    evidence: Sequence[EncodedEvidence]
+    outbox: Sequence[EncodedOutboxEvent]
 
 
 class MemoryTables:
-    """What is kept of the runs of all tenants, table by table."""
+    """The tables with the runs of all tenants."""
 
     def __init__(self, clock: IClock) -> None:
         self.clock = clock
         self._started = clock.now() - timedelta(seconds=clock.monotonic())
         self.journals = TenantTable[RunJournal]()
-        self.states = TenantTable[KeptState]()
-        self.signals = TenantTable[KeptSignal]()
-        self.queues: dict[RunKey, dict[str, KeptSignal]] = {}
+        self.states = TenantTable[EncodedState]()
+        self.signals = TenantTable[EncodedSignal]()
+        self.queues: dict[RunKey, dict[str, EncodedSignal]] = {}
         self.last_signals: dict[RunKey, int] = {}
-        self.evidence = TenantTable[KeptEvidence]()
+        self.evidence = TenantTable[EncodedEvidence]()
         self.conversations = ConversationTable()
         self.parents: dict[RunKey, RunKey] = {}
         self.leases: dict[RunKey, Lease] = {}
@@ -286,7 +292,7 @@ class MemoryTables:
         self.spending = SpendingTable()
 
     def commit(self, commit: JournalCommit) -> CommitOutcome:
-        """Write all of a commit, or nothing of it."""
+        """Write a commit atomically."""
         journal = self.journals.find(commit.run.tenant_id, commit.run.run_id) or RunJournal()
         journal.last_signal = self.last_signals.get(commit.run, 0)
         decided = decide(commit, journal, self)
@@ -294,13 +300,13 @@ class MemoryTables:
             return decided
         try:
             writes = self._prepare(commit)
-        except UnkeepableError as error:
+        except UnencodableError as error:
             return CommitRefused(str(error))
         return self._write(commit, journal, writes)
 
     def status_of(self, run: RunKey) -> AgentStatus | None:
-        kept = self.states.find(run.tenant_id, run.run_id)
-        return None if kept is None else kept.bare.status
+        stored = self.states.find(run.tenant_id, run.run_id)
+        return None if stored is None else stored.bare.status
 
     def holder_of(self, tenant_id: str, conversation_id: str) -> str | None:
         holder = self.conversations.find(tenant_id, conversation_id).holder
@@ -314,54 +320,54 @@ class MemoryTables:
         return self.evidence.find(tenant_id, evidence_id) is not None
 
     def run_of(self, tenant: str | None, run_id: str) -> RunKey:
-        """The run with this id; without a tenant the one that any tenant has, or may come to have."""
+        """Return the run with this id; without a tenant that of any tenant."""
         home = tenant or self.journals.home(run_id) or self.states.home(run_id)
         return RunKey(home or DEFAULT_TENANT, run_id)
 
     def is_journaled(self, run: RunKey) -> bool:
-        """Whether the run has rows, so that only the journal may write about it."""
+        """Return whether the run has rows, so that only the journal may write about it."""
         journal = self.journals.find(run.tenant_id, run.run_id)
         return journal is not None and journal.head > 0
 
-    def kept_state(self, state: AgentState, now: datetime) -> KeptState:
-        """The state as it is kept, with the store's timestamps: made when it was first stored, changed now."""
+    def encoded_state(self, state: AgentState, now: datetime) -> EncodedState:
+        """Return the encoded state with the store's timestamps: created when it was first stored, changed now."""
         present = self.states.find(state.tenant_id, state.id)
         made = present.bare.created_at if present else state.created_at
-        return KeptState.of(state, made or now, now)
+        return EncodedState.of(state, made or now, now)
 
     def stamped_signal(self, signal: AgentSignal) -> AgentSignal:
-        """The signal with the store's time, where it came without one."""
+        """Return the signal with the store's time, unless it has one."""
         return replace(signal, created_at=signal.created_at or self.clock.now())
 
-    def queue_signal(self, run: RunKey, signal: KeptSignal) -> None:
+    def queue_signal(self, run: RunKey, signal: EncodedSignal) -> None:
         """Put a signal at the end of the queue of its run, with the next number."""
-        self.keep_signal(run, signal)
+        self.store_signal(run, signal)
         self.queues.setdefault(run, {})[signal.bare.id] = signal
 
-    def keep_signal(self, run: RunKey, signal: KeptSignal) -> None:
-        """Keep a signal with the next number of its run, outside of the queue."""
+    def store_signal(self, run: RunKey, signal: EncodedSignal) -> None:
+        """Store a signal with the next number of its run, outside of the queue."""
         self.signals.put(run.tenant_id, signal.bare.id, signal)
         self.last_signals[run] = self.last_signals.get(run, 0) + 1
 
     def end_signal(self, run: RunKey, signal_id: str, end: AgentSignalEnd) -> bool:
-        """Take a signal out of the queue and keep its end; False where it is not pending."""
+        """Remove a signal from the queue and store its end; return False if it is not pending."""
         signal = self.queues.get(run, {}).pop(signal_id, None)
         if signal is not None:
             self.signals.put(run.tenant_id, signal_id, signal.ended(end))
         return signal is not None
 
     def stamped_evidence(self, evidence: AgentEvidence) -> AgentEvidence:
-        """The evidence with the store's time, where it came without one."""
+        """Return the evidence with the store's time, unless it has one."""
         return replace(evidence, created_at=evidence.created_at or self.clock.now())
 
     def _prepare(self, commit: JournalCommit) -> _Writes:
         now = self.clock.now()
         return _Writes(
             now,
-            [KeptRow.of(row, row.created_at or now) for row in commit.rows],
-            self.kept_state(commit.state, now) if commit.state else None,
-            [KeptEvidence.of(self.stamped_evidence(each)) for each in commit.evidence],
-            [KeptEvent.of(each) for each in commit.outbox],
+            [EncodedRow.of(row, row.created_at or now) for row in commit.rows],
+            self.encoded_state(commit.state, now) if commit.state else None,
+            [EncodedEvidence.of(self.stamped_evidence(each)) for each in commit.evidence],
+            [EncodedOutboxEvent.of(each) for each in commit.outbox],
         )
 
     def _write(self, commit: JournalCommit, journal: RunJournal, writes: _Writes) -> Committed:
@@ -392,11 +398,11 @@ class MemoryTables:
         return Committed(journal.head, journal.last_signal)
 
     def claims_of(self, run: RunKey) -> ClaimRecord:
-        """Return the claims of a run that ended without a word."""
+        """Return the number of claims of a run that ended without progress."""
         return self.claims.get(run, NO_CLAIMS)
 
     def new_lease(self, run: RunKey, owner: str, seconds: float) -> Lease:
-        """Return a lease from now on, by a clock that the time of day does not move."""
+        """Return a lease from now on, by the monotonic clock."""
         return Lease(run, owner, self._lease_time() + timedelta(seconds=seconds), seconds)
 
     def lease_of(self, run: RunKey) -> Lease | None:
@@ -408,16 +414,16 @@ class MemoryTables:
         return self._started + timedelta(seconds=self.clock.monotonic())
 
     def _pass_lease(self, commit: JournalCommit) -> None:
-        """Who begins a run drives it; one that has ended nobody drives any more."""
-        run, asked = commit.run, commit.lease
-        if asked is not None:
-            self.leases[run] = self.new_lease(run, asked.owner, asked.seconds)
+        """Give the lease to the owner that begins a run; remove that of a run that has ended."""
+        run, requested = commit.run, commit.lease
+        if requested is not None:
+            self.leases[run] = self.new_lease(run, requested.owner, requested.seconds)
         if commit.state is not None and commit.state.is_terminal:
             self.leases.pop(run, None)
 
 
 class OverTables:
-    """A port over the tables of a store: one more of it is what another process has."""
+    """A port over the tables of a store; another instance is that of another process."""
 
     def __init__(self, tables: MemoryTables) -> None:
         self._tables = tables

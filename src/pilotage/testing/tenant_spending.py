@@ -1,4 +1,4 @@
-"""What tenants spend, in the tables of a store: the same counters that its journal moves."""
+"""Spending of tenants in the tables of a store: the counters that its journal updates."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _NOTHING = BudgetAmount()
 
 
 class SpendingTable:
-    """By tenant, what was spent in each hour and what is held until when."""
+    """The spending of each tenant by hour, and its holds with their expiry."""
 
     def __init__(self) -> None:
         self.hours: dict[tuple[str, datetime], BudgetAmount] = {}
         self.holds: dict[tuple[str, str], tuple[BudgetAmount, datetime]] = {}
 
     def settle(self, tenant_id: str, settlement: BudgetSettlement, now: datetime) -> None:
-        """Let go of a hold, and count what was used."""
+        """Release a hold, and count the amount used."""
         self.holds.pop((tenant_id, settlement.reservation.id), None)
         place = (tenant_id, BudgetPeriod.HOUR.start(now))
         self.hours[place] = self.hours.get(place, _NOTHING) + settlement.used
 
     def spent(self, tenant_id: str, since: datetime) -> BudgetAmount:
-        """What a tenant has spent since the beginning of an hour."""
+        """Return the spending of a tenant since the beginning of an hour."""
         amounts = [
             amount for (tenant, hour), amount in self.hours.items() if tenant == tenant_id and hour >= since
         ]
         return reduce(BudgetAmount.__add__, amounts, _NOTHING)
 
     def held(self, tenant_id: str, now: datetime) -> BudgetAmount:
-        """What is held for a tenant and has not lapsed."""
+        """Return the holds of a tenant that have not lapsed."""
         amounts = [
             amount
             for (tenant, _), (amount, until) in self.holds.items()
@@ -54,7 +54,7 @@ class SpendingTable:
 
 
 class MemoryTenantSpending(ITenantSpending):
-    """Spending in the tables of a store: `MemoryTenantSpending(store.tables.spending, clock)` is another process's."""
+    """Spending in the tables of a store; `MemoryTenantSpending(store.tables.spending, clock)` for another process."""
 
     def __init__(self, table: SpendingTable, clock: IClock) -> None:
         self._table, self._clock = table, clock

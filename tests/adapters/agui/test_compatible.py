@@ -85,7 +85,7 @@ async def test_two_agents_on_one_path_keep_the_application_from_starting() -> No
     with pytest.raises(AgUiEndpointConflictError) as refused:
         await app.start()
     assert [problem.code for problem in refused.value.problems] == ["agui_endpoint_conflict"]
-    assert "Usual and Rival want to be served on '/agui'." in str(refused.value)
+    assert "Usual and Rival have the same path '/agui'." in str(refused.value)
     with pytest.raises(AgUiEndpointConflictError):
         agui_routes(app)
 

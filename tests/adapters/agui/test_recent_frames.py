@@ -22,13 +22,13 @@ def told(most: int) -> RecentFrames:
 def test_frames_follow_one_another_and_what_was_told_first_counts() -> None:
     recent = told(10)
     recent.note(MARKS[1], MARKS[4], FRAMES[0])
-    assert list(recent.behind(MARKS[2])) == [(MARKS[3], FRAMES[3]), (MARKS[4], FRAMES[4])]
-    assert [frame for _, frame in recent.behind(MARKS[0])] == FRAMES[1:]
-    assert list(recent.behind(MARKS[4])) == []
+    assert list(recent.after(MARKS[2])) == [(MARKS[3], FRAMES[3]), (MARKS[4], FRAMES[4])]
+    assert [frame for _, frame in recent.after(MARKS[0])] == FRAMES[1:]
+    assert list(recent.after(MARKS[4])) == []
 
 
 def test_the_oldest_are_forgotten() -> None:
     recent = told(2)
-    assert list(recent.behind(MARKS[0])) == []
-    assert [frame for _, frame in recent.behind(MARKS[2])] == FRAMES[3:]
-    assert list(told(0).behind(MARKS[3])) == []
+    assert list(recent.after(MARKS[0])) == []
+    assert [frame for _, frame in recent.after(MARKS[2])] == FRAMES[3:]
+    assert list(told(0).after(MARKS[3])) == []

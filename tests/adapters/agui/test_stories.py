@@ -272,8 +272,8 @@ async def test_frames_carry_cursors_from_which_the_run_can_be_read_on() -> None:
         frames = [frame async for frame in AgUiRunDriver(runner, CoreRunInput("a", "Hello"), "teller")]
         marks = [Bookmark.parse(f.partition("\n")[0].removeprefix("id: ")) for f in frames]
         (run,) = (await app.get(AgentRuns).list()).runs
-        behind = next(str(m.at) for m, f in zip(marks, frames, strict=True) if '"delta":"Good "' in f)
-        left = [event async for event in app.get(AgentRuns).events(run.id, after=behind)]
+        after = next(str(m.at) for m, f in zip(marks, frames, strict=True) if '"delta":"Good "' in f)
+        left = [event async for event in app.get(AgentRuns).events(run.id, after=after)]
     assert len(set(map(str, marks))) == len(frames)
     assert {mark.run_id for mark in marks} == {run.id}
     assert "".join(event.delta for event in left if isinstance(event, MessageDeltaEvent)) == "day, Ada."

@@ -60,7 +60,7 @@ async def test_a_header_that_is_missing_or_comes_twice_names_nobody(given: dict[
 
 def test_without_anybody_who_says_who_asks_there_are_no_routes() -> None:
     with pytest.raises(
-        AgentDefinitionError, match="nothing says who may reach the runs of application 'shop'"
+        AgentDefinitionError, match="no principal resolver is configured for the runs of application 'shop'"
     ):
         agent_routes(Application("shop"))
 

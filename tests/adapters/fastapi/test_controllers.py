@@ -453,7 +453,7 @@ MISTAKES: list[tuple[Callable[[], type[object]], str]] = [
     (static, "Static.x: it is no plain method."),
     (odd_parameter, "OddParameter.x: FastAPI refuses it"),
     (unknown_type, "UnknownType.x: FastAPI refuses it: name 'Nowhere' is not defined"),
-    (variable, "Variable.x: no request says what *args and **kwargs are."),
+    (variable, "Variable.x: a request has no names for *args and **kwargs."),
     (conflict, "Conflict.other: GET /a/{second} is answered by Conflict.one already."),
 ]
 

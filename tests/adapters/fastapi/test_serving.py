@@ -97,7 +97,7 @@ def test_what_is_loopback(host: str, expected: bool) -> None:
     if expected:
         refuse_open_binding(host, has_resolver=False)
     else:
-        with pytest.raises(BindingRefusedError, match="nothing says who asks") as refused:
+        with pytest.raises(BindingRefusedError, match="no principal resolver is configured") as refused:
             refuse_open_binding(host, has_resolver=False)
         assert refused.value.host == host
 

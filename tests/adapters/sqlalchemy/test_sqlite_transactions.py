@@ -51,11 +51,11 @@ def where(connection: Connection) -> int:
 
 def how(connection: Connection) -> tuple[int, int]:
     """How long the connection waits for others, in milliseconds, and from how many pages on it carries the log over."""
-    patience, pages = (
+    hint_seconds, pages = (
         DatabaseLine(connection).carry_out(f"PRAGMA {name}", ()).fetchone()[0]
         for name in ("busy_timeout", "wal_autocheckpoint")
     )
-    return patience, pages
+    return hint_seconds, pages
 
 
 def keep(connection: Connection, name: str = "a") -> None:

@@ -643,8 +643,7 @@ def added_annotation() -> None:
 
 @refused(
     PodDefinitionError,
-    "add('sqlite://'): str says nothing about its meaning. "
-    "Wrap the value in a class of its own (@Configuration).",
+    "add('sqlite://'): str does not identify a pod. Wrap the value in a class of its own (@Configuration).",
 )
 def added_text() -> None:
     Application("shop").add("sqlite://")

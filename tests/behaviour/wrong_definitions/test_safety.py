@@ -240,7 +240,7 @@ WRONG: list[tuple[str, Callable[[], object], type[PilotageError], str]] = [
         AgentDefinitionError,
         (
             "StreamingSensitivePattern 'key' can keep text undecided without end. Bound what comes before the match "
-            r"is certain, e.g. {1,64} instead of +, leave out a \b behind a greedy \w+, or give the pattern a "
+            r"is certain, e.g. {1,64} instead of +, leave out a \b after a greedy \w+, or give the pattern a "
             "max_candidate_length."
         ),
     ),

@@ -53,7 +53,7 @@ SCRIPTS: list[tuple[str, Callable[[], object], str]] = [
     (
         "turn-behind-a-failure",
         lambda: ScriptedModel([fails("down"), says("a")], by_transcript=True),
-        "ScriptedModel(by_transcript=True): a turn follows fails(...), and no transcript tells when it is due. "
+        "ScriptedModel(by_transcript=True): a turn follows fails(...), and no transcript shows when it is due. "
         "Put fails(...) last, or leave by_transcript out.",
     ),
 ]

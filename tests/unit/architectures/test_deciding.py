@@ -13,7 +13,7 @@ from pilotage.agent.model_reply import ModelFinishReason
 from pilotage.agent.ports.architecture import AgentSession
 from pilotage.architectures.deciding import Share, decide
 from pilotage.architectures.parts import Candidates
-from pilotage.architectures.wording import as_text, asked, briefing
+from pilotage.architectures.prompts import as_text, asked, briefing
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.testing import ScriptedModel, says
 from pilotage.testing.script import ScriptedReply

@@ -17,8 +17,8 @@ from pilotage.architectures.moves import (
     AskAgain,
     CallTools,
     Move,
-    Patience,
     RefuseTools,
+    RetriesLeft,
     Stop,
     StopReason,
     TextAnswer,
@@ -32,7 +32,7 @@ from pilotage.jsonvalue import JsonValue
 STOP, CALLS, LENGTH = ModelFinishReason.STOP, ModelFinishReason.TOOL_CALLS, ModelFinishReason.LENGTH
 FILTER, REFUSAL = ModelFinishReason.CONTENT_FILTER, ModelFinishReason.REFUSAL
 CALL = (ModelToolCall("search", {"query": "po"}, "c1"),)
-FULL, NONE = Patience(), Patience(0, 0, 0)
+FULL, NONE = RetriesLeft(), RetriesLeft(0, 0, 0)
 
 
 @dataclass
@@ -45,19 +45,19 @@ MAYBE_CITY = StructuredOutputSpec.from_type(City | None)
 
 
 @pytest.mark.parametrize(
-    ("content", "calls", "reason", "patience", "move"),
+    ("content", "calls", "reason", "retries", "move"),
     [
         ("Hello.", (), STOP, FULL, TextAnswer()),
         ("Hello.", (), None, NONE, TextAnswer()),
         ("", CALL, CALLS, FULL, CallTools(CALL)),
         ("Let me look.", CALL, STOP, NONE, CallTools(CALL)),
-        ("", (), STOP, FULL, AskAgain(SPEAK, Patience(1, 1, 0))),
-        (" \n", (), None, FULL, AskAgain(SPEAK, Patience(1, 1, 0))),
+        ("", (), STOP, FULL, AskAgain(SPEAK, RetriesLeft(1, 1, 0))),
+        (" \n", (), None, FULL, AskAgain(SPEAK, RetriesLeft(1, 1, 0))),
         ("", (), STOP, NONE, Stop(StopReason.EMPTY_REPLY)),
-        ("Once upon", (), LENGTH, FULL, AskAgain(GO_ON, Patience(1, 0, 1), is_cut=True)),
-        ("", (), LENGTH, FULL, AskAgain(BE_BRIEF, Patience(1, 0, 1))),
+        ("Once upon", (), LENGTH, FULL, AskAgain(GO_ON, RetriesLeft(1, 0, 1), is_cut=True)),
+        ("", (), LENGTH, FULL, AskAgain(BE_BRIEF, RetriesLeft(1, 0, 1))),
         ("Once upon", (), LENGTH, NONE, Stop(StopReason.LENGTH)),
-        ("", CALL, LENGTH, FULL, RefuseTools(CALL, NOT_CALLED, Patience(1, 0, 1))),
+        ("", CALL, LENGTH, FULL, RefuseTools(CALL, NOT_CALLED, RetriesLeft(1, 0, 1))),
         ("", CALL, LENGTH, NONE, Stop(StopReason.LENGTH)),
         ("Some", (), FILTER, FULL, Stop(StopReason.CONTENT_FILTER)),
         ("", CALL, FILTER, FULL, Stop(StopReason.CONTENT_FILTER)),
@@ -68,11 +68,11 @@ def test_a_reply_leads_to_one_move(
     content: str,
     calls: tuple[ModelToolCall, ...],
     reason: ModelFinishReason | None,
-    patience: Patience,
+    retries: RetriesLeft,
     move: Move,
 ) -> None:
     reply = ModelResponse(content, tool_calls=calls, finish_reason=reason)
-    assert next_move(reply, None, patience) == move
+    assert next_move(reply, None, retries) == move
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_typed_answer_may_be_null_but_not_nothing() -> None:
 def test_an_answer_of_the_wrong_type_is_repaired_and_then_an_error(reply: ModelResponse, words: str) -> None:
     move = next_move(reply, CITY, FULL)
     assert isinstance(move, AskAgain)
-    assert move.patience == Patience(0, 1, 1)
+    assert move.retries == RetriesLeft(0, 1, 1)
     assert words in move.note
     with pytest.raises(AgentStructuredOutputError):
         next_move(reply, CITY, NONE)

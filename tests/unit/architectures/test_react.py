@@ -153,7 +153,7 @@ CUT_CALL = turn(ASK, says(finish_reason=LENGTH))
             [CUT, ASK, CUT, says("a time.")],
             ("Once upon a time.", None),
             "user assistant evidence assistant tool assistant evidence assistant",
-            id="a tool call renews the patience",
+            id="a tool call renews the retries",
         ),
         pytest.param(
             [says(finish_reason=LENGTH), says("Hello.")],

@@ -121,7 +121,7 @@ async def test_reading_from_behind_a_row_does_not_touch_those_before() -> None:
     await store.journal.commit([commit_of(row(1), row(2), row(3))])
     journal = store.tables.journals.find("default", "run-1")
     assert journal is not None
-    journal.rows[0] = journal.rows[1] = replace(journal.rows[0], kept_record="no JSON")
+    journal.rows[0] = journal.rows[1] = replace(journal.rows[0], record_text="no JSON")
     assert [each.seq for each in await rows_of(store.journal, after=2)] == [3]
     unreadable = (await rows_of(store.journal, after=1))[0].record
     assert isinstance(unreadable, UnreadableRecord)

@@ -102,7 +102,7 @@ CALLED_AGAIN = ModelMessage.assistant("", [ModelToolCall("a", {}, "call-2")])
 )
 def test_a_transcript_shows_how_far_a_script_has_come(messages: list[ModelMessage], position: int) -> None:
     (thread,) = read_script([says("hi"), says("hi"), calls("a"), fails("no"), calls("a"), says("bye")])
-    assert thread.said_in(messages) == position
+    assert thread.position_in(messages) == position
 
 
 Kind = ModelStreamEventKind

@@ -1,4 +1,4 @@
-"""`driver_for`: the runs of one agent for every transport, and the ways from an input to a run.
+"""`driver_for`: the runs of one agent for every transport, and how an input leads to a run.
 
 An input starts a run, answers its questions, reconnects to its stream, or cancels it.
 """
@@ -81,7 +81,7 @@ class StartedRuns(_Opener):
 
 
 class AnsweredRuns(_Opener):
-    """Hands decisions and results to the runs that wait for them, then brings back the run at the top."""
+    """Passes decisions and results to the runs that wait for them, then resumes the run at the top."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class AnsweredRuns(_Opener):
         self._results = results
 
     async def open(self, given: object, /) -> OpenedRun:
-        """Return the run that goes on with what was answered.
+        """Return the run that goes on with the answers.
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
@@ -118,7 +118,7 @@ class AnsweredRuns(_Opener):
         return await self._runner.open(replace(resumed, state_id=top.id, resume=True, deferred_tools=()))
 
     async def _asking(self) -> AgentState:
-        """The one run that all decisions are about."""
+        """Return the one run that all decisions are about."""
         tops = {top.id: top for top in [await self._top_of(each) for each in self._decided]}
         if len(tops) > 1:
             raise RunConflictError("the decisions are about several runs. Send one input for each of them.")
@@ -126,7 +126,7 @@ class AnsweredRuns(_Opener):
         return top
 
     async def _waiting(self, thread: str | None) -> AgentState:
-        """The run of the thread that waits for one of the results."""
+        """Return the run of the thread that waits for one of the results."""
         page = await self._runs.list(
             statuses=[AgentStatus.INTERRUPTED],
             agent=self._runner.definition.agent_id,
@@ -143,15 +143,15 @@ class AnsweredRuns(_Opener):
         )
 
     async def _awaited(self, state: AgentState, *, with_closed: bool = False) -> list[GivenAnswer]:
-        """The results that a run waits for, as answers to its questions; also to those that it has answers to."""
+        """Return the results that a run waits for, as answers to its questions, answered ones included."""
         if not self._results:
             return []
-        asked = await self._runs.questions(state.id, principal=self._principal)
+        open_questions = await self._runs.questions(state.id, principal=self._principal)
         if with_closed:
-            asked += await self._runs.answered_questions(state.id, principal=self._principal)
+            open_questions += await self._runs.answered_questions(state.id, principal=self._principal)
         calls = {
             question.deferred_call: question.id
-            for question in reversed(asked)
+            for question in reversed(open_questions)
             if isinstance(question, AgentRecoveryRequest) and question.deferred_call is not None
         }
         return [
@@ -162,15 +162,15 @@ class AnsweredRuns(_Opener):
 
     async def _top_of(self, decided: GivenAnswer | questions.AgUiContinuation) -> AgentState:
         """Return the run without a parent, at or above the one that asked."""
-        asked = run_of(decided.request_id) if isinstance(decided, GivenAnswer) else decided.run_id
-        state = await self._runs.get(asked, principal=self._principal)
+        run_id = run_of(decided.request_id) if isinstance(decided, GivenAnswer) else decided.run_id
+        state = await self._runs.get(run_id, principal=self._principal)
         while isinstance(parent := state.metadata.get("parent"), str):
             state = await self._runs.get(parent, principal=self._principal)
         return state
 
 
 class SeenRuns(_Opener):
-    """Reconnects a client to the stream of a run; a run without an owner is resumed."""
+    """Runs to which a client reconnects; a run without an owner is resumed."""
 
     def __init__(self, runs: AgentRuns, runner: AgentRunner, seen: Bookmark) -> None:
         super().__init__(runs, runner)
@@ -200,11 +200,11 @@ class _ReadRun:
         return await self._runs.result(self.id, principal=self._principal)
 
     async def leave(self) -> None:
-        """Nothing happens to the run."""
+        """Do nothing: the run goes on."""
 
 
 class EndedRuns(_Opener):
-    """Cancels a run for its client, and streams how it ended."""
+    """Runs that their client cancels, with a stream of their end."""
 
     def __init__(self, runs: AgentRuns, runner: AgentRunner, name: str) -> None:
         super().__init__(runs, runner)
@@ -214,7 +214,7 @@ class EndedRuns(_Opener):
         """Cancel the run, which must be one of the agent, and return its result; one that has ended stays as it is."""
         run_id = run_id_of(self._principal.tenant, self._name)
         self._check_agent(await self._runs.get(run_id, principal=self._principal))
-        await self._runs.cancel(run_id, reason="the client wants it", principal=self._principal)
+        await self._runs.cancel(run_id, reason="the client cancelled it", principal=self._principal)
         return await self._runs.result(run_id, principal=self._principal)
 
     async def open(self, given: object, /) -> OpenedRun:
@@ -229,20 +229,20 @@ class _EndedRun:
         self.id = result.state.id
         self._result = result
 
-    async def _told(self) -> AsyncGenerator[AgentEvent, None]:
+    async def _end_events(self) -> AsyncGenerator[AgentEvent, None]:
         by = AgentEventAttribution(self._result.state.agent_type, self.id, self.id)
         yield RunStartedEvent(by)
         output: JsonObject = {"output": to_json_value(self._result.output)}
         yield RunFinishedEvent(by, self._result.error, output)
 
     def events(self) -> AsyncIterator[AgentEvent]:
-        return self._told()
+        return self._end_events()
 
     async def result(self) -> RunResult:
         return self._result
 
     async def leave(self) -> None:
-        """Nothing is left of the run."""
+        """Do nothing: the run has ended."""
 
 
 @value
@@ -263,7 +263,7 @@ class AgentDriver:
 
     @property
     def shown(self) -> AgUiConfig:
-        """What clients are shown, and how much they may send."""
+        """The settings of the endpoints."""
         return self.config or self.app.get_or_none(AgUiConfig) or AgUiConfig()
 
     def __call__(
@@ -322,5 +322,5 @@ class AgentDriver:
 def driver_for(
     app: Application, agent: type[object], *, principal: Principal = LOCAL, config: AgUiConfig | None = None
 ) -> AgentDriver:
-    """A factory of streams over the runs of an agent, acting for a principal; the application may start later."""
+    """Return a factory of streams over the runs of an agent, for a principal; the application may start later."""
     return AgentDriver(app, agent, principal, config)

@@ -60,7 +60,7 @@ def add_agui_endpoint(
 ) -> None:
     """Serve an agent as server-sent events: POST of a RunAgentInput to `config.sse_path`.
 
-    `principal` says who asks; without one the application's `IPrincipalResolver` does.
+    `principal` resolves the principal of a request, by default the application's `IPrincipalResolver`.
 
     Raises:
         AgUiEndpointConflictError: something else is served on the path.
@@ -177,7 +177,7 @@ class Endpoints:
                 dialogue = Dialogue(factory, writer.write, SSE, self._config.limits)
                 async with aclosing(_messages(socket)) as messages:
                     await streaming.until_the_first_ends(
-                        dialogue.hold(messages), writer.keep_alive(), shutdown
+                        dialogue.serve_all(messages), writer.keep_alive(), shutdown
                     )
                 # Inputs last as long as the client is connected: it is the server that stops.
                 await socket.close(streaming.RECONNECT.code, streaming.RECONNECT.reason)
@@ -241,7 +241,7 @@ class _Paths:
 def AGUICompatible(
     sse_path: str | None = None, http_stream_path: str | None = None, websocket_path: str | None = None
 ) -> Callable[[T], T]:
-    """Serves an agent over AG-UI wherever its application is served: `@AGUICompatible("/teller")` above `@Agent`.
+    """Serve an agent over AG-UI wherever its application is served: `@AGUICompatible("/teller")` above `@Agent`.
 
     The other two paths lie below the first; without any they are those of `AgUiConfig`.
 
@@ -266,12 +266,12 @@ AgUiAgent = AGUICompatible
 def agui_routes(
     app: Application, *, config: AgUiConfig | None = None, principal: IPrincipalResolver | None = None
 ) -> list[AgUiRoute]:
-    """The routes of all agents of an application that are `@AGUICompatible`, for a router of your own.
+    """Return the routes of all agents of an application that are `@AGUICompatible`, for a router of your own.
 
     FastAPI and Starlette applications that are pods have them by themselves.
 
     Raises:
-        AgUiEndpointConflictError: two agents want the same path.
+        AgUiEndpointConflictError: two agents have the same path.
     """
     graph = app.graph
     usual = config or _config_in(graph)
@@ -288,7 +288,7 @@ def agui_routes(
 def agui_extension(
     app: Application, *, config: AgUiConfig | None = None, principal: IPrincipalResolver | None = None
 ) -> Callable[[Starlette], None]:
-    """What adds these routes to a FastAPI or Starlette application: `asgi_application(app, extensions=[...])`."""
+    """Return an extension with these routes for `asgi_application(app, extensions=[...])`."""
 
     def extend(api: Starlette) -> None:
         add_routes(api, agui_routes(app, config=config, principal=principal))
@@ -303,7 +303,7 @@ def serve_agents(app: Application, pod: object) -> None:
 
 
 def conflicts_in(graph: Graph) -> Iterator[Problem]:
-    """Return the paths that two agents want."""
+    """Return the paths that two agents share."""
     return _conflicts(graph, _config_in(graph))
 
 
@@ -317,24 +317,24 @@ def _compatible(graph: Graph, config: AgUiConfig) -> Iterator[tuple[AgentDefinit
 
 
 def _config_in(graph: Graph) -> AgUiConfig:
-    """The settings that the application was given; those of the environment where it was given none."""
+    """Return the settings that the application was given; those of the environment where it was given none."""
     return graph.given(AgUiConfig) or AgUiConfig.from_environment()
 
 
 def _conflicts(graph: Graph, config: AgUiConfig) -> Iterator[Problem]:
-    wanted: dict[tuple[str, str], list[str]] = defaultdict(list)
+    served: dict[tuple[str, str], list[str]] = defaultdict(list)
     for definition, own in _compatible(graph, config):
         for kind, path in (
             (_POST, own.sse_path),
             (_POST, own.http_stream_path),
             (_SOCKET, own.websocket_path),
         ):
-            wanted[kind, path].append(definition.target.__name__)
-    for (_, path), agents in wanted.items():
+            served[kind, path].append(definition.target.__name__)
+    for (_, path), agents in served.items():
         if len(agents) > 1:
             yield Problem(
                 code=AgUiEndpointConflictError.code,
-                summary=f"{' and '.join(agents)} want to be served on {path!r}.",
+                summary=f"{' and '.join(agents)} have the same path {path!r}.",
                 remedy="Give each a path of its own: @AGUICompatible(sse_path=...).",
                 family=AgUiEndpointConflictError,
             )

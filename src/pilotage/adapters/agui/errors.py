@@ -17,7 +17,7 @@ from pilotage.errors import ApplicationStartError, CallerError
 
 
 class AbstractAgUiError(CallerError):
-    """Something between AG-UI and a run cannot be done."""
+    """Base of the errors between AG-UI and a run."""
 
     message: ClassVar[str] = "The AG-UI request cannot be served."
     code: ClassVar[str] = "agui_error"
@@ -26,7 +26,7 @@ class AbstractAgUiError(CallerError):
 class AgUiRunResolutionError(AbstractAgUiError, RequestRefusedError):
     """An AG-UI input does not name a run to start, or its input."""
 
-    message: ClassVar[str] = "The AG-UI input says no run."
+    message: ClassVar[str] = "The AG-UI input names no run."
     code: ClassVar[str] = "agui_run_resolution_error"
 
 
@@ -45,14 +45,14 @@ class AgUiApprovalDecodeError(AbstractAgUiError, RequestRefusedError):
 
 
 class AgUiPendingApprovalError(AbstractAgUiError):
-    """A run does not wait for what an input brings, or what should be shown."""
+    """A run does not wait for the content of an input, or has no question to show."""
 
     message: ClassVar[str] = "The run waits for no approval."
     code: ClassVar[str] = "agui_pending_approval_error"
 
 
 class AgUiEndpointConflictError(ApplicationStartError, AbstractAgUiError):
-    """Two agents are to be served on the same path; an application that wants that does not start."""
+    """Two agents have the same path; the application does not start."""
 
     message: ClassVar[str] = "The path is taken by another agent."
     code: ClassVar[str] = "agui_endpoint_conflict"

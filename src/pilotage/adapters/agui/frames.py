@@ -16,9 +16,8 @@ _COUNTED = ("input_tokens", "output_tokens", "total_tokens")
 class OpenFrames:
     """The open text, reasoning, tool calls and steps of one run; `by` is its id where it is a sub-agent's.
 
-    Parts of a run that work side by side speak at the same time: each has frames of its own, and its steps are named by
-    the place where it stands. What ends or goes on here and was begun in an earlier stream of the run is left out: a
-    client refuses it.
+    Parallel parts of a run have frames of their own, and their steps are named by their place. The end or continuation
+    of a frame that was begun in an earlier stream of the run is left out: a client refuses it.
     """
 
     def __init__(self, by: str | None = None, place: str | None = None) -> None:
@@ -39,39 +38,39 @@ class OpenFrames:
         return self._parts[branch]
 
     def text(self, message_id: str, delta: str) -> list[agui.BaseEvent]:
-        """A piece of a text; another one than the open one begins anew."""
-        told: list[agui.BaseEvent] = []
+        """Return a piece of a text; another one than the open one begins anew."""
+        frames: list[agui.BaseEvent] = []
         if message_id != self._text:
-            told = self.close()
+            frames = self.close()
             self._text = message_id
             start = agui.TextMessageStartEvent(
                 message_id=message_id, role="assistant", subagent_run_id=self._by
             )
-            told.append(start)
+            frames.append(start)
         if delta:
-            told.append(
+            frames.append(
                 agui.TextMessageContentEvent(message_id=message_id, delta=delta, subagent_run_id=self._by)
             )
-        return told
+        return frames
 
     def reasoning(self, message_id: str, delta: str) -> list[agui.BaseEvent]:
-        """A piece of reasoning; another one than the open one begins anew."""
-        told: list[agui.BaseEvent] = []
+        """Return a piece of reasoning; another one than the open one begins anew."""
+        frames: list[agui.BaseEvent] = []
         if message_id != self._reasoning:
-            told = self.close()
+            frames = self.close()
             self._reasoning = message_id
-            told.append(agui.ReasoningStartEvent(message_id=message_id, subagent_run_id=self._by))
-            told.append(agui.ReasoningMessageStartEvent(message_id=message_id, subagent_run_id=self._by))
+            frames.append(agui.ReasoningStartEvent(message_id=message_id, subagent_run_id=self._by))
+            frames.append(agui.ReasoningMessageStartEvent(message_id=message_id, subagent_run_id=self._by))
         if delta:
             piece = agui.ReasoningMessageContentEvent(
                 message_id=message_id, delta=delta, subagent_run_id=self._by
             )
-            told.append(piece)
-        return told
+            frames.append(piece)
+        return frames
 
     def call(self, call_id: str, name: str, parent_message_id: str | None) -> list[agui.BaseEvent]:
-        """A tool call begins; the open text stays open and is its parent where none is named."""
-        told = self.end_call(call_id)
+        """Begin a tool call; the open text stays open and is its parent if none is named."""
+        frames = self.end_call(call_id)
         self._calls[call_id] = None
         start = agui.ToolCallStartEvent(
             tool_call_id=call_id,
@@ -79,23 +78,23 @@ class OpenFrames:
             parent_message_id=parent_message_id or self._text,
             subagent_run_id=self._by,
         )
-        return [*told, start]
+        return [*frames, start]
 
     def arguments(self, call_id: str, delta: str) -> list[agui.BaseEvent]:
-        """A piece of the arguments of an open call."""
+        """Return a piece of the arguments of an open call."""
         if not delta or call_id not in self._calls:
             return []
         return [agui.ToolCallArgsEvent(tool_call_id=call_id, delta=delta, subagent_run_id=self._by)]
 
     def end_call(self, call_id: str) -> list[agui.BaseEvent]:
-        """The arguments of a call are complete."""
+        """End a tool call."""
         if call_id not in self._calls:
             return []
         del self._calls[call_id]
         return [agui.ToolCallEndEvent(tool_call_id=call_id, subagent_run_id=self._by)]
 
     def begin_step(self, name: str) -> list[agui.BaseEvent]:
-        """A step begins; one of the same name that is open goes on."""
+        """Begin a step, unless one of the same name is open."""
         if name in self._steps:
             return []
         self._steps[name] = None
@@ -103,31 +102,31 @@ class OpenFrames:
 
     def end_step(self, name: str) -> list[agui.BaseEvent]:
         """End a step, with all frames in it."""
-        told = self.close()
+        frames = self.close()
         if name in self._steps:
             del self._steps[name]
-            told.append(agui.StepFinishedEvent(step_name=name, subagent_run_id=self._by))
-        return told
+            frames.append(agui.StepFinishedEvent(step_name=name, subagent_run_id=self._by))
+        return frames
 
     def close(self) -> list[agui.BaseEvent]:
         """End the text, then the reasoning, then the calls in the order they began."""
-        told: list[agui.BaseEvent] = []
+        frames: list[agui.BaseEvent] = []
         if self._text is not None:
-            told.append(agui.TextMessageEndEvent(message_id=self._text, subagent_run_id=self._by))
+            frames.append(agui.TextMessageEndEvent(message_id=self._text, subagent_run_id=self._by))
         if self._reasoning is not None:
-            told.append(agui.ReasoningMessageEndEvent(message_id=self._reasoning, subagent_run_id=self._by))
-            told.append(agui.ReasoningEndEvent(message_id=self._reasoning, subagent_run_id=self._by))
-        told += [agui.ToolCallEndEvent(tool_call_id=call, subagent_run_id=self._by) for call in self._calls]
+            frames.append(agui.ReasoningMessageEndEvent(message_id=self._reasoning, subagent_run_id=self._by))
+            frames.append(agui.ReasoningEndEvent(message_id=self._reasoning, subagent_run_id=self._by))
+        frames += [agui.ToolCallEndEvent(tool_call_id=call, subagent_run_id=self._by) for call in self._calls]
         self._text, self._reasoning, self._calls = None, None, {}
-        return told
+        return frames
 
     def close_all(self) -> list[agui.BaseEvent]:
-        """End everything, the steps too, and first of all what parts of the run have open."""
-        told = [frame for part in self._parts.values() for frame in part.close_all()]
-        told += self.close()
-        told += [agui.StepFinishedEvent(step_name=name, subagent_run_id=self._by) for name in self._steps]
+        """End everything, steps included; the frames of parts first."""
+        frames = [frame for part in self._parts.values() for frame in part.close_all()]
+        frames += self.close()
+        frames += [agui.StepFinishedEvent(step_name=name, subagent_run_id=self._by) for name in self._steps]
         self._steps = {}
-        return told
+        return frames
 
 
 class _Part(OpenFrames):
@@ -147,7 +146,7 @@ class SubAgents:
         self._open: dict[str, OpenFrames] = {}
 
     def frames_of(self, run_id: str) -> OpenFrames:
-        """What a sub-agent that was announced has open."""
+        """Return the open frames of an announced sub-agent."""
         return self._open[run_id]
 
     def announce(self, by: AgentEventAttribution, top: str) -> list[agui.BaseEvent]:
@@ -171,16 +170,16 @@ class SubAgents:
         return [*frames.close_all(), agui.SubagentFinishedEvent(subagent_run_id=run_id, outcome=suspended)]
 
     def end(self, event: RunFinishedEvent) -> list[agui.BaseEvent]:
-        """A sub-agent that was announced has its answer, or none."""
+        """End an announced sub-agent, with its answer or an error."""
         by = event.attribution.run_id
-        told = self._open.pop(by).close_all()
+        frames = self._open.pop(by).close_all()
         if event.error is None:
             return [
-                *told,
+                *frames,
                 agui.SubagentFinishedEvent(subagent_run_id=by, result=event.metadata.get("output")),
             ]
         message, code = message_of(event.error), code_of(event.error)
-        return [*told, agui.SubagentErrorEvent(subagent_run_id=by, message=message, code=code)]
+        return [*frames, agui.SubagentErrorEvent(subagent_run_id=by, message=message, code=code)]
 
     def close_all(self) -> list[agui.BaseEvent]:
         """End all open sub-agents, the last one first."""
@@ -244,8 +243,8 @@ class TranscriptOfFrames:
 def message_of(error: JsonObject) -> str:
     """Return the message of an error, else its reason, else all of it."""
     for name in ("message", "reason"):
-        if isinstance(words := error.get(name), str):
-            return words
+        if isinstance(text := error.get(name), str):
+            return text
     return canonical_json(error)
 
 
@@ -270,6 +269,6 @@ class TokensUsed:
             if isinstance(tokens, int) and tokens >= 0:
                 self._sums[name] += tokens
 
-    def told(self) -> list[agui.TokenUsage] | None:
-        """The sums as the protocol wants them."""
+    def totals(self) -> list[agui.TokenUsage] | None:
+        """Return the sums as token usage of the protocol."""
         return [agui.TokenUsage.model_validate(self._sums)] if self._sums else None

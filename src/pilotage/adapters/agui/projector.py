@@ -1,7 +1,7 @@
 """`AgUiProjector`: the events of a run as AG-UI events. Pure: no I/O, no clock.
 
 The run whose stream it is becomes the AG-UI run; runs below it are its sub-agents. A stream has one RUN_STARTED and
-one end, and what is open is closed before it, whatever the run told.
+one end, before which open frames are closed, whatever the events of the run are.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BROKEN = "agui_stream_broken"
 """The code of a stream that ends without an end of its run."""
 
 _Beside: TypeAlias = neutral.StateSnapshotEvent | neutral.StateDeltaEvent | neutral.ArtifactEvent
-_Said: TypeAlias = (
+_MessageEvent: TypeAlias = (
     neutral.MessageDeltaEvent
     | neutral.ReasoningDeltaEvent
     | neutral.ToolCallStartEvent
@@ -44,7 +44,7 @@ _Said: TypeAlias = (
 
 
 class AgUiProjector:
-    """Projects the stream of one run, in order. `run_id` and `thread_id` are the client's own, which are echoed."""
+    """Projection of the stream of one run. `run_id` and `thread_id` are the client's own, which are echoed."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class AgUiProjector:
         self._has_begun = self._has_ended = False
 
     def fresh(self) -> AgUiProjector:
-        """A projector for the same client that has seen nothing yet."""
+        """Return a projector for the same client that has seen nothing yet."""
         return AgUiProjector(
             self._config, run_id=self._run_id, thread_id=self._thread_id, messages=self._messages
         )
@@ -78,10 +78,10 @@ class AgUiProjector:
             self._root = event.attribution
         if self._has_ended:
             return []
-        told = self._projected(event)
+        frames_out = self._projected(event)
         if self._config.messages_snapshot_enabled:
-            self._transcript.take(told)
-        return told
+            self._transcript.take(frames_out)
+        return frames_out
 
     def finish(self) -> list[agui.BaseEvent]:
         """End the stream: close open frames, with the interrupts of the run, or an error where its end is not known."""
@@ -100,12 +100,12 @@ class AgUiProjector:
         """End the stream with an error, unless the run has ended already."""
         if self._has_ended:
             return []
-        told = self._close()
+        frames_out = self._close()
         self._has_ended = True
-        return [*told, agui.RunErrorEvent(message=message, code=code, usage=self._usage.told())]
+        return [*frames_out, agui.RunErrorEvent(message=message, code=code, usage=self._usage.totals())]
 
     def refuse_answer(self, error: AnswerConflictError) -> list[agui.BaseEvent]:
-        """End the stream with an error, and with who answered and when as a CUSTOM event before it."""
+        """End the stream with a CUSTOM event with the author and time of the other answer, and an error."""
         if self._has_ended:
             return []
         value = {
@@ -123,18 +123,20 @@ class AgUiProjector:
     def _projected(self, event: neutral.AgentEvent) -> list[agui.BaseEvent]:
         by, own = event.attribution, self._by(event)
         if own is None:
-            return self._told(event, None, self._frames.at(by.branch))
+            return self._frames_of(event, None, self._frames.at(by.branch))
         if isinstance(event, neutral.RunPausedEvent):
-            # The parent run has the same question: that is where people are asked.
+            # The parent run has the same question, and people answer it there.
             return self._subagents.suspend(own)
         announced = self._subagents.announce(by, self._top.run_id)
         if isinstance(event, neutral.RunStartedEvent):
             return announced
         if isinstance(event, neutral.RunFinishedEvent):
             return [*announced, *self._subagents.end(event)]
-        return [*announced, *self._told(event, own, self._subagents.frames_of(own).at(by.branch))]
+        return [*announced, *self._frames_of(event, own, self._subagents.frames_of(own).at(by.branch))]
 
-    def _told(self, event: neutral.AgentEvent, by: str | None, frames: OpenFrames) -> list[agui.BaseEvent]:
+    def _frames_of(
+        self, event: neutral.AgentEvent, by: str | None, frames: OpenFrames
+    ) -> list[agui.BaseEvent]:
         if event.metadata.get(SUPERSEDED):
             return _superseded(event, by, frames)
         match event:
@@ -147,9 +149,11 @@ class AgUiProjector:
             case neutral.StateSnapshotEvent() | neutral.StateDeltaEvent() | neutral.ArtifactEvent():
                 return self._beside(event, by)
             case _:
-                return self._said(event, by, frames)
+                return self._message_frames(event, by, frames)
 
-    def _said(self, event: _Said, by: str | None, frames: OpenFrames) -> list[agui.BaseEvent]:
+    def _message_frames(
+        self, event: _MessageEvent, by: str | None, frames: OpenFrames
+    ) -> list[agui.BaseEvent]:
         match event:
             case neutral.MessageDeltaEvent():
                 return frames.text(event.message_id, event.delta)
@@ -182,7 +186,7 @@ class AgUiProjector:
                 return [agui.CustomEvent(name="artifact", value=value, subagent_run_id=by)]
 
     def _started(self, event: neutral.RunStartedEvent) -> list[agui.BaseEvent]:
-        # A run that waited and went on since is one run here: what it waited for was answered.
+        # A run that paused and was resumed is one run here: its questions were answered.
         self._interrupts, self._waits_for_client = [], False
         if self._has_begun:
             return []
@@ -195,16 +199,19 @@ class AgUiProjector:
         ]
 
     def _paused(self, event: neutral.RunPausedEvent) -> list[agui.BaseEvent]:
-        told = self._close()
+        frames_out = self._close()
         if questions.is_for_the_client(event):
             self._waits_for_client = True
-            return told
+            return frames_out
         asked_by = event.metadata.get("agent_state_id")
         asking = asked_by if isinstance(asked_by, str) and asked_by != self._top.run_id else None
         self._interrupts.append(questions.interrupt_of(event, asking))
         if event.approval_id is None:
-            return told
-        return [*told, *questions.project_approval(questions.approval_from_pause(event), event.attribution)]
+            return frames_out
+        return [
+            *frames_out,
+            *questions.project_approval(questions.approval_from_pause(event), event.attribution),
+        ]
 
     def _finished(self, event: neutral.RunFinishedEvent) -> list[agui.BaseEvent]:
         error = event.error
@@ -215,24 +222,24 @@ class AgUiProjector:
         return self.fail(message_of(error), code_of(error) or "run_failed")
 
     def _end(self, outcome: agui.RunFinishedOutcome, result: object = None) -> list[agui.BaseEvent]:
-        told = self._close()
+        frames_out = self._close()
         self._has_ended = True
         if self._config.messages_snapshot_enabled:
-            self._transcript.take(told)
-            told.append(agui.MessagesSnapshotEvent(messages=self._transcript.messages))
+            self._transcript.take(frames_out)
+            frames_out.append(agui.MessagesSnapshotEvent(messages=self._transcript.messages))
         run_id, thread_id = self._ids()
-        usage = self._usage.told()
+        usage = self._usage.totals()
         end = agui.RunFinishedEvent(
             run_id=run_id, thread_id=thread_id, result=result, outcome=outcome, usage=usage
         )
-        return [*told, end]
+        return [*frames_out, end]
 
     def _close(self) -> list[agui.BaseEvent]:
         """Close everything, the runs below first."""
         return [*self._subagents.close_all(), *self._frames.close_all()]
 
     def _by(self, event: neutral.AgentEvent) -> str | None:
-        """The sub-agent an event is of; None where it is the run's own."""
+        """Return the sub-agent an event is of; None where it is the run's own."""
         run_id = event.attribution.run_id
         return None if run_id == self._top.run_id else run_id
 
@@ -245,7 +252,7 @@ class AgUiProjector:
 
 
 def _result(event: neutral.ToolCallResultEvent, by: str | None) -> agui.ToolCallResultEvent:
-    # The event names the message that asked; a result is a message of its own, with an id of its own.
+    # The event names the message of the call; a result is a message of its own, with an id of its own.
     return agui.ToolCallResultEvent(
         message_id=f"{event.message_id}:{event.call_id}",
         tool_call_id=event.call_id,
@@ -256,7 +263,7 @@ def _result(event: neutral.ToolCallResultEvent, by: str | None) -> agui.ToolCall
 
 
 def _superseded(event: neutral.AgentEvent, by: str | None, frames: OpenFrames) -> list[agui.BaseEvent]:
-    """Return the frames that withdraw a text or call: the model was asked again."""
+    """Return the frames that withdraw a text or call, because the model call was repeated."""
     match event:
         case neutral.MessageDeltaEvent():
             value = {"messageId": event.message_id}

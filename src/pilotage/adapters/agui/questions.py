@@ -49,7 +49,7 @@ PAUSE = "pause:"
 
 @value
 class AgUiApproval:
-    """A question as a client gets to see it; recovery questions have decisions of their own."""
+    """A question as clients see it; recovery questions have decisions of their own."""
 
     id: str
     prompt: str
@@ -58,7 +58,7 @@ class AgUiApproval:
 
 
 def approval_from_pause(event: RunPausedEvent) -> AgUiApproval:
-    """The question a run paused with.
+    """Return the question a run paused with.
 
     Raises:
         AgUiPendingApprovalError: it paused without one.
@@ -71,7 +71,7 @@ def approval_from_pause(event: RunPausedEvent) -> AgUiApproval:
 
 
 def find_pending_approval(state: AgentState) -> AgUiApproval | None:
-    """The question in the state of a run, where `AgentApprovalRequest.to_state` put one."""
+    """Return the question in the state of a run, where `AgentApprovalRequest.to_state` put one."""
     found = state.metadata.get("approval")
     if state.is_terminal or not isinstance(found, Mapping) or not isinstance(found.get("id"), str):
         return None
@@ -81,7 +81,7 @@ def find_pending_approval(state: AgentState) -> AgUiApproval | None:
 
 
 def project_pending_approval(state: AgentState, attribution: AgentEventAttribution) -> list[agui.BaseEvent]:
-    """The question in the state of a run as a deferred tool call.
+    """Return the question in the state of a run as a deferred tool call.
 
     Raises:
         AgUiPendingApprovalError: there is none.
@@ -98,7 +98,7 @@ def project_pending_approval(state: AgentState, attribution: AgentEventAttributi
 def project_approval(
     approval: AgUiApproval | Approval, attribution: AgentEventAttribution
 ) -> list[agui.BaseEvent]:
-    """A question as a call of `hitl_approval` that has no result yet."""
+    """Return a question as a call of `hitl_approval` that has no result yet."""
     asked: dict[str, JsonValue] = {
         "prompt": approval.prompt,
         "allowed_decisions": [str(each) for each in approval.allowed_decisions],
@@ -113,7 +113,7 @@ def project_approval(
 
 
 def interrupt_of(event: RunPausedEvent, by: str | None = None) -> agui.Interrupt:
-    """The pause as the protocol's own interrupt; `by` is the sub-agent that asks."""
+    """Return the pause as the protocol's own interrupt; `by` is the sub-agent that asks."""
     expires_at = event.metadata.get("expires_at")
     return agui.Interrupt(
         id=event.approval_id or f"{PAUSE}{event.state_id}",
@@ -134,7 +134,7 @@ def is_for_the_client(event: RunPausedEvent) -> bool:
 
 
 def _answers(event: RunPausedEvent) -> dict[str, JsonValue]:
-    """The schema of an answer, for clients that build a form from it."""
+    """Return the schema of an answer, for clients that build a form from it."""
     allowed = event.allowed_decisions
     properties: dict[str, JsonValue] = {
         "decision": {"type": "string", "enum": list(allowed)},
@@ -146,7 +146,7 @@ def _answers(event: RunPausedEvent) -> dict[str, JsonValue]:
             "description": "the arguments to use, where the decision is modify",
         }
     if "done" in allowed:
-        properties["result"] = {"description": "what came of it, where the decision is done"}
+        properties["result"] = {"description": "the result, where the decision is done"}
     if inside := dict(_answers_inside(event)):
         properties[ACTIONS] = {
             "type": "object",
@@ -157,14 +157,14 @@ def _answers(event: RunPausedEvent) -> dict[str, JsonValue]:
 
 
 def _answers_inside(event: RunPausedEvent) -> Iterator[tuple[str, JsonValue]]:
-    """The schemas of the answers to open actions inside of the one that is asked about, by their ids."""
+    """Yield the schemas of the answers to open actions inside of the action of the question, by their ids."""
     inside = event.metadata.get("inside")
     for action in inside if isinstance(inside, Sequence) else ():
         about = object_or_empty(action)
         if decisions := about.get("allowed_decisions"):
             own: dict[str, JsonValue] = {
                 "decision": {"type": "string", "enum": decisions},
-                "result": {"description": "what came of it, where the decision is done"},
+                "result": {"description": "the result, where the decision is done"},
                 "comment": {"type": "string"},
             }
             yield str(about.get("action_id")), {"type": "object", "properties": own, "required": ["decision"]}
@@ -175,7 +175,7 @@ class AgUiDecision(GivenAnswer):
     """A decision about a question; `details` has its comment, arguments or result."""
 
     def to_payload(self) -> JsonObject:
-        """The decision as a signal carries it."""
+        """Return the decision as a signal carries it."""
         return self.payload
 
 
@@ -215,7 +215,7 @@ def decisions_in(ag_ui_input: agui.RunAgentInput) -> tuple[AgUiDecision | AgUiCo
 
 
 def _refuse_contradictions(decided: Sequence[AgUiDecision | AgUiContinuation]) -> None:
-    """Refuse an input that answers a question in two ways: which of them is meant, nobody can know."""
+    """Refuse an input that answers a question in two ways."""
     first: dict[str, AgUiDecision | AgUiContinuation] = {}
     for each in decided:
         if first.setdefault(_about(each), each) != each:
@@ -290,12 +290,12 @@ def _resumed(entry: agui.ResumeEntry) -> AgUiDecision | AgUiContinuation:
 
 def messages_at_the_end(ag_ui_input: agui.RunAgentInput) -> list[agui.ToolMessage]:
     """Return the tool messages at the end of an input; earlier ones are history."""
-    behind: list[agui.ToolMessage] = []
+    found: list[agui.ToolMessage] = []
     for message in reversed(ag_ui_input.messages):
         if not isinstance(message, agui.ToolMessage):
             break
-        behind.append(message)
-    return behind[::-1]
+        found.append(message)
+    return found[::-1]
 
 
 def is_decision(ag_ui_input: agui.RunAgentInput, message: agui.ToolMessage) -> bool:
@@ -356,7 +356,7 @@ def _read(where: str, request_id: JsonValue, content: JsonObject) -> AgUiDecisio
     decision = _DECISIONS.get(word) if isinstance(word, str) else None
     if decision is None:
         words = ", ".join(_DECISIONS)
-        raise AgUiApprovalDecodeError(f"{where} has no decision that we know. It is one of: {words}.")
+        raise AgUiApprovalDecodeError(f"{where} has no known decision. It is one of: {words}.")
     modified, comment = content.get("modified_payload"), content.get("comment")
     if modified is not None and not isinstance(modified, Mapping):
         raise AgUiApprovalDecodeError(f"{where} has a modified_payload that is no object of arguments.")
@@ -396,7 +396,7 @@ def _result_of(message: agui.ToolMessage) -> JsonValue:
 
 
 def _decoded(content: str) -> JsonValue:
-    """The JSON in a text, where it is an object or a list; everything else is the text itself."""
+    """Return the JSON in a text, where it is an object or a list; everything else is the text itself."""
     if not content.lstrip().startswith(("{", "[")):
         return content
     try:

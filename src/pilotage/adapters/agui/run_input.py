@@ -88,8 +88,8 @@ def parse_input(text: str | bytes, limits: AgUiLimits = _USUAL) -> RunAgentInput
 def _refused(error: ValidationError) -> AgUiRunResolutionError:
     found = [f"{'.'.join(map(str, e['loc'])) or 'the text'}: {e['msg']}" for e in error.errors()]
     more = f" (and {len(found) - _SHOWN_PROBLEMS} more)" if len(found) > _SHOWN_PROBLEMS else ""
-    words = "; ".join(found[:_SHOWN_PROBLEMS])
-    return AgUiRunResolutionError(f"the body is no RunAgentInput: {words}{more}.")
+    text = "; ".join(found[:_SHOWN_PROBLEMS])
+    return AgUiRunResolutionError(f"the body is no RunAgentInput: {text}{more}.")
 
 
 def _refuse_wrong_ids(ag_ui_input: RunAgentInput) -> None:
@@ -149,14 +149,14 @@ def run_input_of(ag_ui_input: RunAgentInput, limits: AgUiLimits = _USUAL) -> Cor
     """Return the input with which a run is started or resumed.
 
     Raises:
-        AgUiRunResolutionError: the input has no words of a user, or a field that cannot be.
+        AgUiRunResolutionError: the input has no text of a user, or an invalid field.
         AgUiInputTooLargeError: it gives more than the limits allow.
-        AgUiApprovalDecodeError: it answers something in words that cannot be read.
+        AgUiApprovalDecodeError: it has an answer that cannot be read.
     """
     try:
         run_input = _run_input(ag_ui_input, limits, is_resumed=_answers(ag_ui_input))
     except AgentDefinitionError as error:
-        raise AgUiRunResolutionError(f"the input says no run: {error}") from error
+        raise AgUiRunResolutionError(f"the input names no run: {error}") from error
     check_size(run_input, limits)
     return run_input
 
@@ -166,7 +166,7 @@ def _answers(ag_ui_input: RunAgentInput) -> bool:
 
 
 def _run_input(ag_ui_input: RunAgentInput, limits: AgUiLimits, *, is_resumed: bool) -> CoreRunInput:
-    instruction, attachments = _last_words(ag_ui_input)
+    instruction, attachments = _last_user_message(ag_ui_input)
     if not instruction.strip():
         if not is_resumed and cancelled_run_in(ag_ui_input) is None:
             raise AgUiRunResolutionError(
@@ -175,13 +175,13 @@ def _run_input(ag_ui_input: RunAgentInput, limits: AgUiLimits, *, is_resumed: bo
         instruction = RESUMED
     props = props_of(ag_ui_input)
     return CoreRunInput(
-        _run_that_asked(ag_ui_input) if is_resumed else ag_ui_input.run_id,
+        _run_of_the_question(ag_ui_input) if is_resumed else ag_ui_input.run_id,
         instruction,
         ag_ui_input.thread_id,
         ag_ui_input.parent_run_id,
         is_resumed,
         model_selection=_selection(props),
-        # Kept under their own names, so that nothing of a client's looks like something of the run's.
+        # Under their own names, so that metadata of a client cannot pass for metadata of the run.
         metadata={name: _object(props, name) for name in ("metadata", "mcp") if name in props},
         attachments=attachments,
         steering_input_required=_flag(props, STEERING_REQUIRED),
@@ -190,7 +190,7 @@ def _run_input(ag_ui_input: RunAgentInput, limits: AgUiLimits, *, is_resumed: bo
     )
 
 
-def _run_that_asked(ag_ui_input: RunAgentInput) -> str:
+def _run_of_the_question(ag_ui_input: RunAgentInput) -> str:
     if not questions.carries_approval_decision(ag_ui_input):
         # The result of a tool call names no run: it is the one of the thread that waits for it.
         return ag_ui_input.run_id
@@ -198,8 +198,8 @@ def _run_that_asked(ag_ui_input: RunAgentInput) -> str:
     return run_of(first.request_id) if isinstance(first, questions.AgUiDecision) else first.run_id
 
 
-def _last_words(ag_ui_input: RunAgentInput) -> tuple[str, list[MediaPart]]:
-    """The text of the last user message, and what is attached to it."""
+def _last_user_message(ag_ui_input: RunAgentInput) -> tuple[str, list[MediaPart]]:
+    """Return the text of the last user message, and what is attached to it."""
     for message in reversed(ag_ui_input.messages):
         if isinstance(message, UserMessage):
             if isinstance(message.content, str):
@@ -290,10 +290,10 @@ def tools_of(ag_ui_input: RunAgentInput, most: int) -> tuple[ModelToolSpec, ...]
 
 def with_history(run_input: CoreRunInput, ag_ui_input: RunAgentInput) -> CoreRunInput:
     """Return the input with the history that a client sends, as context and not as messages."""
-    said = "\n".join(_lines(ag_ui_input))
-    if not said or run_input.resume:
+    history = "\n".join(_lines(ag_ui_input))
+    if not history or run_input.resume:
         return run_input
-    pack = _pack("agui-history", said, ContextPackRole.MEMORY)
+    pack = _pack("agui-history", history, ContextPackRole.MEMORY)
     return replace(run_input, context=AgentContext((*run_input.context.packs, pack)))
 
 

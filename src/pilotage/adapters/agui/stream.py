@@ -1,10 +1,10 @@
 """`AgUiRunDriver`: one run as a stream of encoded AG-UI events, each with its bookmark, for every transport.
 
 A `Bookmark` is the id of a frame, from which the stream goes on exactly, in this process or in another: the stream is
-projected anew from its origin, and sent from the bookmark on. Where that cannot be, because the process that sent the
+projected anew from its origin, and sent from the bookmark on. If that is impossible, because the process that sent the
 frame died before the event was stored, the stream begins again with RUN_STARTED.
 
-Whatever breaks, the client gets closed frames and one end; leaving the stream leaves a durable run as it is.
+After any error, the client gets closed frames and one end; leaving the stream does not affect a durable run.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class AgUiEncoder(Protocol):
     content_type: str
 
     def encode(self, event: BaseEvent, cursor: str | None = None) -> str:
-        """The text of one event."""
+        """Return the text of one event."""
         ...
 
 
@@ -59,7 +59,7 @@ class SseEncoder:
     content_type = SSE
 
     def encode(self, event: BaseEvent, cursor: str | None = None) -> str:
-        """One frame, which ends with an empty line."""
+        """Return one frame, which ends with an empty line."""
         line = f"id: {cursor}\n" if cursor else ""
         return f"{line}{_DATA}{json_of(event)}\n\n"
 
@@ -70,38 +70,38 @@ class NdjsonEncoder:
     content_type = NDJSON
 
     def encode(self, event: BaseEvent, cursor: str | None = None) -> str:
-        """One line."""
+        """Return one line."""
         if cursor is not None:
             event = event.model_copy(update={"metadata": {**(event.metadata or {}), CURSOR: cursor}})
         return f"{json_of(event)}\n"
 
 
 def encoder_for(accept: str | None) -> AgUiEncoder:
-    """The encoder for what a client accepts: lines where it asks for them, else SSE."""
+    """Return the encoder for the `Accept` header of a client: lines if it asks for them, else SSE."""
     return NdjsonEncoder() if NDJSON in (accept or "") else SseEncoder()
 
 
 def line_of(frame: str) -> str:
-    """A piece of a stream as one line of JSON, whichever encoder made it."""
+    """Return a piece of a stream as one line of JSON, whichever encoder made it."""
     found = next((each for each in frame.split("\n") if each.startswith(_DATA)), frame)
     return f"{found.removeprefix(_DATA).strip()}\n"
 
 
 def json_of(event: BaseEvent) -> str:
-    """The JSON text of an event, on one line."""
+    """Return the JSON text of an event, on one line."""
     try:
         return event.model_dump_json(by_alias=True)
     except PydanticSerializationError:
-        # Text of a model may hold half of a surrogate pair, which has no UTF-8: JSON can still hold it, escaped.
+        # Text of a model may contain half of a surrogate pair, which has no UTF-8: JSON can escape it.
         return json.dumps(event.model_dump(by_alias=True), separators=(",", ":"))
 
 
 @value
 class Bookmark:
-    """A frame of a stream: the run, where in it the stream began, the event, and which of its frames.
+    """A frame of a stream: the run, the cursor where the stream began, the event, and the number of its frame.
 
-    `part` counts the frames of the event from one; zero is the last of them, behind which the event is told. The frames
-    of the end stand behind the last event, and are counted by themselves.
+    `part` counts the frames of the event from one; zero is the last of them, after which the event is complete. The
+    frames of the end come after the last event, and are counted separately.
     """
 
     run_id: str
@@ -129,7 +129,7 @@ class Bookmark:
         )
 
     def is_void(self, reached: EventCursor | None, ahead: EventCursor | None) -> bool:
-        """Return whether the frame does not count any more: by the cursor read up to it, and the first one after it.
+        """Return whether the frame is void: by the cursor read up to it, and the first one after it.
 
         None is the beginning, or the end, of the stream.
         """
@@ -155,15 +155,15 @@ class Bookmark:
 
 
 Marked: TypeAlias = tuple[Bookmark | None, BaseEvent]
-"""A frame, and its bookmark where the run is one that can be read again."""
+"""A frame, and its bookmark if the run can be read again."""
 
 
 class VoidBookmarkError(Exception):
-    """The bookmark of a client does not count any more: its stream begins again."""
+    """The bookmark of a client is void: its stream begins again."""
 
 
 class FrameStream:
-    """Takes the events of a run in order. Events before `seen` are projected and not returned."""
+    """Frames of the events of a run, in order. Events before `seen` are projected and not returned."""
 
     def __init__(self, projector: AgUiProjector, seen: Bookmark | None = None) -> None:
         self._projector = projector
@@ -174,23 +174,23 @@ class FrameStream:
         self._reached: EventCursor | None = None
 
     def begin(self, run_id: str, origin: EventCursor | None) -> None:
-        """The run is known, and where in it the stream begins."""
+        """Set the run, and the cursor where the stream begins."""
         self._run_id, self._origin, self._last = run_id, origin, origin
 
     def take(self, event: AgentEvent, at: EventCursor | None) -> list[Marked]:
         """Return the frames of an event; `at` is the cursor after it. Raise VoidBookmarkError where `seen` is void."""
         seen = self._seen
         if seen is None or at is None:
-            return self._told(event, at)
-        before, behind = seen.split(event, at)
+            return self._marked(event, at)
+        before, after = seen.split(event, at)
         if before is not None:
             self._projector.project(before)
-            self._reached = at if behind is None else seen.at
+            self._reached = at if after is None else seen.at
             self._last = at
-        if behind is None:
+        if after is None:
             return []
         self._check(seen, at)
-        return self._told(behind, at)[seen.part :]
+        return self._marked(after, at)[seen.part :]
 
     def finish(self) -> list[Marked]:
         """Return the last frames. Raise VoidBookmarkError where `seen` is void."""
@@ -213,7 +213,7 @@ class FrameStream:
             raise VoidBookmarkError
         self._seen = None
 
-    def _told(self, event: AgentEvent, at: EventCursor | None) -> list[Marked]:
+    def _marked(self, event: AgentEvent, at: EventCursor | None) -> list[Marked]:
         self._last = at
         frames = self._projector.project(event)
         parts = [*range(1, len(frames)), 0]
@@ -231,31 +231,31 @@ class FrameStream:
 class RecentFrames:
     """The last frames that this process sent, of all runs, each by the bookmark before it.
 
-    Nothing depends on it: frames that are forgotten, or were sent by another process, are projected again.
+    It is only a cache: other frames are projected again.
     """
 
-    _known: ClassVar[WeakKeyDictionary[Application, RecentFrames]] = WeakKeyDictionary()
+    _shared: ClassVar[WeakKeyDictionary[Application, RecentFrames]] = WeakKeyDictionary()
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
-        self._behind: OrderedDict[Bookmark, tuple[Bookmark, BaseEvent]] = OrderedDict()
+        self._after: OrderedDict[Bookmark, tuple[Bookmark, BaseEvent]] = OrderedDict()
 
     @staticmethod
     def of(app: Application) -> RecentFrames:
         """Return the pod of an application, else the frames that all its streams share."""
-        return app.get_or_none(RecentFrames) or RecentFrames._known.setdefault(app, RecentFrames())
+        return app.get_or_none(RecentFrames) or RecentFrames._shared.setdefault(app, RecentFrames())
 
     def note(self, before: Bookmark, mark: Bookmark, frame: BaseEvent) -> None:
-        """Remember a frame by the bookmark before it; the first one counts."""
-        self._behind.setdefault(before, (mark, frame))
-        if len(self._behind) > self._most:
-            self._behind.popitem(last=False)
+        """Add a frame by the bookmark before it; the first one counts."""
+        self._after.setdefault(before, (mark, frame))
+        if len(self._after) > self._most:
+            self._after.popitem(last=False)
 
-    def behind(self, seen: Bookmark) -> Iterator[tuple[Bookmark, BaseEvent]]:
+    def after(self, seen: Bookmark) -> Iterator[tuple[Bookmark, BaseEvent]]:
         """Return the frames after a bookmark, each with its own."""
-        while (told := self._behind.get(seen)) is not None:
-            yield told
-            seen, _ = told
+        while (following := self._after.get(seen)) is not None:
+            yield following
+            seen, _ = following
 
 
 _LOG = logging.getLogger(__name__)
@@ -270,15 +270,15 @@ class RunOpener(Protocol):
     """Opens runs; an `AgentRunner` does."""
 
     async def open(self, given: object, /) -> OpenedRun:
-        """A run for this input."""
+        """Return a run for this input."""
         ...
 
 
 class AgUiRunDriver(AsyncIterable[str]):
-    """Opens a run, reads its events and encodes what the projector makes of them.
+    """One run as a stream of encoded frames.
 
-    A client that comes back has `seen` some of the stream: it is told what follows, or where that cannot be, everything
-    again from RUN_STARTED on.
+    A client that reconnects has `seen` a part of the stream: it gets the frames after it or, if that is impossible,
+    all of them again from RUN_STARTED on.
     """
 
     def __init__(
@@ -311,10 +311,10 @@ class AgUiRunDriver(AsyncIterable[str]):
         last: list[Marked] = []
         try:
             run = await self._runner.open(self._input)
-            for each in self._told_before():
+            for each in self._cached_frames():
                 yield self._encoded(each)
-            async with aclosing(self._told_of(run)) as told:
-                async for each in told:
+            async with aclosing(self._frames_of(run)) as frames:
+                async for each in frames:
                     yield self._encoded(each)
         except (Exception, RunInterruption) as error:  # noqa: BLE001 - the top of a stream: its client gets an end
             last = self._broken(error)
@@ -324,26 +324,26 @@ class AgUiRunDriver(AsyncIterable[str]):
         for each in last:
             yield self._encoded(each)
 
-    def _told_before(self) -> Iterator[Marked]:
-        """Return the frames after the last one of the client that this process remembers."""
+    def _cached_frames(self) -> Iterator[Marked]:
+        """Yield the cached frames after the last one of the client."""
         if self._seen is not None:
-            for mark, frame in self._recent.behind(self._seen):
+            for mark, frame in self._recent.after(self._seen):
                 self._seen = mark
                 yield mark, frame
             self._stream = FrameStream(self._projector, self._seen)
 
-    async def _told_of(self, run: OpenedRun) -> AsyncGenerator[Marked, None]:
+    async def _frames_of(self, run: OpenedRun) -> AsyncGenerator[Marked, None]:
         try:
-            async with aclosing(self._told(run)) as told:
-                async for each in told:
+            async with aclosing(self._read(run)) as frames:
+                async for each in frames:
                     yield each
         except VoidBookmarkError:
             self._stream, self._seen = FrameStream(self._projector.fresh()), None
-            async with aclosing(self._told(run)) as told:
-                async for each in told:
+            async with aclosing(self._read(run)) as frames:
+                async for each in frames:
                     yield each
 
-    async def _told(self, run: OpenedRun) -> AsyncGenerator[Marked, None]:
+    async def _read(self, run: OpenedRun) -> AsyncGenerator[Marked, None]:
         events = run.events()
         origin = _cursor_of(events)
         self._stream.begin(run.id, origin)
@@ -356,12 +356,12 @@ class AgUiRunDriver(AsyncIterable[str]):
         for each in self._stream.finish():
             yield self._noted(each)
 
-    def _noted(self, told: Marked) -> Marked:
-        mark, frame = told
+    def _noted(self, marked: Marked) -> Marked:
+        mark, frame = marked
         if self._seen is not None and mark is not None:
             self._recent.note(self._seen, mark, frame)
             self._seen = mark
-        return told
+        return marked
 
     def _encoded(self, marked: Marked) -> str:
         bookmark, frame = marked
@@ -372,7 +372,7 @@ class AgUiRunDriver(AsyncIterable[str]):
             return self._stream.refuse_answer(error)
         if isinstance(error, PilotageError):
             return self._stream.fail(str(error), error.code)
-        # What others raise may name what clients should not read.
+        # Messages of other errors may contain data that clients should not read.
         _LOG.error("the AG-UI stream of agent %r broke: %s", self._agent_id, type(error).__name__)
         return self._stream.fail("The stream of the run broke.", BROKEN)
 

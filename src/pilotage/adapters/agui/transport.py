@@ -1,4 +1,4 @@
-"""From the text of inputs to the frames of their streams: what all transports share, and the one over stdio.
+"""Streams of frames for the text of inputs, for all transports, and the transport over stdio.
 
 `Dialogue` serves inputs one after the other over one connection, as WebSockets and stdio do. An input that cancels a
 run does not wait for its turn: the run may be the one that is being streamed.
@@ -51,7 +51,7 @@ async def frames_for(
     last_event_id: str | None = None,
     limits: AgUiLimits = _USUAL,
 ) -> AsyncGenerator[str, None]:
-    """The stream for one input; an input that cannot be served is a stream of one RUN_ERROR."""
+    """Yield the stream for one input; for an input that cannot be served, one RUN_ERROR."""
     try:
         stream = await open_stream(
             run_driver_factory, text, accept, last_event_id=last_event_id, limits=limits
@@ -91,10 +91,10 @@ class Dialogue:
         self._limits = limits or AgUiLimits()
         self._waiting: asyncio.Queue[str | bytes | None] = asyncio.Queue(_MOST_WAITING)
 
-    async def hold(self, inputs: AsyncIterable[str | bytes]) -> None:
-        """Answer all inputs; returns when there are no more and the last is answered.
+    async def serve_all(self, inputs: AsyncIterable[str | bytes]) -> None:
+        """Serve all inputs, and return after the last one.
 
-        What the inputs raise, such as that the client is gone, ends it at once.
+        An error of the inputs, such as a lost client, ends it at once.
         """
         tasks = [asyncio.ensure_future(self._read(inputs)), asyncio.ensure_future(self._serve())]
         try:
@@ -124,8 +124,8 @@ class Dialogue:
 
     async def _end_at_once(self, text: str | bytes) -> None:
         """Cancel the run that an input cancels; an error is sent when it is the input's turn."""
-        words = text if isinstance(text, str) else text.decode(errors="replace")
-        if not isinstance(self._factory, AgentDriver) or CANCEL_RUN not in words:
+        decoded = text if isinstance(text, str) else text.decode(errors="replace")
+        if not isinstance(self._factory, AgentDriver) or CANCEL_RUN not in decoded:
             return
         with suppress(PilotageError):
             run = cancelled_run_in(parse_input(text, self._limits))
@@ -136,7 +136,7 @@ class Dialogue:
 class AgUiStdioCommand:
     """Serves inputs one after the other: the one it is given, or every line until the input ends.
 
-    The id of a frame stands in the event's metadata; a client that comes back sends the last it has in
+    The id of a frame is in the event's metadata; a client that reconnects sends the last it has in
     `forwardedProps.lastEventId`.
     """
 
@@ -156,7 +156,7 @@ class AgUiStdioCommand:
     async def __call__(self, run_input_json: str | None = None) -> None:
         """Serve one input, or all lines of the input stream; one that cannot be served is answered with an error."""
         async with aclosing(self._lines(run_input_json)) as lines:
-            await self._dialogue.hold(lines)
+            await self._dialogue.serve_all(lines)
 
     async def _lines(self, only: str | None) -> AsyncGenerator[str, None]:
         if only is not None:

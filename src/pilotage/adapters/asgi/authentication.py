@@ -42,8 +42,8 @@ def is_from_this_machine(client: str | None, host: str | None) -> bool:
     """Return whether a request was sent by this machine, to a name of this machine.
 
     Both are needed: a page of another site may send requests to this machine through a name that leads here (DNS
-    rebinding), and then `Host` has that name. A client without a network address is refused: behind a socket file
-    there may be a proxy that serves everybody.
+    rebinding), and then `Host` has that name. A client without a network address is refused: a socket file may belong
+    to a proxy that serves other machines.
     """
     return client is not None and host is not None and is_loopback(client) and is_loopback(_name_in(host))
 
@@ -67,7 +67,7 @@ def _name_in(host: str) -> str:
 
 
 class BearerTokens(IPrincipalResolver):
-    """Resolves the principal by the token in `Authorization: Bearer ...`."""
+    """Principal resolver by the token in `Authorization: Bearer ...`."""
 
     def __init__(self, tokens: Mapping[str, Principal]) -> None:
         """Keep the tokens.
@@ -81,7 +81,7 @@ class BearerTokens(IPrincipalResolver):
                     f"the token of {principal.id!r} has fewer than {_SHORTEST_TOKEN} characters, or blanks around it. "
                     "Use a random one: secrets.token_urlsafe()."
                 )
-        # Looked up by digest: how long a look-up takes then says nothing about a token.
+        # Looked up by digest, so that the time of a look-up reveals nothing about a token.
         self._known = {text_digest(token): principal for token, principal in tokens.items()}
 
     async def resolve(self, headers: Mapping[str, str]) -> Principal:
@@ -95,7 +95,7 @@ class BearerTokens(IPrincipalResolver):
 
 
 class TrustedHeaders(IPrincipalResolver):
-    """Resolves the principal by headers of a proxy, which must authenticate, set them and remove those of clients.
+    """Principal resolver by headers of a proxy, which must authenticate, set them and remove those of clients.
 
     Without `tenant_header` every principal belongs to the default tenant.
     """
@@ -112,7 +112,7 @@ class TrustedHeaders(IPrincipalResolver):
 
 
 class OnePrincipal(IPrincipalResolver):
-    """Resolves every request to the same principal. Only for servers that no one else reaches."""
+    """Principal resolver with one principal for all requests. Only for servers that no one else reaches."""
 
     def __init__(self, principal: Principal = LOCAL) -> None:
         self._principal = principal
@@ -130,7 +130,7 @@ def _only(headers: Mapping[str, str], name: str) -> str:
 
 
 class Authentication:
-    """Finds the principal of a connection. Without a resolver only programs on this machine are served."""
+    """Authentication of connections. Without a resolver only programs on this machine are served."""
 
     def __init__(
         self, resolver: Callable[[], IPrincipalResolver | None], allowed_origins: Collection[str] = ()
@@ -145,7 +145,7 @@ class Authentication:
         principal: IPrincipalResolver | None,
         allowed_origins: Collection[str] = (),
     ) -> Authentication:
-        """Return the authentication by a resolver; without one the application's own resolver is used."""
+        """Return the authentication by a resolver, by default the application's own."""
 
         def resolver() -> IPrincipalResolver | None:
             return principal if principal is not None or app is None else app.get_or_none(IPrincipalResolver)
@@ -196,8 +196,8 @@ def refuse_other_machines(connection: HTTPConnection) -> None:
     client = connection.client
     if not is_from_this_machine(client.host if client else None, connection.headers.get("host")):
         raise NotAuthenticatedError(
-            "nothing says who asks, so only programs on this machine are served. Give the endpoint a principal "
-            "resolver, or add a pod that implements IPrincipalResolver."
+            "no principal resolver is configured, so only programs on this machine are served. Give the endpoint "
+            "one, or add a pod that implements IPrincipalResolver."
         )
 
 

@@ -53,10 +53,10 @@ def is_deeper_than(levels: int, body: bytes) -> bool:
 
 
 class HttpMiddleware:
-    """Authenticates a request before a byte of its body is read, and reads no more of it than the settings allow.
+    """Middleware that authenticates a request before its body is read, and limits that body by the settings.
 
-    Without authentication everybody is served. `owns_errors` says that the handlers are ours alone: an OSError is then
-    an error of the store.
+    Without authentication all requests are served. `owns_errors` says that the handlers are ours alone: an OSError is
+    then an error of the store.
     """
 
     def __init__(

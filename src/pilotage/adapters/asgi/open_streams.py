@@ -27,7 +27,7 @@ _GOLDEN = 0.618
 
 
 class OpenStreams:
-    """Counts the open streams of an application, whichever adapter serves them, and ends them when its server stops."""
+    """Open streams of an application over all adapters, which end when its server stops."""
 
     _known: ClassVar[WeakKeyDictionary[Application, OpenStreams]] = WeakKeyDictionary()
 

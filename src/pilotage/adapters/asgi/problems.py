@@ -120,7 +120,7 @@ class FieldProblem(BaseModel):
 
 
 class ProblemView(BaseModel):
-    """Why a request failed; `code` is stable and meant for programs, `detail` for people."""
+    """Problem of a request; `code` is stable and meant for programs, `detail` for people."""
 
     type: str
     title: str
@@ -158,9 +158,9 @@ def problem_of(error: errors.PilotageError) -> ProblemView:
 def problem_of_fields(faults: Sequence[Mapping[str, Any]]) -> ProblemView:
     """Return the errors that the validation of a request found, without the values that were sent."""
     found = [FieldProblem(where=".".join(map(str, each["loc"])), what=str(each["msg"])) for each in faults]
-    words = "; ".join(f"{each.where}: {each.what}" for each in found[:3])
+    text = "; ".join(f"{each.where}: {each.what}" for each in found[:3])
     refused = RequestRefusedError
-    problem = _problem(HTTPStatus.UNPROCESSABLE_ENTITY, refused.code, f"{refused.message} {words}.")
+    problem = _problem(HTTPStatus.UNPROCESSABLE_ENTITY, refused.code, f"{refused.message} {text}.")
     return problem.model_copy(update={"problems": found})
 
 

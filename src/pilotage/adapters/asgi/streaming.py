@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Items(Protocol[ItemT_co]):
-    """What is streamed, item by item; an async generator is one."""
+    """The items of a stream; an async generator is one."""
 
     def __aiter__(self) -> AsyncIterator[ItemT_co]: ...
 
@@ -49,7 +49,7 @@ class StreamInterruptedError(Exception):
 
 @value(slots=False)
 class Heartbeat(Generic[T]):
-    """What is sent while nothing else is (nothing where it is None), and how often."""
+    """The bytes sent while nothing else is (None for nothing), and the interval."""
 
     piece: T | None
     seconds: float
@@ -57,7 +57,7 @@ class Heartbeat(Generic[T]):
 
 @value
 class StreamEnd:
-    """Why a stream ended, with the code and the reason that close a WebSocket; `problem` is there after an error."""
+    """Reason for the end of a stream, with the code and text that close a WebSocket; `problem` after an error."""
 
     code: int
     reason: str
@@ -202,7 +202,7 @@ async def stopped(tasks: Sequence[asyncio.Future[Any]]) -> None:
 
 @value(slots=False)
 class StreamFormat(Generic[T]):
-    """How a protocol writes its streams.
+    """Stream format of a protocol.
 
     `encode`      an item as bytes
     `problem`     the last piece of a stream that failed
@@ -218,10 +218,10 @@ class StreamFormat(Generic[T]):
 
 
 class StreamingResponse(Response):
-    """Sends items until they end, the client goes or the server stops; then the items are closed.
+    """Response that sends items until they end, the client goes or the server stops; then the items are closed.
 
     The limits of streams apply when it begins: a stream too many is answered with a problem instead. A class of our
-    own: those of the frameworks cost many times as much per piece, and keep readers that have left.
+    own: those of the frameworks cost many times as much per piece, and do not notice readers that have left.
     """
 
     media_type = EVENT_STREAM
@@ -288,7 +288,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 class Streams:
-    """Opens the streams of some routes, within their limits; all streams of an application are counted together."""
+    """Streams of some routes, within their limits; all streams of an application are counted together."""
 
     def __init__(self, app: Application | None, settings: HttpSettings) -> None:
         self._app = app

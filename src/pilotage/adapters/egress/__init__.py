@@ -1,4 +1,4 @@
-"""A guarded HTTP client for tools: which hosts they may reach, and nothing else: `pip install "pilotage[egress]"`."""
+"""A guarded HTTP client for tools, limited to allowed hosts: `pip install "pilotage[egress]"`."""
 
 from importlib.util import find_spec
 

@@ -1,8 +1,7 @@
-"""The HTTP client that tools use: it sends a request to a checked address, and counts what comes back.
+"""HTTP client for tools: it sends requests to checked addresses, and limits the size of responses.
 
-Refusals have two classes. What was never sent has certainly not happened, so `EgressRefused` is a `ToolError`; after
-`EgressAnswerRefused` the server may have done what it was asked: the outcome of a call that may not be repeated is
-unknown.
+Refusals have two classes. A request that was not sent has had no effect, so `EgressRefused` is a `ToolError`; after
+`EgressAnswerRefused` the server may have acted: the outcome of a call that may not be repeated is unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class EgressRefused(ToolError):  # noqa: N818 - a refusal, as its users say
-    """A request was not sent: its host, its address or its way there is not allowed."""
+    """A request was not sent: its host, address or scheme is not allowed."""
 
     message: ClassVar[str] = "The request was not sent."
     code: ClassVar[str] = "egress_refused"
@@ -34,7 +33,7 @@ class EgressRefused(ToolError):  # noqa: N818 - a refusal, as its users say
 
 
 class EgressAnswerRefused(RunError):  # noqa: N818 - a refusal, as its users say
-    """A request was sent, and its answer is not taken: it leads elsewhere, or is larger than allowed."""
+    """A request was sent, and its response is refused: a redirect to another host, or larger than allowed."""
 
     message: ClassVar[str] = "The answer was not taken."
     code: ClassVar[str] = "egress_answer_refused"
@@ -45,16 +44,16 @@ class EgressAnswerRefused(RunError):  # noqa: N818 - a refusal, as its users say
 
 
 async def system_addresses(host: str, port: int) -> Sequence[str]:
-    """What the system's resolver says."""
+    """Return the addresses of a host by the system's resolver."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(entry[4][0]) for entry in found]
 
 
 def egress_client(policy: EgressPolicy, *, resolve: Resolver = system_addresses) -> httpx.AsyncClient:
-    """An `httpx.AsyncClient` that reaches what the policy allows: give it to tools as a pod, close it with `aclose()`.
+    """Return an `httpx.AsyncClient` limited by the policy: give it to tools as a pod, close it with `aclose()`.
 
     Redirects are followed on the same host and never from https to http. The environment's proxies and credentials
-    are not used: they would lead around the checks.
+    are not used: they would bypass the checks.
     """
     return httpx.AsyncClient(
         transport=GuardedTransport(policy, resolve, _pool),
@@ -74,18 +73,18 @@ def _pool() -> httpx.AsyncBaseTransport:
 async def _refuse_other_hosts(answer: httpx.Response) -> None:
     if not answer.has_redirect_location:
         return
-    asked = answer.request.url
-    there = asked.join(answer.headers["location"])
-    if (there.scheme, there.host, there.port) != (asked.scheme, asked.host, asked.port):
+    requested = answer.request.url
+    there = requested.join(answer.headers["location"])
+    if (there.scheme, there.host, there.port) != (requested.scheme, requested.host, requested.port):
         await answer.aclose()
-        raise EgressAnswerRefused(shown(asked), f"it leads to another host, {there.host!r}.")
+        raise EgressAnswerRefused(shown(requested), f"it leads to another host, {there.host!r}.")
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
-    """Looks a name up once, checks every address it has, and connects to one of *those*.
+    """Transport that resolves a name once, checks all of its addresses, and connects to one of *those*.
 
-    A name that is looked up again for the connection could answer differently the second time. There is a pool for
-    each host, since connections in a pool are known by address, and two names at one address are two servers.
+    A second resolution for the connection could give other addresses (DNS rebinding). There is a pool for each host,
+    because a pool identifies connections by address, and two names at one address are two servers.
     """
 
     def __init__(
@@ -111,7 +110,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             await pool.aclose()
 
     async def _sent(self, request: httpx.Request, addresses: Sequence[str]) -> httpx.Response:
-        """Tries the addresses in their order: a request goes out once a connection stands, so no two of them get it."""
+        """Try the addresses in order: a request is sent only over an open connection, so only one of them gets it."""
         pool = self._pool_of(request.url.host)
         for address in addresses[:-1]:
             try:
@@ -138,7 +137,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
 
 class _Counted(httpx.AsyncByteStream):
-    """A stream that ends with a refusal when it is longer than allowed."""
+    """A stream that is refused when it is longer than allowed."""
 
     def __init__(self, stream: httpx.AsyncByteStream, most: int, url: str) -> None:
         self._stream, self._most, self._url = stream, most, url
@@ -158,7 +157,7 @@ class _Counted(httpx.AsyncByteStream):
 
 
 def _sent_to(address: str, request: httpx.Request) -> httpx.Request:
-    """The same request with the checked address as its destination; `Host` and the certificate keep the name."""
+    """Return the same request with the checked address as its destination; `Host` and TLS still use the name."""
     host = f"[{address}]" if ip_address(address).version == 6 else address
     extensions = {**request.extensions, "sni_hostname": request.url.host}
     return httpx.Request(
@@ -171,5 +170,5 @@ def _sent_to(address: str, request: httpx.Request) -> httpx.Request:
 
 
 def shown(url: httpx.URL) -> str:
-    """A URL as errors name it: without user, query and fragment, which may carry secrets."""
+    """Return a URL as errors name it: without user, query and fragment, which may carry secrets."""
     return f"{url.scheme}://{url.netloc.decode().rpartition('@')[2]}{url.path}"

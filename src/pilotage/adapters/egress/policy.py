@@ -1,4 +1,4 @@
-"""Which hosts and addresses a tool may reach. Pure: no name is looked up here."""
+"""Hosts and addresses that a tool may reach. Pure: no name is resolved here."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ _NOT_FOR_SERVERS = tuple(
 )
 """Protocol assignments, documentation and tunnels among the global addresses: no public server is there."""
 _TRANSLATED = IPv6Network("64:ff9b::/96")
-"""IPv4 addresses that a translator reaches: the last four bytes are where the request ends up."""
+"""Prefixes of translated IPv4 addresses: the last four bytes are the real destination."""
 _HOST = re.compile(r"(\*\.)?[^\s*/:@]+(:[0-9]{1,5})?")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @value
 class EgressPolicy:
-    """What a guarded client may reach.
+    """Hosts that a guarded client may reach.
 
     `hosts` are names, exact (`api.example.org`) or with everything below them (`*.example.org`), reached at the usual
     port of the scheme; another port is named with its host (`api.example.org:8443`). Only globally reachable addresses
-    are asked, whatever a name says; `networks` names others that are meant (`10.2.0.0/16`). `schemes` is `https`
-    alone unless told otherwise. `most_bytes` bounds an answer; one that comes compressed is refused. `seconds` bounds
-    each wait on the network.
+    are connected to; `networks` allows others (`10.2.0.0/16`). `schemes` is `https` alone by default. `most_bytes`
+    bounds a response; a compressed one is refused. `seconds` bounds each wait on the network.
     """
 
     hosts: tuple[str, ...]
@@ -62,7 +61,7 @@ class EgressPolicy:
         reject_not_positive(self, most_bytes=self.most_bytes, seconds=self.seconds)
 
     def why_not_host(self, scheme: str, host: str, port: int | None = None) -> str | None:
-        """Why this host may not be asked at this port, or nothing if it may."""
+        """Return why a request to this host and port is refused, or None if it is allowed."""
         if scheme not in self.schemes:
             return f"the scheme {scheme!r} is not allowed; allowed: {', '.join(self.schemes)}."
         usual = _DEFAULT_PORTS[scheme]
@@ -77,7 +76,7 @@ class EgressPolicy:
         return None
 
     def why_not_addresses(self, addresses: Iterable[str]) -> str | None:
-        """Why a name with these addresses may not be asked. One bad address is enough: who names it has a plan."""
+        """Return why a name with these addresses is refused: one address that is not allowed is enough."""
         for address in addresses:
             if not self._may_reach(ip_address(address)):
                 return (
@@ -92,7 +91,7 @@ class EgressPolicy:
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Return whether public servers have such addresses."""
+    """Return whether an address is one of a public server."""
     if isinstance(address, IPv6Address) and address not in _GLOBAL_UNICAST:
         return False
     is_special = any(address in network for network in _NOT_FOR_SERVERS)
@@ -100,7 +99,7 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
 
 
 def _where_it_ends(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address inside an IPv6 one that reaches it; a private address must not hide in a public range."""
+    """Return the IPv4 address inside a translated IPv6 one, because a private address may hide there."""
     if isinstance(address, IPv6Address):
         if address in _TRANSLATED:
             return IPv4Address(int(address) & 0xFFFFFFFF)
@@ -109,7 +108,7 @@ def _where_it_ends(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Addr
 
 
 def port_of(host: str) -> int | None:
-    """The port that is named with a host, if one is."""
+    """Return the port that is named with a host, if one is."""
     _, _, port = host.partition(":")
     return int(port) if port else None
 
@@ -119,10 +118,10 @@ def _is_port(port: int | None) -> bool:
 
 
 def _matches(host: str, allowed: str) -> bool:
-    asked, name = host.lower().rstrip("."), allowed.lower().partition(":")[0]
+    requested, name = host.lower().rstrip("."), allowed.lower().partition(":")[0]
     if name.startswith("*."):
-        return asked.endswith(name[1:]) and len(asked) > len(name) - 1
-    return asked == name
+        return requested.endswith(name[1:]) and len(requested) > len(name) - 1
+    return requested == name
 
 
 def _reject_pattern(host: str) -> None:

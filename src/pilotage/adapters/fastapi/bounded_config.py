@@ -12,7 +12,7 @@ from pilotage.adapters.http_settings import HttpSettings
 
 
 class BoundedConfig(uvicorn.Config):
-    """What uvicorn serves, where, and within which limits."""
+    """Configuration of uvicorn with the limits of our settings."""
 
     def __init__(
         self, api: ASGIApp, limits: HttpSettings, *, host: str, port: int, protocol: type[asyncio.Protocol]

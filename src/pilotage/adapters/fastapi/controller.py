@@ -47,7 +47,7 @@ class ControllerDefinition(Controller):
 
 
 class RouteKind(StrEnum):
-    """How a method responds: with one response, a stream of events, or over a WebSocket."""
+    """Kind of response of a method: one response, a stream of events, or a WebSocket."""
 
     PLAIN = "plain"
     SSE = "sse"
@@ -100,7 +100,7 @@ def websocket(path: str) -> Callable[[FunctionT], FunctionT]:
 
 
 def marks_of(controller: type[object]) -> dict[str, tuple[RouteMark, ...]]:
-    """The marked members of a class in the order they are written, those of base classes first."""
+    """Return the marked members of a class in the order they are written, those of base classes first."""
     names = dict.fromkeys(name for base in reversed(controller.__mro__) for name in vars(base))
     members = {name: inspect.getattr_static(controller, name) for name in names}
     return {name: marks for name, member in members.items() if (marks := _marks_on(member))}
@@ -127,7 +127,7 @@ def _marked(
 
 
 def place_of(method: str, path: str) -> Place:
-    """The place of a route; the method of a WebSocket is empty."""
+    """Return the place of a route; the method of a WebSocket is empty."""
     return method, _PARAMETER.sub("{}", path)
 
 
@@ -180,12 +180,12 @@ class ControllerRoute:
 
 
 def controllers_in(graph: Graph) -> list[ControllerDefinition]:
-    """The controllers of an application, in order of registration."""
+    """Return the controllers of an application, in order of registration."""
     return [node.pod for node in graph.nodes if isinstance(node.pod, ControllerDefinition)]
 
 
 def routes_of(pod: ControllerDefinition) -> list[ControllerRoute]:
-    """The routes of a controller, in the order they are written."""
+    """Return the routes of a controller, in the order they are written."""
     return [
         ControllerRoute(pod, name, inspect.getattr_static(pod.target, name), mark)
         for name, marks in marks_of(pod.target).items()
@@ -230,13 +230,13 @@ def _fault_of(route: ControllerRoute) -> _Fault | None:
 
 
 def _fault_of_signature(route: ControllerRoute) -> _Fault | None:
-    """Return what is wrong with a signature; what FastAPI raises about it is raised."""
+    """Return the problem of a signature; errors of FastAPI about it are raised."""
     shape, mark, code = seen_signature(route.function), route.mark, "route_signature"
     if any(
         each.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         for each in shape.parameters.values()
     ):
-        return code, "no request says what *args and **kwargs are.", "Name each parameter."
+        return code, "a request has no names for *args and **kwargs.", "Name each parameter."
     if mark.kind is not RouteKind.WEBSOCKET:
         options: dict[str, Any] = {"response_model": None} if mark.kind is RouteKind.SSE else {}
         endpoint = shown_as(lambda: None, route.function, shape)
@@ -247,7 +247,7 @@ def _fault_of_signature(route: ControllerRoute) -> _Fault | None:
 
 
 class ControllerCheck(IPostProcessor):
-    """Checks the controllers of an application when it starts."""
+    """Check of the controllers of an application when it starts."""
 
     @classmethod
     def check(cls, graph: Graph) -> Iterable[Problem]:
@@ -257,14 +257,14 @@ class ControllerCheck(IPostProcessor):
 
 @dataclass(kw_only=True, eq=False)
 class ApiController(ControllerDefinition):
-    """Marks a class whose methods are routes: `@ApiController(prefix="/agents")`.
+    """Decorator for a class whose methods are routes: `@ApiController(prefix="/agents")`.
 
     It is a pod like any other, with constructor injection. `controller_routes(app)` makes a router of all of them;
     errors in one are reported when the application starts, with everything else.
 
-    `prefix`   stands in front of every path
+    `prefix`   is put in front of every path
     `tags`     group the routes in the description; the name of the class by default
-    `public`   serves everybody, also where there is a principal resolver
+    `public`   serves all requests, also where there is a principal resolver
     """
 
     post_processors: ClassVar[tuple[type, ...]] = (ControllerCheck,)

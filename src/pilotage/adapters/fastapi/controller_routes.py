@@ -33,7 +33,7 @@ from pilotage.errors import PilotageError, start_error
 
 
 def plain_endpoint(method: Callable[[], Any], function: Any, shape: Signature) -> Any:
-    """An endpoint that answers with what the method returns; a method that blocks runs in a thread."""
+    """Return an endpoint that responds with the result of the method; a blocking method runs in a thread."""
     is_async = iscoroutinefunction(function)
 
     async def endpoint(**given: Any) -> Any:
@@ -43,7 +43,7 @@ def plain_endpoint(method: Callable[[], Any], function: Any, shape: Signature) -
 
 
 def stream_endpoint(method: Callable[[], Any], function: Any, shape: Signature, streams: Streams) -> Any:
-    """An endpoint that answers with a stream of what the method yields."""
+    """Return an endpoint that responds with a stream of the method's items."""
 
     async def endpoint(**given: Any) -> Any:
         return streams.response(ItemFrames(method()(**given)), SSE_FORMAT)
@@ -57,7 +57,7 @@ def socket_endpoint(
     shape: Signature,
     around: Callable[[WebSocket, Coroutine[Any, Any, None]], Awaitable[None]],
 ) -> Any:
-    """An endpoint that hands the WebSocket to the method; `around` bounds it and closes it well."""
+    """Return an endpoint that hands the WebSocket to the method; `around` bounds it and closes it well."""
     name = str(controller.socket_parameter(shape))
 
     async def endpoint(**given: Any) -> None:
@@ -86,7 +86,7 @@ async def _used(websocket: WebSocket, work: asyncio.Future[None], shutdown: asyn
         await stopped([work])
     if not is_stopped:
         work.result()
-    # A method that returns has sent everything; its client learns it by the close.
+    # A method that returns has sent everything; the close reports that to its client.
     if websockets.is_open(websocket):
         end = RECONNECT if is_stopped else COMPLETED
         await websocket.close(end.code, end.reason)

@@ -44,7 +44,7 @@ class Frame:
 
     @cached_property
     def sse(self) -> str:
-        """As a frame of a server-sent stream."""
+        """The frame as a server-sent event."""
         retry = f"retry: {_RETRY_MILLISECONDS}\n" if self is RECONNECT_FRAME else ""
         named = f"id: {self.id}\n" if self.id is not None else ""
         called = f"event: {self.event}\n" if self.event is not None else ""
@@ -52,7 +52,7 @@ class Frame:
 
     @cached_property
     def message(self) -> str:
-        """As one message over a WebSocket: an object with `event`, `id` and `data`."""
+        """The frame as one message over a WebSocket: an object with `event`, `id` and `data`."""
         named = f'"id":"{self.id}",' if self.id is not None else ""
         called = f'"event":"{self.event}",' if self.event is not None else ""
         return f'{{{called}{named}"data":{self.data}}}'
@@ -70,15 +70,15 @@ def event_frame(event: AgentEvent, cursor: str) -> Frame:
 
 
 def problem_frame(problem: ProblemView) -> Frame:
-    """Return why a stream ends early. It has no id: a client that reconnects continues after the last event."""
+    """Return the frame for an early end. It has no id: a client that reconnects continues after the last event."""
     return Frame("problem", json_text(problem).decode())
 
 
 def item_frame(item: object) -> Frame:
     """Return an item of an agent's stream, an event of a run, or any value that has a JSON form."""
     if isinstance(item, AgentYield):
-        said = cast("AgentYield[object]", item)
-        return Frame(said.kind.value, text_of(AgentYieldJsonEncoder.encode(said)))
+        item_of_stream = cast("AgentYield[object]", item)
+        return Frame(item_of_stream.kind.value, text_of(AgentYieldJsonEncoder.encode(item_of_stream)))
     kind: object = getattr(item, "kind", None)
     return Frame(kind.value if isinstance(kind, AgentEventKind) else None, text_of(item))
 
@@ -99,7 +99,7 @@ def messages_of(frames: Sequence[Frame]) -> Sequence[str]:
 
 
 def last_frames(end: streaming.StreamEnd) -> Sequence[Frame]:
-    """Return the last frames of a stream: why it ends before its items do."""
+    """Return the last frames of a stream that ends before its items do, with the reason."""
     if end.problem is not None:
         return [problem_frame(end.problem)]
     return [RECONNECT_FRAME] if end is streaming.RECONNECT else []
@@ -132,18 +132,18 @@ class EncodedEvents:
 
     def __init__(self) -> None:
         # With the event itself: as long as it is here, no other object has its id.
-        self._known: OrderedDict[int, tuple[PositionedEvent, Frame]] = OrderedDict()
+        self._frames_by_event: OrderedDict[int, tuple[PositionedEvent, Frame]] = OrderedDict()
 
-    def frame_of(self, told: PositionedEvent) -> Frame:
+    def frame_of(self, positioned: PositionedEvent) -> Frame:
         """Return the frame of an event."""
-        known = self._known.get(id(told[3]))
-        if known is not None and known[0][:3] == told[:3]:
-            return known[1]
-        epoch, number, offset, event = told
+        cached = self._frames_by_event.get(id(positioned[3]))
+        if cached is not None and cached[0][:3] == positioned[:3]:
+            return cached[1]
+        epoch, number, offset, event = positioned
         frame = event_frame(event, str(EventCursor(epoch, number, offset)))
-        self._known[id(event)] = (told, frame)
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+        self._frames_by_event[id(event)] = (positioned, frame)
+        if len(self._frames_by_event) > _REMEMBERED:
+            self._frames_by_event.popitem(last=False)
         return frame
 
 
@@ -203,7 +203,7 @@ class RunFrames(AsyncIterator[Sequence[Frame]]):
 
 
 class EventSocket:
-    """Sends the events of a run over a WebSocket, until it pauses or ends; messages of the client are ignored."""
+    """Events of a run over a WebSocket, until it pauses or ends; messages of the client are ignored."""
 
     def __init__(
         self,

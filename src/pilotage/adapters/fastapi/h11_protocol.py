@@ -15,7 +15,7 @@ from pilotage.adapters.fastapi.request_guard import Refusal, RequestGuard
 
 
 class _GuardedParser(h11.Connection):
-    """Reports what it has read to a guard."""
+    """Parser that reports to a guard."""
 
     def __init__(self, guard: RequestGuard, config: BoundedConfig) -> None:
         super().__init__(h11.SERVER, config.limits.max_header_bytes + config.limits.max_url_bytes)

@@ -19,7 +19,7 @@ from pilotage.jsonvalue import to_json_value
 
 
 class QuestionKind(StrEnum):
-    """Whether something is to be allowed, or to be found out."""
+    """Kind of a question: an approval, or the unknown outcome of an action."""
 
     APPROVAL = "approval"
     RECOVERY = "recovery"

@@ -1,4 +1,4 @@
-"""Bounds of what a connection may send before the application sees it: heads, time, and the number of connections.
+"""Limits of a connection before the application gets a request: heads, time, and the number of connections.
 
 A request is read by a parser of uvicorn's, which reports to a `RequestGuard`: the beginning of a request, its target,
 its headers, pieces of its body, its end. The guard refuses with a problem (408, 414, 431, 503) where nothing of a
@@ -20,7 +20,7 @@ _LINGER_SECONDS = 1.0
 
 
 class Refusal(Exception):  # noqa: N818 - a decision that the parser carries, not an error of the server
-    """Why a request is not read any further."""
+    """The refusal of a request, with its reason."""
 
     def __init__(self, status: HTTPStatus, detail: str) -> None:
         super().__init__(detail)
@@ -42,7 +42,7 @@ class Exchange(Protocol):
 
 
 class Flow(Protocol):
-    """Whether the server itself has stopped reading, because the application does not keep up."""
+    """Flow control of a connection: whether the server has paused reading."""
 
     read_paused: bool
 
@@ -61,7 +61,7 @@ class Connection(Protocol):
 
 
 class RequestPhase(Enum):
-    """What comes next: nothing yet, a head, a body; all of a request was sent; nothing is read any more."""
+    """Phases of a connection: idle, a head, a body; a complete request; nothing is read any more."""
 
     IDLE = auto()
     HEAD = auto()
@@ -71,15 +71,15 @@ class RequestPhase(Enum):
 
 
 class Crowd:
-    """The connections of a server. Those that wait for their clients are given up first, the longest wait first."""
+    """The connections of a server. Idle ones are closed first, the longest idle first."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.waiting: dict[RequestGuard, None] = {}
 
-    def admit(self, newcomer: RequestGuard, held: Collection[object]) -> None:
-        """Let a connection in; where there are too many, the one that has waited longest goes, or the new one."""
-        if len(held) > self.most:
+    def admit(self, newcomer: RequestGuard, connections: Collection[object]) -> None:
+        """Admit a connection; if there are too many, the one that has been idle longest is closed, or the new one."""
+        if len(connections) > self.most:
             (next(iter(self.waiting), None) or newcomer).refuse(
                 Refusal(
                     HTTPStatus.SERVICE_UNAVAILABLE,
@@ -89,9 +89,9 @@ class Crowd:
 
 
 class RequestGuard:
-    """Counts and times what one connection sends.
+    """Limits of one connection: the size and time of its requests.
 
-    `forget` takes the connection out of the ones that the server holds.
+    `forget` removes the connection from those of the server.
     """
 
     def __init__(
@@ -107,10 +107,10 @@ class RequestGuard:
         self._unanswered = 0
         self.refusal: Refusal | None = None
 
-    def connected(self, held: Collection[object]) -> None:
+    def connected(self, connections: Collection[object]) -> None:
         """Time the head of the first request from the beginning of the connection."""
         self._await(RequestPhase.HEAD)
-        self._crowd.admit(self, held)
+        self._crowd.admit(self, connections)
 
     def receives(self) -> bool:
         """Return whether to read; time a request from its first byte, whatever the parser makes of it."""
@@ -125,7 +125,7 @@ class RequestGuard:
             self._await(RequestPhase.HEAD)
 
     def unfinished(self, size: int) -> None:
-        """Count bytes of which the parser has made nothing yet: it keeps them."""
+        """Count bytes that the parser holds in its buffer."""
         self._unfinished += size
         if self._unfinished > self._limits.max_header_bytes:
             self.refuse(self._too_large())
@@ -139,7 +139,7 @@ class RequestGuard:
             raise self._refused(Refusal(HTTPStatus.REQUEST_URI_TOO_LONG, detail))
 
     def header(self, size: int) -> None:
-        """Count a header, or one behind the body; raise `Refusal`."""
+        """Count a header, or a trailer; raise `Refusal`."""
         self._unfinished = 0
         self._headers += 1
         self._header_bytes += size
@@ -147,7 +147,7 @@ class RequestGuard:
             raise self._refused(self._too_large())
 
     def overflows(self) -> None:
-        """Take note that the parser gives up, because it would have to keep too much."""
+        """Note that the parser gives up, because its buffer is full."""
         self._refused(self._too_large())
 
     def head_ends(self) -> None:
@@ -158,7 +158,7 @@ class RequestGuard:
         self._enter(RequestPhase.BODY, self._limits.request_seconds)
 
     def body(self) -> None:
-        """Take note that the parser has handed over a piece of the body."""
+        """Note that the parser has passed on a piece of the body."""
         self._unfinished = 0
 
     def request_ends(self) -> None:
@@ -172,7 +172,7 @@ class RequestGuard:
         if self._connection.transport.is_closing():
             self.closing()
         elif self._phase is RequestPhase.REFUSED and self.refusal is not None:
-            self._say(self.refusal)
+            self._send(self.refusal)
         elif self._phase is RequestPhase.BODY:
             self._await(RequestPhase.BODY)
         elif self._phase is RequestPhase.SENT and not self._unanswered:
@@ -193,14 +193,14 @@ class RequestGuard:
         self._stop()
 
     def closing(self) -> None:
-        """Give the client time to take what is left for it, as long as it takes something."""
+        """Give the client time to read the rest of the response, as long as it makes progress."""
         left = self._connection.transport.get_write_buffer_size()
         self._stop()
         if left:
             self._timer = self._later(self._limits.header_seconds, lambda: self._give_up(left))
 
     def refuse(self, refusal: Refusal) -> None:
-        """Read nothing more, and say why: behind the responses to earlier requests, instead of the one to this."""
+        """Read nothing more, and send the refusal after the responses to earlier requests."""
         if self._phase is RequestPhase.REFUSED or self._connection.transport.is_closing():
             self.lost()
             self._forget()
@@ -219,10 +219,10 @@ class RequestGuard:
         else:
             if phase is RequestPhase.BODY and exchange is not None:
                 exchange.disconnected = True
-            self._say(refusal)
+            self._send(refusal)
 
-    def _say(self, refusal: Refusal) -> None:
-        """Send a refusal. What the client still sends is read for a moment: otherwise the refusal would be lost."""
+    def _send(self, refusal: Refusal) -> None:
+        """Send a refusal. The client's bytes are read for a moment: otherwise the refusal would be lost."""
         transport = self._connection.transport
         transport.write(refusal.encoded())
         if refusal.status is HTTPStatus.SERVICE_UNAVAILABLE or not transport.can_write_eof():
@@ -251,7 +251,7 @@ class RequestGuard:
         self._timer = self._later(seconds, lambda: self._late(seconds))
 
     def _late(self, seconds: float) -> None:
-        """Refuse a request that takes too long to send, unless it is the server that does not read it."""
+        """Refuse a request that takes too long to send, unless the server has stopped reading."""
         if self._connection.flow.read_paused or (self._phase is RequestPhase.HEAD and self._unanswered):
             self._enter(self._phase, seconds)
             return
@@ -273,7 +273,7 @@ class RequestGuard:
         return Refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, detail)
 
     def _refused(self, refusal: Refusal) -> Refusal:
-        """Keep a refusal until the parser has given up: it hides what was raised."""
+        """Store a refusal until the parser has given up, because it hides the exception."""
         self.refusal = refusal
         return refusal
 

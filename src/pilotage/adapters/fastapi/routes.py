@@ -77,7 +77,7 @@ class RunQueries:
         after: Annotated[str | None, Query(min_length=1, max_length=512)] = None,
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
     ) -> Response:
-        """The runs of the caller's tenant, newest first, page by page."""
+        """Return the runs of the caller's tenant, newest first, page by page."""
         runs = self._runs()
         refuse_unknown_agent(runs, agent)
         try:
@@ -98,7 +98,7 @@ class RunQueries:
         return json_response(schemas.RunPageView.of(page))
 
     async def get_run(self, caller: Caller, run_id: schemas.RunId) -> Response:
-        """The state of a run."""
+        """Return the state of a run."""
         return json_response(schemas.RunView.of(await self._runs().get(run_id, principal=caller)))
 
     async def read_events(
@@ -108,10 +108,10 @@ class RunQueries:
         after: str | None = None,
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> Response:
-        """The events of a run as server-sent events, until it pauses or ends.
+        """Return the events of a run as server-sent events, until it pauses or ends.
 
         The id of each is a cursor: a client that sends the last one it has, as `Last-Event-ID` or as `after`, misses
-        nothing. 204 says that the run has ended and there is nothing more to come back for.
+        nothing. 204 says that the run has ended and no more events follow.
         """
         runs, cursor = self._runs(), schemas.cursor_of(last_event_id, after)
         state = await runs.get(run_id, principal=caller)
@@ -123,16 +123,16 @@ class RunQueries:
         return self._streams.response(frames, SSE_FORMAT)
 
     async def get_result(self, caller: Caller, run_id: schemas.RunId) -> Response:
-        """The result of a run, with its output once there is one."""
+        """Return the result of a run, with its output once there is one."""
         return json_response(schemas.ResultView.of(await self._runs().result(run_id, principal=caller)))
 
     async def list_questions(self, caller: Caller, run_id: schemas.RunId) -> Response:
-        """The questions that a run and its children wait for."""
+        """Return the questions that a run and its children wait for."""
         found = await self._runs().questions(run_id, principal=caller)
         return json_response(QuestionsView.of(found))
 
     async def list_evidence(self, caller: Caller, run_id: schemas.RunId) -> Response:
-        """The evidence of a run, which everybody in its tenant may read."""
+        """Return the evidence of a run, which all principals of its tenant may read."""
         found = await self._runs().evidence(run_id, principal=caller)
         return json_response(schemas.EvidencesView.of(found))
 
@@ -158,7 +158,10 @@ class RunCommands:
         changes = problem_responses(400, 401, 403, 409, 413, 422, 503)
         starts, problems = changes | problem_responses(415), changes | problem_responses(404, 410)
         on_its_way: dict[int | str, dict[str, Any]] = {
-            202: {"model": schemas.CancelledView, "description": "Another process is told to end it."}
+            202: {
+                "model": schemas.CancelledView,
+                "description": "The process that drives it will cancel it.",
+            }
         }
         post = partial(
             router.add_api_route, methods=["POST"], response_model=schemas.RunView, responses=problems
@@ -198,7 +201,7 @@ class RunCommands:
         return _created(request.url.path, await runs.get(handle.id, principal=caller))
 
     async def send_signal(self, caller: Caller, run_id: schemas.RunId, body: schemas.SignalBody) -> Response:
-        """Send something to a run: a message, an instruction, an event, pause or resume."""
+        """Send a signal to a run: a message, an instruction, an event, pause or resume."""
         signal = await self._runs().signal(
             run_id, body.sent_kind(), body.payload, id=body.id, principal=caller
         )
@@ -231,7 +234,7 @@ class RunCommands:
     async def cancel_run(
         self, caller: Caller, run_id: schemas.RunId, body: schemas.CancelBody | None = None
     ) -> Response:
-        """End a run. 202 says that another process has it, and that the cancellation is on its way there."""
+        """Cancel a run. 202 says that another process drives it, and will cancel it."""
         reason = body.reason if body is not None else None
         try:
             cancelled = await self._runs().cancel(run_id, reason=reason, principal=caller)
@@ -240,7 +243,7 @@ class RunCommands:
         return json_response(schemas.CancelledView(cancelled=cancelled))
 
     async def resume_run(self, caller: Caller, run_id: schemas.RunId) -> Response:
-        """Bring a run back; what it did is replayed, not repeated."""
+        """Resume a run; its recorded actions are replayed, not repeated."""
         runs = self._runs()
         await runs.resume(run_id, principal=caller)
         return json_response(schemas.RunView.of(await runs.get(run_id, principal=caller)), 202)
@@ -248,7 +251,7 @@ class RunCommands:
     async def fork_run(
         self, request: Request, caller: Caller, run_id: schemas.RunId, body: schemas.ForkBody | None = None
     ) -> Response:
-        """A new run with the beginning of another one's record; resume it to let it go its own way."""
+        """Return a new run with the beginning of another one's record; resume it to continue from there."""
         at = body.at if body is not None else None
         runs_path = request.url.path.rsplit("/", 2)[0]
         return _created(runs_path, await self._runs().fork(run_id, at=at, principal=caller))
@@ -286,7 +289,7 @@ def agent_routes(
     """
     if not has_resolver(app, principal):
         raise AgentDefinitionError(
-            f"nothing says who may reach the runs of application {app.name!r} over HTTP. Give "
+            f"no principal resolver is configured for the runs of application {app.name!r} over HTTP. Give "
             "agent_routes(app, principal=BearerTokens({...})), or add a pod that implements IPrincipalResolver."
         )
     settings = settings or HttpSettings.from_environment()

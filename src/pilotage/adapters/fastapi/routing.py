@@ -1,4 +1,4 @@
-"""What all routes share: middleware, the dependencies `Caller` and `Inject()`, responses and their description."""
+"""Shared parts of all routes: middleware, the dependencies `Caller` and `Inject()`, responses and their description."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ Caller = Annotated[Principal, Depends(_caller)]
 
 @dataclass(frozen=True)
 class Inject(DependsParam):
-    """Gives an endpoint the pod of the annotated type: `clerk: Annotated[Clerk, Inject()]`.
+    """Dependency that injects the pod of the annotated type: `clerk: Annotated[Clerk, Inject()]`.
 
     `name` chooses among several. The application is the one of `pilotage_lifespan`.
     """
@@ -116,7 +116,7 @@ def stream_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
         "type": "object",
         "required": ["data"],
         "properties": {
-            "id": {"type": "string", "description": "The cursor behind the event."},
+            "id": {"type": "string", "description": "The cursor after the event."},
             "event": {"type": "string", "description": "The kind of the event; or problem, or reconnect."},
             "data": {"type": "string", "contentMediaType": "application/json"},
             "retry": {"type": "integer", "description": "After how many milliseconds to come back."},

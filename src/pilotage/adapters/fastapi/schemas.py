@@ -56,7 +56,7 @@ Json = Annotated[Any, AfterValidator(_finite)]
 JsonDict = Annotated[dict[str, Any], AfterValidator(_finite)]
 # Not every database keeps a null character.
 Name = Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*[^\x00\s][^\x00]*$")]
-Words = Annotated[str, Field(max_length=10_000)]
+LongText = Annotated[str, Field(max_length=10_000)]
 RunId = Annotated[str, Path(max_length=512, pattern=r"^[!-~]+$")]
 
 
@@ -67,7 +67,7 @@ class _Body(BaseModel):
 
 
 class StartBody(_Body):
-    """A run to start: which agent, with what; `id` is the client's own name for it.
+    """A run to start: its agent and input; `id` is the client's own name for it.
 
     With `steering_input_required` it waits for a steering instruction before it begins.
     """
@@ -81,7 +81,7 @@ class StartBody(_Body):
 
 
 class SignalBody(_Body):
-    """Something for a run; the same `id` is taken in once."""
+    """A signal for a run; the same `id` is taken in once."""
 
     kind: AgentSignalKind
     payload: JsonDict = Field(default_factory=dict[str, Any])
@@ -100,7 +100,7 @@ class InnerAnswerBody(_Body):
     """The answer to an open action inside of the one that a question is about: `result` goes with done."""
 
     decision: RecoveryDecision
-    comment: Words | None = None
+    comment: LongText | None = None
     result: Json = None
 
 
@@ -113,7 +113,7 @@ class AnswerBody(_Body):
 
     request_id: Annotated[str, Field(min_length=1, max_length=2_000)]
     decision: ApprovalDecision | RecoveryDecision
-    comment: Words | None = None
+    comment: LongText | None = None
     modified_payload: JsonDict | None = None
     result: Json = None
     actions: dict[str, InnerAnswerBody] | None = None
@@ -133,15 +133,15 @@ class AnswerBody(_Body):
 
 
 class CancelBody(_Body):
-    """Why a run is to end."""
+    """Reason for a cancellation."""
 
-    reason: Words | None = None
+    reason: LongText | None = None
 
 
 class ResolutionBody(_Body):
     """The decision about a diverged run: one of `skip`, `done` with `result`, and `fork_at`; `reason` is recorded.
 
-    With `resume` the run goes on at once; without it, when a worker or somebody resumes it.
+    With `resume` the run goes on at once; without it, when it is resumed or a worker takes it up.
     """
 
     reason: Annotated[str, Field(min_length=1, max_length=10_000)]
@@ -201,7 +201,7 @@ class CallSideView(BaseModel):
 
 
 class DivergenceView(BaseModel):
-    """Where the program of a run differs from its record; `line` is that of the program's asking call."""
+    """Difference between the program of a run and its record; `line` is that of the program's call."""
 
     action: str
     difference: str
@@ -217,7 +217,7 @@ class DivergenceView(BaseModel):
 
 
 class RunView(BaseModel):
-    """How a run stands; `divergence` is there if it has diverged from its record."""
+    """The state of a run; `divergence` is there if it has diverged from its record."""
 
     id: str
     agent_type: str
@@ -252,7 +252,7 @@ class RunView(BaseModel):
 
 
 class AnsweredView(RunView):
-    """A run with a new answer; `is_waiting` says that nobody drives the run yet: a worker takes it up, or a resume."""
+    """A run with a new answer; `is_waiting` says that no process drives the run yet: a worker or a resume will."""
 
     is_waiting: bool = False
 
@@ -275,7 +275,7 @@ class RunPageView(BaseModel):
 
 
 class ResultView(BaseModel):
-    """What a run came to; `output` is there once there is one."""
+    """The result of a run; `output` is there once there is one."""
 
     run: RunView
     output: Any
@@ -302,7 +302,7 @@ class ResultView(BaseModel):
 
 
 class EvidenceView(BaseModel):
-    """One record of what a run did."""
+    """One entry of the evidence of a run."""
 
     id: str
     kind: AgentEvidenceKind
@@ -314,7 +314,7 @@ class EvidenceView(BaseModel):
 
     @classmethod
     def of(cls, evidence: AgentEvidence) -> EvidenceView:
-        """Return one record."""
+        """Return one entry."""
         return cls(
             id=evidence.id,
             kind=evidence.kind,
@@ -352,14 +352,14 @@ class SignalView(BaseModel):
 
 
 class CancelledView(BaseModel):
-    """Whether the call ended the run; where it did not, the run had ended already, or its process is told to end it."""
+    """Result of a cancellation: if it did not end the run, the run had ended, or its process will cancel it."""
 
     cancelled: bool
     is_on_its_way: bool = False
 
 
 class VerifiedView(BaseModel):
-    """How many rows of the run's journal were found to be in order."""
+    """Number of checked rows of the run's journal."""
 
     rows: int
 

@@ -33,7 +33,7 @@ def guarded_protocol() -> type[asyncio.Protocol]:
 
 
 class GracefulServer(uvicorn.Server):
-    """Ends the streams of an application before it waits for its connections, which would last for ever."""
+    """A server that ends the streams of an application before it waits for its connections."""
 
     def __init__(self, config: uvicorn.Config, streams: OpenStreams, seconds: float) -> None:
         super().__init__(config)

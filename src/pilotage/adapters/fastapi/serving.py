@@ -31,7 +31,7 @@ _THE_ROUTES_OF_RUNS = "the routes of runs"
 class BindingRefusedError(StartupError):
     """The server would be open to others without authentication; `host` is where it would listen."""
 
-    message: ClassVar[str] = "The server would be open to everybody."
+    message: ClassVar[str] = "The server would be open to others without authentication."
     code: ClassVar[str] = "binding_refused"
 
     def __init__(self, *args: object, host: str = "") -> None:
@@ -109,7 +109,7 @@ def refuse_open_binding(host: str, *, has_resolver: bool) -> None:
     """Refuse to listen where others reach the server, unless a principal resolver authenticates them."""
     if not has_resolver and not is_loopback(host):
         raise BindingRefusedError(
-            f"host {host!r} can be reached by others, and nothing says who asks. Give serve(app, "
+            f"host {host!r} can be reached by others, and no principal resolver is configured. Give serve(app, "
             "principal=BearerTokens({...})), add a pod that implements IPrincipalResolver, or listen on 127.0.0.1.",
             host=host,
         )
@@ -134,7 +134,7 @@ def _places_in(runs: APIRouter) -> dict[Place, str]:
 
 
 class Authenticated:
-    """Lets requests through whose sender authentication finds."""
+    """ASGI middleware that refuses requests without an authenticated principal."""
 
     def __init__(self, app: ASGIApp, authentication: Authentication) -> None:
         self._app = app
@@ -156,7 +156,7 @@ class Authenticated:
 
 
 class LocalOnly(Authenticated):
-    """Refuses requests of other machines, and of pages of other sites, wherever the server listens."""
+    """ASGI middleware that refuses requests of other machines, and of pages of other sites."""
 
     def __init__(self, app: ASGIApp, allowed_origins: tuple[str, ...] = ()) -> None:
         super().__init__(app, Authentication.of(None, None, allowed_origins))

@@ -1,8 +1,8 @@
-"""Tool calls put together from the pieces of a stream. Pure.
+"""Assembly of tool calls from the pieces of a stream. Pure.
 
-Its law: a call that comes out has the name it was announced with, and arguments that are one complete JSON object,
-made of all its pieces in their order. Arguments that are none come out as a call that no tool accepts, so that the
-model gets an error for it; a call that the end of the reply cut is reported as cut. Everything else is an error.
+Invariant: an assembled call has the name of its first piece, and arguments that are one complete JSON object, made of
+all its pieces in their order. Other arguments give a call that no tool accepts, so that the model gets an error for
+it; a call that the end of the reply cut off is reported as cut. Everything else is an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _END = ModelStreamEventKind.TOOL_CALL_END
 
 @value
 class AssembledCalls:
-    """The calls of a reply that are whole, and the names of those that its end cut."""
+    """The complete calls of a reply, and the names of those that its end cut off."""
 
     whole: tuple[ModelToolCall, ...] = ()
     cut: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class _Call:
 
 
 class CallAssembly:
-    """The calls of one reply, as far as they have come."""
+    """The calls of one reply so far."""
 
     def __init__(self, names: WireNames) -> None:
         self._names = names
@@ -49,7 +49,7 @@ class CallAssembly:
         self._at: dict[int, _Call] = {}
 
     def take(self, entries: JsonValue, reply_id: str) -> list[ModelStreamEvent]:
-        """The events of the `tool_calls` of one delta; one call may have several entries in it.
+        """Return the events of the `tool_calls` of one delta; one call may have several entries in it.
 
         Raises:
             ModelServerError: a piece belongs to no call, or to one that has ended.
@@ -64,7 +64,7 @@ class CallAssembly:
         return events
 
     def end(self) -> list[ModelStreamEvent]:
-        """The end of the call that is open, if there is one."""
+        """Return the end of the call that is open, if there is one."""
         if not self._calls or self._calls[-1].is_ended:
             return []
         last = self._calls[-1]
@@ -72,7 +72,7 @@ class CallAssembly:
         return [ModelStreamEvent(_END, tool_call=last.begun)]
 
     def assembled(self, *, is_cut: bool) -> AssembledCalls:
-        """All calls of a reply that is over."""
+        """Return all calls of a finished reply."""
         whole: list[ModelToolCall] = []
         cut: list[str] = []
         for call in self._calls:
@@ -107,7 +107,7 @@ class CallAssembly:
             events.append(ModelStreamEvent(_ARGUMENTS, tool_call=call.begun, tool_call_args_delta=text))
 
     def _index(self, index: object, call_id: str | None, position: int) -> int:
-        """Which call is meant; servers that leave the index out send whole calls, or pieces of the last one."""
+        """Return the index of the call; without an index, a piece is a whole call or belongs to the last one."""
         if isinstance(index, int) and not isinstance(index, bool):
             return index
         if index is not None:
@@ -132,7 +132,7 @@ class CallAssembly:
 
 
 def _is_another(call: _Call, name: str | None, call_id: str | None) -> bool:
-    """A new id with a name at an index that is taken: some servers give every call the index 0."""
+    """Return whether a piece begins another call at the same index: some servers give every call the index 0."""
     return bool(name and call_id and call.given_id and call_id != call.given_id)
 
 
@@ -143,7 +143,7 @@ def _text(part: object) -> str | None:
 
 
 def _object(text: str, *, may_be_empty: bool) -> JsonObject | None:
-    """The arguments, or None where they are no complete object. A tool without parameters is called with nothing."""
+    """Return the arguments, or None if they are no complete object; an empty text means no arguments."""
     if not text.strip():
         return {} if may_be_empty else None
     try:

@@ -1,4 +1,4 @@
-"""Decoding of what a server sends, without I/O: JSON, and server-sent events."""
+"""Decoding of JSON and server-sent events, without I/O."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LONGEST_EVENT = 16 * 1024 * 1024
 
 @cache
 def json_decoder() -> Callable[..., JsonValue]:
-    """Return the decoder: strict about UTF-8, bounded in depth; it raises ValueError for everything that is no JSON."""
-    # Loaded with the first reply, so that applications without a model do not wait for it.
+    """Return the decoder: strict UTF-8, bounded depth; it raises ValueError for everything that is no JSON."""
+    # Imported with the first reply, so that other applications do not wait for it.
     from pydantic_core import from_json  # noqa: PLC0415
 
     return from_json
@@ -64,7 +64,7 @@ def parsed_object(data: bytes) -> dict[str, JsonValue]:
 
 @value
 class SseEvent:
-    """One event. `data` is left as bytes: who reads it decides what it is."""
+    """One event, with its `data` as bytes."""
 
     data: bytes
     name: str = ""
@@ -72,9 +72,9 @@ class SseEvent:
 
 
 class SseParser:
-    """Parses server-sent events; `close` gives the event that the end of the stream cut short.
+    """Parser of server-sent events; `close` returns the event that the end of the stream cut short.
 
-    Its law: the events depend on the bytes alone, never on how they were cut. Lines end with LF, CR or CRLF; several
+    Invariant: the events depend on the bytes alone, never on their chunks. Lines end with LF, CR or CRLF; several
     `data` lines are one text; comments and unknown fields are skipped. A line that grows beyond the limit is refused,
     so that memory is bounded.
     """
@@ -83,21 +83,21 @@ class SseParser:
         self._longest = longest_event
         self._line: list[bytes] = []
         self._data: list[bytes] = []
-        self._held = 0
+        self._size = 0
         self._name = ""
         self._id = ""
         self._is_first_line = True
         self._after_cr = False
 
     def feed(self, piece: bytes) -> list[SseEvent]:
-        """The events that are complete with this piece.
+        """Return the events that are complete with this piece.
 
         Raises:
             ModelServerError: an event is longer than the limit.
         """
         piece = self._with_plain_line_ends(piece)
         first, *more = piece.split(b"\n")
-        self._keep(first)
+        self._append(first)
         if not more:
             return []
         events: list[SseEvent] = []
@@ -105,11 +105,11 @@ class SseParser:
         *whole, rest = more
         for line in whole:
             self._take_line(line, events)
-        self._keep(rest)
+        self._append(rest)
         return events
 
     def close(self) -> list[SseEvent]:
-        """What the end of the stream leaves: an event without the empty line behind it."""
+        """Return the last event if the stream ended without the empty line after it."""
         events: list[SseEvent] = []
         self._take_line(self._joined(), events)
         self._dispatch(events)
@@ -120,25 +120,25 @@ class SseParser:
             self._after_cr = not piece
             piece = piece.removeprefix(b"\n")
         if b"\r" in piece:
-            # A CR ends its line at once; the LF that may come with the next piece belongs to it.
+            # A CR ends its line at once; an LF at the start of the next piece belongs to it.
             self._after_cr = piece.endswith(b"\r")
             piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         return piece
 
-    def _keep(self, part: bytes) -> None:
+    def _append(self, part: bytes) -> None:
         if part:
             self._line.append(part)
-            self._hold(len(part))
+            self._count(len(part))
 
     def _joined(self) -> bytes:
         line = self._line[0] if len(self._line) == 1 else b"".join(self._line)
         self._line.clear()
-        self._held -= len(line)
+        self._size -= len(line)
         return line
 
-    def _hold(self, size: int) -> None:
-        self._held += size
-        if self._held > self._longest:
+    def _count(self, size: int) -> None:
+        self._size += size
+        if self._size > self._longest:
             raise failed(ModelFailure.UNREADABLE, f"one event is longer than {self._longest:,} bytes")
 
     def _take_line(self, line: bytes, events: list[SseEvent]) -> None:
@@ -147,7 +147,7 @@ class SseParser:
             line = line.removeprefix(_BOM)
         if line.startswith(b"data:"):
             self._data.append(line[6:] if line.startswith(b" ", 5) else line[5:])
-            self._hold(len(line))
+            self._count(len(line))
         elif not line:
             self._dispatch(events)
         else:
@@ -155,16 +155,16 @@ class SseParser:
 
     def _take_field(self, line: bytes) -> None:
         field, _, text = line.partition(b":")
-        said = text.removeprefix(b" ").decode(errors="replace")
+        decoded = text.removeprefix(b" ").decode(errors="replace")
         if field == b"data":
             self._data.append(b"")
         elif field == b"event":
-            self._name = said
-        elif field == b"id" and "\0" not in said:
-            self._id = said
+            self._name = decoded
+        elif field == b"id" and "\0" not in decoded:
+            self._id = decoded
 
     def _dispatch(self, events: list[SseEvent]) -> None:
-        self._held = 0
+        self._size = 0
         if self._data:
             data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
             self._data.clear()

@@ -1,7 +1,7 @@
-"""What servers of the same protocol do differently, as data. Pure.
+"""Differences between servers of the same protocol, as data. Pure.
 
-The common dialect is that of the protocol's inventor: strict schemas must be closed, and a format may stand beside
-tools. vLLM's depends on its version, which the server is asked for.
+The default dialect is that of OpenAI: strict schemas must be closed, and a format may be combined with tools. That of
+vLLM depends on the version of the server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _VERSION = re.compile(r"\d+")
 
 
 class AnswerFormat(StrEnum):
-    """Which parameter binds an answer to a schema."""
+    """The parameter that binds an answer to a schema."""
 
     RESPONSE_FORMAT = "response_format"
     STRUCTURED_OUTPUTS = "structured_outputs"
@@ -27,7 +27,7 @@ class AnswerFormat(StrEnum):
 
 @value
 class Dialect:
-    """How to ask one kind of server.
+    """Request options of one kind of server.
 
     `needs_closed_schemas`: strict only where every object is closed and all its fields are required.
     `format_hides_tools`: a format beside tools that are not strict keeps the model from calling them.
@@ -37,7 +37,7 @@ class Dialect:
     answer_format: AnswerFormat = AnswerFormat.RESPONSE_FORMAT
     needs_closed_schemas: bool = True
     format_hides_tools: bool = False
-    says_parallel: bool = False
+    sends_parallel: bool = False
     reasoning_is_answer: bool = False
     parameters: JsonObject = field(default_factory=empty_object)
 
@@ -46,7 +46,7 @@ COMMON = Dialect()
 
 
 def vllm_dialect(version: str | None, options: VllmOptions) -> Dialect:
-    """The dialect of a vLLM server; of one that does not tell its version, what all of them understand."""
+    """Return the dialect of a vLLM server; without a version, the one that all versions understand."""
     parameters: dict[str, JsonValue] = {
         "chat_template_kwargs": options.chat_template_kwargs or None,
         "reasoning_effort": options.reasoning_effort,
@@ -57,14 +57,14 @@ def vllm_dialect(version: str | None, options: VllmOptions) -> Dialect:
         answer_format=_format_of(version),
         needs_closed_schemas=False,
         format_hides_tools=True,
-        says_parallel=True,
+        sends_parallel=True,
         reasoning_is_answer=options.reasoning_is_answer,
         parameters={name: each for name, each in parameters.items() if each is not None},
     )
 
 
 def _format_of(version: str | None) -> AnswerFormat:
-    """vLLM ignores what it does not know without a word, so the old name would mean no schema at all."""
+    """Return the parameter for a schema: vLLM silently ignores an unknown name."""
     numbers = [int(number) for number in _VERSION.findall(version or "")[:2]]
     if len(numbers) < 2:
         return AnswerFormat.RESPONSE_FORMAT

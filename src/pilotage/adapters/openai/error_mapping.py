@@ -1,4 +1,4 @@
-"""From an answer that is none of success to one of our errors, and from an error to the pause before a retry. Pure."""
+"""Maps responses without success to our errors, and errors to the pause before a retry. Pure."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _BY_STATUS: Mapping[int, ModelFailure] = {
 
 
 @value
-class ServerWords:
-    """What an error body says, whatever its shape."""
+class ServerMessage:
+    """The message of an error body, whatever its shape."""
 
     text: str
     hints: frozenset[str] = frozenset()
@@ -43,43 +43,43 @@ class ServerWords:
 
 
 def server_error(status: int, body: bytes, retry_after: float | None = None) -> ModelServerError:
-    """The error of an HTTP answer that is none of success."""
-    words = read_words(body)
-    failure = _failure_of(status, words)
-    return failed(failure, words.text, status=status, retry_after=retry_after)
+    """Return the error of an HTTP response without success."""
+    message = read_message(body)
+    failure = _failure_of(status, message)
+    return failed(failure, message.text, status=status, retry_after=retry_after)
 
 
 def error_in_stream(error: JsonValue) -> ModelServerError:
-    """The error that a server reports in the middle of an answer it had begun with success."""
-    words = _words_of(error)
-    status = words.status or 500
-    return failed(_failure_of(status, words), words.text, status=words.status)
+    """Return the error that a server reports in the middle of a response."""
+    message = _message_of(error)
+    status = message.status or 500
+    return failed(_failure_of(status, message), message.text, status=message.status)
 
 
-def read_words(body: bytes) -> ServerWords:
-    """The message of an error body: nested, flat, a bare string, another framework's, or no JSON at all."""
+def read_message(body: bytes) -> ServerMessage:
+    """Return the message of an error body: nested, flat, a bare string, another framework's, or no JSON at all."""
     try:
         parsed = json_decoder()(body)
     except ValueError:
-        return ServerWords(body.decode(errors="replace"))
+        return ServerMessage(body.decode(errors="replace"))
     if not isinstance(parsed, dict):
-        return ServerWords(str(parsed))
-    return _words_of(parsed.get("error") or parsed.get("detail") or parsed.get("message") or parsed)
+        return ServerMessage(str(parsed))
+    return _message_of(parsed.get("error") or parsed.get("detail") or parsed.get("message") or parsed)
 
 
-def _words_of(error: JsonValue) -> ServerWords:
+def _message_of(error: JsonValue) -> ServerMessage:
     if not isinstance(error, dict):
-        return ServerWords(str(error))
+        return ServerMessage(str(error))
     code = error.get("code")
     hints = {part for name in ("code", "param", "type") if isinstance(part := error.get(name), str)}
     status = code if isinstance(code, int) and 400 <= code <= 599 else None
-    return ServerWords(str(error.get("message") or error), frozenset(hints), status)
+    return ServerMessage(str(error.get("message") or error), frozenset(hints), status)
 
 
-def _failure_of(status: int, words: ServerWords) -> ModelFailure:
+def _failure_of(status: int, message: ServerMessage) -> ModelFailure:
     if status in (400, 422):
-        # Servers agree on no code for this, only on the words.
-        is_too_long = any(map(_TOO_LONG.search, (words.text, *words.hints)))
+        # Servers agree on no code for this, only on the text.
+        is_too_long = any(map(_TOO_LONG.search, (message.text, *message.hints)))
         return ModelFailure.CONTEXT_EXCEEDED if is_too_long else ModelFailure.REFUSED_REQUEST
     if status in _BY_STATUS:
         return _BY_STATUS[status]
@@ -89,9 +89,9 @@ def _failure_of(status: int, words: ServerWords) -> ModelFailure:
 def pause_before_retry(
     error: ModelServerError, tried: int, retries: ModelRetries, random: float
 ) -> float | None:
-    """How many seconds to wait after so many tries, or None where trying again is no use.
+    """Return the pause in seconds after so many tries, or None if a retry would not help.
 
-    `random` is from 0 to 1: without it, all who failed together would come back together.
+    `random` is from 0 to 1: without it, all clients that failed together would retry together.
     """
     if not error.retryable or tried > retries.most:
         return None
@@ -102,7 +102,7 @@ def pause_before_retry(
 
 
 def retry_after_of(headers: Mapping[str, str], now: datetime) -> float | None:
-    """The seconds a server asks to wait: a number or a date."""
+    """Return the pause in seconds that a server asks for, from a number or a date."""
     if "retry-after-ms" in headers:
         milliseconds = _number(headers["retry-after-ms"])
         return None if milliseconds is None else milliseconds / 1000

@@ -1,13 +1,13 @@
-"""What can go wrong with a server, as one table: each failure, whether trying again may help, and the words.
+"""Failures of a server as one table: kind, whether a retry may help, and the message.
 
-Pure. Whatever a server or the network does ends here; nothing of httpx leaves the adapter.
+Pure. All errors of servers and networks are mapped here; no exception of httpx leaves the adapter.
 
 ModelCallError
-└── ModelServerError                    `failure` says what happened
-    ├── ModelUnavailableError           the operator, or nobody: later, or another server
+└── ModelServerError                    `failure` is the kind
+    ├── ModelUnavailableError           the operator: later, or another server
     ├── ModelRequestError               the developer: the same request again is refused again
     │   └── ModelContextExceededError   ... because it is too long
-    └── ModelReplyError                 the server began, and what came is no reply
+    └── ModelReplyError                 the server sent no usable reply
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import ClassVar
 from pilotage.errors import ModelCallError
 from pilotage.values import value
 
-_LONGEST_WORDS = 2_000
+_LONGEST_DETAIL = 2_000
 
 
 class ModelFailure(StrEnum):
-    """What went wrong, by what can be done about it."""
+    """Kinds of failures, by their remedy."""
 
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"
@@ -41,9 +41,9 @@ class ModelFailure(StrEnum):
 
 
 class ModelServerError(ModelCallError):
-    """A model's server failed, or cannot be reached; `failure` says how, with a word of `ModelFailure`.
+    """A model's server failed, or cannot be reached; `failure` is one of `ModelFailure`.
 
-    `status` is the HTTP status where there is one, `retry_after` the seconds the server asks to wait.
+    `status` is the HTTP status, if there is one, `retry_after` the pause in seconds that the server asks for.
     """
 
     message: ClassVar[str] = "The model's server failed."
@@ -59,9 +59,9 @@ class ModelServerError(ModelCallError):
     ) -> None:
         row = _TABLE[failure]
         where = f" (HTTP {status})" if status else ""
-        said = f": {_brief(detail)}" if detail.strip() else ""
+        shown = f": {_brief(detail)}" if detail.strip() else ""
         super().__init__(
-            f"the model's server {row.words}{where}{said}. {row.way_out}",
+            f"the model's server {row.text}{where}{shown}. {row.way_out}",
             retryable=row.retryable,
             failure=failure,
         )
@@ -70,7 +70,7 @@ class ModelServerError(ModelCallError):
 
 
 class ModelUnavailableError(ModelServerError):
-    """The server cannot answer now: it is gone, slow, busy or out of order."""
+    """The server cannot answer now: it is unreachable, slow, busy or failing."""
 
     message: ClassVar[str] = "The model's server is not available."
     code: ClassVar[str] = "model_unavailable"
@@ -91,7 +91,7 @@ class ModelContextExceededError(ModelRequestError):
 
 
 class ModelReplyError(ModelServerError):
-    """The reply broke off, or cannot be read."""
+    """The reply broke off, or cannot be decoded."""
 
     message: ClassVar[str] = "The model's reply cannot be used."
     code: ClassVar[str] = "model_reply_unusable"
@@ -101,7 +101,7 @@ class ModelReplyError(ModelServerError):
 class _Row:
     kind: type[ModelServerError]
     retryable: bool
-    words: str
+    text: str
     way_out: str
 
 
@@ -168,10 +168,10 @@ _TABLE: Mapping[ModelFailure, _Row] = {
 def failed(
     failure: ModelFailure, detail: str = "", *, status: int | None = None, retry_after: float | None = None
 ) -> ModelServerError:
-    """The error of a failure, of the kind that says who must act."""
+    """Return the error of a failure, of the class for the party that must act."""
     return _TABLE[failure].kind(failure, detail, status=status, retry_after=retry_after)
 
 
 def _brief(detail: str) -> str:
-    words = detail.strip().rstrip(".")
-    return words if len(words) <= _LONGEST_WORDS else f"{words[:_LONGEST_WORDS]} [...]"
+    text = detail.strip().rstrip(".")
+    return text if len(text) <= _LONGEST_DETAIL else f"{text[:_LONGEST_DETAIL]} [...]"

@@ -26,7 +26,7 @@ _SECRET = b"[SECRET]"
 
 _Table: TypeAlias = tuple[tuple[type[Exception], ModelFailure, str], ...]
 
-# The first row that fits; what httpx raises while a body is read is another matter than before it.
+# The first row that fits counts; errors while a body is read have their own table.
 _BEFORE_THE_ANSWER: _Table = (
     (httpx.PoolTimeout, ModelFailure.OVERLOADED, "all connections of this process to it are in use"),
     (httpx.TimeoutException, ModelFailure.TIMEOUT, ""),
@@ -46,7 +46,7 @@ _IN_THE_ANSWER: _Table = (
 class HttpServer(ModelServer):
     """The server of the settings. The client is made with the first request, for the loop it runs in.
 
-    `transport` is what httpx sends with, for those who need one of their own.
+    `transport` replaces the transport of httpx.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class HttpServer(ModelServer):
 
     async def close(self) -> None:
         client, self._client = self._client, None
-        # Connections of a loop that has ended cannot be closed by anybody any more.
+        # Connections of a loop that has ended cannot be closed any more.
         if client is not None and self._loop is asyncio.get_running_loop():
             await client.aclose()
 
@@ -99,7 +99,7 @@ class HttpServer(ModelServer):
         try:
             return await client.send(request, stream=True)
         except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
-            # A connection of the pool may be dead without anybody knowing; a new one tells.
+            # A pooled connection may be dead; a new one shows whether the server is.
             return await client.send(client.build_request(method, url, content=body or None), stream=True)
 
     def _connected(self) -> httpx.AsyncClient:
@@ -110,7 +110,7 @@ class HttpServer(ModelServer):
 
     async def _refusal(self, response: httpx.Response) -> ModelServerError:
         wait = retry_after_of(response.headers, self._clock.now())
-        async with _within(self._timeouts.idle, "no words for an error"):
+        async with _within(self._timeouts.idle, "no body of an error"):
             body = await _body(response, _LONGEST_ERROR)
         if self._settings.api_key:
             body = body.replace(self._settings.api_key.encode(), _SECRET)
@@ -160,7 +160,7 @@ def _client(
     return httpx.AsyncClient(
         transport=transport,
         headers=_headers(settings),
-        # Reading has limits of its own, which know what a reply is.
+        # Reading a reply has time limits of its own.
         timeout=httpx.Timeout(None, connect=waiting.connect, write=waiting.idle, pool=waiting.first_token),
         limits=httpx.Limits(
             max_connections=settings.concurrency,
@@ -178,7 +178,7 @@ def _headers(settings: OpenAICompatibleSettings) -> Mapping[str, str]:
 
 
 async def _body(response: httpx.Response, longest: int) -> bytes:
-    """The body; of one that is longer than that only the beginning, and a little more."""
+    """Return the body; of one that is too long only the beginning, and a little more."""
     body = bytearray()
     try:
         async with _mapped(_IN_THE_ANSWER):
@@ -209,8 +209,8 @@ async def _mapped(table: _Table) -> AsyncGenerator[None]:
 
 
 def _mapped_error(error: Exception, table: _Table) -> ModelServerError:
-    failure, words = next((row[1], row[2]) for row in table if isinstance(error, row[0]))
-    return failed(failure, words or f"{type(error).__name__} {error}".strip())
+    failure, text = next((row[1], row[2]) for row in table if isinstance(error, row[0]))
+    return failed(failure, text or f"{type(error).__name__} {error}".strip())
 
 
 def _too_long(idle: float | None) -> ModelServerError:
@@ -219,10 +219,10 @@ def _too_long(idle: float | None) -> ModelServerError:
 
 
 class WaitLimit:
-    """A time limit for many short waits, one after the other; `begin` and `end` stand around each wait.
+    """A time limit for many short waits, one after the other; `begin` and `end` enclose each wait.
 
-    A timeout of its own for each wait would cost more than reading and decoding a token. So the limit only moves, and
-    the one timer, which rings too early, is set again.
+    A timeout object for each wait would cost more than reading and decoding a token. So only the deadline moves, and
+    the one timer, which fires too early, is set again.
     """
 
     def __init__(self) -> None:
@@ -234,7 +234,7 @@ class WaitLimit:
         self._has_rung = False
 
     def begin(self, until: float) -> None:
-        """From here on the current task waits, until a time of the loop at the latest."""
+        """Begin a wait of the current task, until a time of the loop at the latest."""
         task = asyncio.current_task(self._loop)
         if task is None:
             raise RuntimeError("a limit is for waits inside a task")
@@ -246,11 +246,11 @@ class WaitLimit:
             self._timer = self._loop.call_at(until, self._ring)
 
     def end(self) -> None:
-        """The wait is over."""
+        """End the wait."""
         self._task = None
 
     def is_reason(self) -> bool:
-        """Whether this limit, and nobody else, cancelled the wait; asked once, in the task that was cancelled."""
+        """Return whether only this limit cancelled the wait; call it once, in the cancelled task."""
         task = asyncio.current_task(self._loop)
         if not self._has_rung or task is None:
             return False
@@ -258,7 +258,7 @@ class WaitLimit:
         return task.uncancel() <= self._cancelling
 
     def close(self) -> None:
-        """There is no wait any more."""
+        """Cancel the timer."""
         self._task = None
         if self._timer is not None:
             self._timer.cancel()

@@ -1,4 +1,4 @@
-"""`OpenAICompatibleModel` and `VllmAgentModel`: a model of a server that speaks `/v1/chat/completions`."""
+"""`OpenAICompatibleModel` and `VllmAgentModel`: a model of a server with `/v1/chat/completions`."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ T = TypeVar("T")
 class OpenAICompatibleModel(IAgentModel, ILifecycle):
     """One model of one server, over one pool of connections.
 
-    What fails is tried again only as long as nothing of the reply was told. Closing a stream, or cancelling the task
-    that reads it, closes its connection, by which servers know that they may stop.
+    A failed call is retried only as long as no event of the reply was yielded. Closing a stream, or cancelling the task
+    that reads it, closes its connection, which lets the server stop.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
 
     @property
     def capability(self) -> ModelCapability:
-        """What the settings say, with what the server told at start-up."""
+        """The capability of the settings, completed by the server at start-up."""
         return self._capability
 
     async def start(self) -> None:
-        """Ask the server what it serves.
+        """Read the models of the server.
 
-        A server that is not there yet is no reason not to start; one that does not have the model is.
+        An unreachable server does not prevent the start; a server without the model does.
 
         Raises:
             AgentDefinitionError: the server is there and does not serve the model, or does not accept the key.
@@ -78,25 +78,25 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
                 ) from error
             _log.warning("model %r: nothing learned from its server (%s)", self.settings.model, error.failure)
         except AgentDefinitionError:
-            await self.aclose()  # what did not start is not stopped either
+            await self.aclose()  # `stop` is not called after a failed start
             raise
 
     async def stop(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Let go of all connections; for models that no application owns."""
+        """Close all connections; for models that no application owns."""
         if self._own_server is not None:
             await self._own_server.close()
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        asked = await self._asked(request, streams=False)
-        return await self._tried(asked.whole)
+        prepared = await self._prepared(request, streams=False)
+        return await self._retried(prepared.whole)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
-        asked = await self._asked(request, streams=True)
-        reply, events = await self._tried(asked.begun)
+        prepared = await self._prepared(request, streams=True)
+        reply, events = await self._retried(prepared.begun)
         try:
             while events:
                 for event in events:
@@ -106,24 +106,24 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
             await reply.close()
 
     async def dialect(self) -> Dialect:
-        """How this server is asked."""
+        """Return the dialect of the server."""
         return COMMON
 
     @property
     def server(self) -> ModelServer:
-        """The connection, which is made when it is first needed."""
+        """The connection, which is made on first use."""
         if self._own_server is None:
-            # httpx is dear to import, and a plugin must be found without it.
+            # httpx is slow to import, and a plugin must be loadable without it.
             from pilotage.adapters.openai.http_server import HttpServer  # noqa: PLC0415
 
             self._own_server = HttpServer(self.settings, self._clock)
         return self._own_server
 
     async def served_models(self) -> ServedModels:
-        """The models of the server, as it names them.
+        """Return the models of the server, as it names them.
 
         Raises:
-            ModelServerError: it cannot be asked.
+            ModelServerError: the request failed.
         """
         return read_models(await self.server.get(f"{self.settings.base_url}/models"))
 
@@ -131,23 +131,23 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
         self._capability = capability_with(self._capability, await self.served_models())
 
     def _lose_server(self) -> None:
-        """The server is gone; what comes back in its place may be another one."""
+        """Forget the server after a lost connection: another version may take its place."""
 
-    async def _asked(self, request: ModelRequest, *, streams: bool) -> _Asked:
+    async def _prepared(self, request: ModelRequest, *, streams: bool) -> _PreparedRequest:
         names, dialect = names_of(request), await self.dialect()
         body = chat_body(request, self.settings, dialect, self._capability, names, streams=streams)
 
         def reader() -> ReplyReader:
             return ReplyReader(request, names, reasoning_is_answer=dialect.reasoning_is_answer)
 
-        return _Asked(self.server, self.settings, json.dumps(body).encode(), reader)
+        return _PreparedRequest(self.server, self.settings, json.dumps(body).encode(), reader)
 
-    async def _tried(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask until it works, or trying again is no use."""
+    async def _retried(self, send: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of a call, with retries."""
         tried = 1
         while True:
             try:
-                return await ask()
+                return await send()
             except ModelServerError as error:
                 pause = pause_before_retry(error, tried, self.settings.retries, self._ids.random())
                 if error.failure is ModelFailure.UNREACHABLE:
@@ -159,8 +159,8 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
             await self._clock.sleep(pause)
 
 
-class _Asked:
-    """One request, ready to be sent as often as it takes."""
+class _PreparedRequest:
+    """One request, ready to be sent several times."""
 
     def __init__(
         self,
@@ -178,11 +178,11 @@ class _Asked:
     async def whole(self) -> ModelResponse:
         reader = self._reader()
         reader.read_whole(await self._server.post(self._url, self._body))
-        response, _ = reader.finish(keeps_reasoning=True)
+        response, _ = reader.finish(with_reasoning=True)
         return response
 
     async def begun(self) -> tuple[ReplyStream, Sequence[ModelStreamEvent]]:
-        """The reply with its first events; until there are some, it may be asked for again."""
+        """Return the reply with its first events; until then the request may be sent again."""
         stream = await self._server.open(self._url, self._body)
         reply = ReplyStream(stream, self._reader(), self._timeouts)
         try:
@@ -195,8 +195,8 @@ class _Asked:
 class VllmAgentModel(OpenAICompatibleModel):
     """A model of a vLLM server.
 
-    The server is asked for its version once, because vLLM ignores parameters it does not know without a word. When
-    it cannot be reached it is asked again, for another version may come back.
+    The version of the server is read once, because vLLM silently ignores unknown parameters. After a lost connection
+    it is read again.
     """
 
     def __init__(
@@ -212,10 +212,10 @@ class VllmAgentModel(OpenAICompatibleModel):
         self._dialect: Dialect | None = None
 
     async def version(self) -> str | None:
-        """The version of the server; None where it does not tell.
+        """Return the version of the server; None if it does not report one.
 
         Raises:
-            ModelServerError: it cannot be asked.
+            ModelServerError: the request failed.
         """
         try:
             return read_version(await self.server.get(f"{self.settings.root_url}/version"))
@@ -225,7 +225,7 @@ class VllmAgentModel(OpenAICompatibleModel):
             raise
 
     async def is_healthy(self) -> bool:
-        """Whether the server is there and its engine works."""
+        """Return whether the server is reachable and its engine works."""
         try:
             await self.server.get(f"{self.settings.root_url}/health")
         except ModelServerError:
@@ -234,7 +234,7 @@ class VllmAgentModel(OpenAICompatibleModel):
 
     async def dialect(self) -> Dialect:
         if self._dialect is None:
-            self._dialect = vllm_dialect(await self._tried(self.version), self.options)
+            self._dialect = vllm_dialect(await self._retried(self.version), self.options)
         return self._dialect
 
     def _lose_server(self) -> None:

@@ -1,4 +1,4 @@
-"""What the adapter gives to an application: a model, where the application says where its server is."""
+"""Registration of the adapter's model in an application that names a server."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pilotage.container.pod import Pod
 
 @Pod
 def openai_compatible_model(settings: OpenAICompatibleSettings) -> OpenAICompatibleModel:
-    """The model of the settings."""
+    """Return the model of the settings."""
     return OpenAICompatibleModel(settings)
 
 
 @Pod
 def vllm_agent_model(settings: VllmSettings) -> VllmAgentModel:
-    """The model of the settings."""
+    """Return the model of the settings."""
     return VllmAgentModel(settings)
 
 

@@ -1,6 +1,6 @@
-"""From what a server sends to the events of a reply, and at its end to the whole response. Pure.
+"""Maps the chunks of a server to the events of a reply, and to the whole response. Pure.
 
-A whole body is read as a stream of one chunk, so there is one reading for both.
+A body that is not streamed is read as a stream of one chunk.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
 
-# Looking a member up costs as much as the rest of what a delta needs.
+# Looking up an enum member costs as much as the rest of the work for a delta.
 _TOKEN = ModelStreamEventKind.TOKEN_DELTA
 _REASONING = ModelStreamEventKind.REASONING_DELTA
 _NOTHING: Sequence[ModelStreamEvent] = ()
 
-# Whether there are calls is seen from the calls: vLLM says `stop` where a named tool is called.
+# Whether there are calls is decided by the calls: vLLM sends `stop` for the call of a named tool.
 REASONS: Mapping[str, ModelFinishReason] = {
     "stop": ModelFinishReason.STOP,
     "eos": ModelFinishReason.STOP,
@@ -52,7 +52,7 @@ _DETAILS = {
 
 
 class ReplyReader:
-    """Reads the chunks of one reply. `finish` when there are no more."""
+    """Reader of the chunks of one reply; call `finish` after the last."""
 
     def __init__(self, request: ModelRequest, names: WireNames, *, reasoning_is_answer: bool = False) -> None:
         self._request = request
@@ -67,11 +67,11 @@ class ReplyReader:
 
     @property
     def reasoning(self) -> str:
-        """What the model thought so far."""
+        """The reasoning so far."""
         return "".join(self._reasoning)
 
     def read(self, data: bytes) -> Sequence[ModelStreamEvent]:
-        """The events of one chunk.
+        """Return the events of one chunk.
 
         Raises:
             ModelServerError: it is no chunk, it reports an error, or it contradicts those before it.
@@ -80,7 +80,7 @@ class ReplyReader:
         choices = chunk.get("choices")
         usage = chunk.get("usage")
         if usage is not None:
-            # Where every chunk has it, it grows from one to the next.
+            # If every chunk has it, it grows from one to the next.
             self._usage = usage
         if (error := chunk.get("error")) is not None:
             raise error_in_stream(error)
@@ -92,7 +92,7 @@ class ReplyReader:
         return _NOTHING if choice is None else self._read_choice(choice)
 
     def read_whole(self, data: bytes) -> Sequence[ModelStreamEvent]:
-        """The events of a body that is not streamed.
+        """Return the events of a body that is not streamed.
 
         Raises:
             ModelServerError: it is no reply, or reports an error.
@@ -110,11 +110,11 @@ class ReplyReader:
             raise failed(ModelFailure.UNREADABLE, "a choice without a message")
         return self._read_choice({**choice, "delta": message})
 
-    def finish(self, *, keeps_reasoning: bool = False) -> tuple[ModelResponse, list[ModelStreamEvent]]:
-        """The response, and the last events, of which the very last carries it.
+    def finish(self, *, with_reasoning: bool = False) -> tuple[ModelResponse, list[ModelStreamEvent]]:
+        """Return the response, and the last events, the last of which carries it.
 
         Raises:
-            ModelServerError: the reply has no end, or one that is none of success.
+            ModelServerError: the reply has no end, or one without success.
             AgentStructuredOutputError: the answer is not of the type that was asked for.
         """
         ended = read_reason(self._reason)
@@ -124,7 +124,7 @@ class ReplyReader:
         if self._must_answer_with_reasoning(calls, reason):
             self._text = list(self._reasoning)
             events.append(ModelStreamEvent(_TOKEN, token_delta=self.reasoning))
-        response = self._response(reason, calls, keeps_reasoning=keeps_reasoning)
+        response = self._response(reason, calls, with_reasoning=with_reasoning)
         events += [
             ModelStreamEvent(
                 ModelStreamEventKind.TOOL_CALL_CANDIDATE, tool_call=call, tools=self._request.tool_calling
@@ -142,7 +142,7 @@ class ReplyReader:
         delta = choice.get("delta")
         events = self._read_delta(delta) if isinstance(delta, dict) else _NOTHING
         if events and self._reason is not None:
-            raise failed(ModelFailure.UNREADABLE, "the reply goes on behind its end")
+            raise failed(ModelFailure.UNREADABLE, "the reply goes on after its end")
         reason = choice.get("finish_reason")
         if reason is not None:
             self._end_with(str(reason), choice.get("stop_reason"))
@@ -151,7 +151,7 @@ class ReplyReader:
     def _read_delta(self, delta: dict[str, JsonValue]) -> Sequence[ModelStreamEvent]:
         content = delta.get("content")
         if len(delta) == 1 and content and type(content) is str:
-            # Nearly every chunk is this one, so it gets the short way.
+            # The fast path for nearly every chunk.
             self._text.append(content)
             return (ModelStreamEvent(_TOKEN, token_delta=content),)
         return self._read_parts(delta, content)
@@ -164,10 +164,10 @@ class ReplyReader:
             events.append(ModelStreamEvent(_REASONING, reasoning_delta=thought))
         refusal = _text(delta.get("refusal"))
         self._refused = self._refused or bool(refusal)
-        for said in (_text(content), refusal):
-            if said:
-                self._text.append(said)
-                events.append(ModelStreamEvent(_TOKEN, token_delta=said))
+        for text in (_text(content), refusal):
+            if text:
+                self._text.append(text)
+                events.append(ModelStreamEvent(_TOKEN, token_delta=text))
         if delta.get("tool_calls"):
             events += self._calls.take(delta["tool_calls"], cast(str, self._facts.get("id", "reply")))
         return events
@@ -182,7 +182,7 @@ class ReplyReader:
             self._facts["stop_reason"] = stop_reason
 
     def _assembled(self, reason: ModelFinishReason) -> AssembledCalls:
-        """Of a reply that was stopped by a filter, or refused, nothing is called."""
+        """Return the calls; none of a reply that was stopped by a filter, or refused."""
         if reason in (ModelFinishReason.STOP, ModelFinishReason.LENGTH):
             return self._calls.assembled(is_cut=reason is ModelFinishReason.LENGTH)
         return AssembledCalls()
@@ -197,7 +197,7 @@ class ReplyReader:
         )
 
     def _response(
-        self, reason: ModelFinishReason, calls: AssembledCalls, *, keeps_reasoning: bool
+        self, reason: ModelFinishReason, calls: AssembledCalls, *, with_reasoning: bool
     ) -> ModelResponse:
         text, spec = "".join(self._text), self._request.structured_output
         is_answer = reason is ModelFinishReason.STOP and not calls.whole
@@ -205,7 +205,7 @@ class ReplyReader:
         facts: dict[str, JsonValue] = {**self._facts, **usage_details(self._usage)}
         if calls.cut:
             facts["cut_tool_calls"] = list(calls.cut)
-        if keeps_reasoning and self._reasoning:
+        if with_reasoning and self._reasoning:
             facts["reasoning"] = self.reasoning
         return ModelResponse(
             content=text,
@@ -220,12 +220,12 @@ class ReplyReader:
         )
 
     def _note(self, chunk: JsonObject) -> None:
-        """The server's names for the reply and the model, by which its log is searched."""
-        self._facts |= {name: said for name in ("id", "model") if isinstance(said := chunk.get(name), str)}
+        """Note the server's ids of the reply and the model, which occur in its log."""
+        self._facts |= {name: text for name in ("id", "model") if isinstance(text := chunk.get(name), str)}
 
 
 def _first_choice(choices: JsonValue) -> JsonObject | None:
-    """The choice of index 0: several were not asked for, but extra parameters may ask for them."""
+    """Return the choice of index 0: extra parameters may have requested several."""
     if not isinstance(choices, list | tuple):
         raise failed(ModelFailure.UNREADABLE, "its choices are no list")
     for choice in choices:
@@ -251,22 +251,22 @@ def _answer(text: str) -> JsonObject:
 
 
 def read_reason(word: str | None) -> ModelFinishReason:
-    """The reason behind a server's word.
+    """Return the finish reason of a server's word.
 
     Raises:
-        ModelServerError: there is none, it is none of success, or nobody knows it.
+        ModelServerError: there is none, it is none of success, or it is unknown.
     """
     if word is None:
         raise failed(ModelFailure.BROKEN_STREAM, "it ended without a reason to finish")
     if word in GIVEN_UP:
         raise failed(ModelFailure.ABORTED, f"it finished with {word!r}")
     if word not in REASONS:
-        raise failed(ModelFailure.UNREADABLE, f"it finished with {word!r}, which nobody knows")
+        raise failed(ModelFailure.UNREADABLE, f"it finished with {word!r}, which is unknown")
     return REASONS[word]
 
 
 def usage_of(counted: JsonValue) -> ModelUsage:
-    """The usage; what the server did not say, or not as a number, stays unknown."""
+    """Return the usage; counts that the server did not send, or not as a number, are None."""
     fields = object_or_empty(counted)
     asked, answered = _count(fields.get("prompt_tokens")), _count(fields.get("completion_tokens"))
     total = _count(fields.get("total_tokens"))
@@ -276,7 +276,7 @@ def usage_of(counted: JsonValue) -> ModelUsage:
 
 
 def usage_details(counted: JsonValue) -> dict[str, JsonValue]:
-    """How many of the tokens came from a cache or were spent on thinking, where the server says so."""
+    """Return the numbers of cached tokens and of reasoning tokens, if the server reports them."""
     fields = object_or_empty(counted)
     found = {
         name: _count(object_or_empty(fields.get(part)).get(key)) for name, (part, key) in _DETAILS.items()

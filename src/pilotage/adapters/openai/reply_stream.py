@@ -1,4 +1,4 @@
-"""One reply while it comes: bytes become events, batch by batch, as the network delivers them."""
+"""One streamed reply: bytes become events, in the batches of the network."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pilotage.agent.model_reply import ModelStreamEvent
 from pilotage.errors import PilotageError
 
 _DONE = b"[DONE]"
-# A connection can be used again if its body is read to the end, which is a few bytes behind the last event.
+# A connection can be used again if its body is read to the end, which is a few bytes after the last event.
 _DRAIN_SECONDS = 0.25
 _DRAIN_READS = 4
 
 
 class ReplyStream:
-    """Reads a reply to its end. Success is a reason to finish, no error, and the server's own last word."""
+    """Reader of one reply. Success is a finish reason, no error, and the end mark of the server."""
 
     def __init__(self, stream: ServerStream, reader: ReplyReader, timeouts: ModelTimeouts) -> None:
         self._stream = stream
@@ -32,7 +32,7 @@ class ReplyStream:
         self._failure: PilotageError | None = None
 
     async def next(self) -> Sequence[ModelStreamEvent]:
-        """The next events, at least one; none when the reply is over.
+        """Return the next events, at least one; none at the end of the reply.
 
         Raises:
             ModelServerError: the reply broke off, stalled, or is none.
@@ -48,7 +48,7 @@ class ReplyStream:
         return ()
 
     async def close(self) -> None:
-        """Let go of the reply; one that is not over stops being generated."""
+        """Close the connection of the reply, which stops its generation."""
         self._is_over = True
         await self._stream.close()
 
@@ -77,7 +77,7 @@ class ReplyStream:
         except PilotageError as error:
             if not events:
                 raise
-            # What came before the failure is told before it, whatever pieces the network made of them.
+            # Events before the failure are returned first, in whatever pieces they arrived.
             self._failure = error
         return events
 
@@ -88,7 +88,7 @@ class ReplyStream:
                     return
 
     async def _read_whole(self) -> Sequence[ModelStreamEvent]:
-        """A server that does not stream sends the reply in one piece."""
+        """Return the events of a reply that the server sent in one piece."""
         body = bytearray()
         while piece := await self._stream.read(self._timeouts.request):
             body += piece

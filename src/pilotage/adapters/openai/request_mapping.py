@@ -1,4 +1,4 @@
-"""From a request to the body of a call, with tool names and messages as the wire has them. Pure."""
+"""Maps a request to the body of a call, with its tool names and messages. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DIGEST = 8
 
 
 def names_of(request: ModelRequest) -> WireNames:
-    """What the tools of a request, now and earlier, are called on the wire."""
+    """Return the wire names of the tools of a request, current and earlier ones."""
     offered = [tool.name for tool in _offered(request.tool_calling)]
     return WireNames(offered, mentioned_tools(request.messages))
 
@@ -50,7 +50,7 @@ def chat_body(
     *,
     streams: bool,
 ) -> dict[str, JsonValue]:
-    """The body, with nothing in it that was not asked for.
+    """Return the body, without unset parameters.
 
     Raises:
         AgentDefinitionError: a message has no form on the wire.
@@ -72,16 +72,16 @@ def chat_body(
 
 def _sampling(request: ModelRequest, max_tokens_field: str) -> dict[str, JsonValue]:
     sampling = request.sampling
-    asked: dict[str, JsonValue] = {
+    body: dict[str, JsonValue] = {
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         max_tokens_field: sampling.max_tokens,
     }
-    return {name: each for name, each in asked.items() if each is not None}
+    return {name: each for name, each in body.items() if each is not None}
 
 
 def _offered(calling: ToolCallingSpec | None) -> Sequence[ModelToolSpec]:
-    """The tools to send. `none` beside tools leaves them in the prompt, and models call what they read there."""
+    """Return the tools to send; none with the choice NONE, because models call tools that are in their prompt."""
     if calling is None or (calling.choice is ModelToolChoice.NONE and calling.tool_name is None):
         return ()
     return calling.tools
@@ -94,14 +94,14 @@ def _tools(
     dialect: Dialect,
     capability: ModelCapability,
 ) -> dict[str, JsonValue]:
-    asked: dict[str, JsonValue] = {"tools": [_tool(tool, names, dialect) for tool in tools]}
+    body: dict[str, JsonValue] = {"tools": [_tool(tool, names, dialect) for tool in tools]}
     if calling.tool_name is not None:
-        asked["tool_choice"] = {"type": "function", "function": {"name": names.wire(calling.tool_name)}}
+        body["tool_choice"] = {"type": "function", "function": {"name": names.wire(calling.tool_name)}}
     else:
-        asked["tool_choice"] = calling.choice.value
-    if dialect.says_parallel or not capability.parallel_tool_calls:
-        asked["parallel_tool_calls"] = capability.parallel_tool_calls
-    return asked
+        body["tool_choice"] = calling.choice.value
+    if dialect.sends_parallel or not capability.parallel_tool_calls:
+        body["parallel_tool_calls"] = capability.parallel_tool_calls
+    return body
 
 
 def _tool(tool: ModelToolSpec, names: WireNames, dialect: Dialect) -> JsonObject:
@@ -129,7 +129,7 @@ def _format(
 
 
 def _may_answer(calling: ToolCallingSpec | None, tools: Sequence[ModelToolSpec], dialect: Dialect) -> bool:
-    """Whether this turn may be the answer and the format leaves room for calls."""
+    """Return whether this turn may be the answer and the format permits calls."""
     is_free = calling is not None and calling.choice is ModelToolChoice.AUTO and calling.tool_name is None
     return is_free and all(_is_strict(tool.parameters, dialect) for tool in tools)
 
@@ -139,7 +139,7 @@ def _is_strict(constraint: JsonSchemaConstraint, dialect: Dialect) -> bool:
 
 
 def is_closed(schema: JsonValue) -> bool:
-    """Whether every object in a schema names all its fields, requires them, and allows no others."""
+    """Return whether every object in a schema names all its fields, requires them, and allows no others."""
     if isinstance(schema, Mapping):
         if "properties" in schema or schema.get("type") == "object":
             known = object_or_empty(schema.get("properties"))
@@ -155,7 +155,7 @@ def is_closed(schema: JsonValue) -> bool:
 def wire_messages(
     messages: Sequence[ModelMessage], names: WireNames, evidence_role: EvidenceRole
 ) -> list[JsonObject]:
-    """The messages as the server gets them.
+    """Return the messages on the wire.
 
     Raises:
         AgentDefinitionError: a message has no form on the wire.
@@ -164,7 +164,7 @@ def wire_messages(
 
 
 def mentioned_tools(messages: Sequence[ModelMessage]) -> Iterator[str]:
-    """The names of all tools that were called."""
+    """Return the names of all tools that were called."""
     return (call.name for message in messages for call in message.tool_calls)
 
 
@@ -197,17 +197,17 @@ def _assistant(message: ModelMessage, names: WireNames) -> JsonObject:
 def _tool_message(message: ModelMessage) -> JsonObject:
     if message.tool_call_id is None:
         raise AgentDefinitionError(
-            "a tool's message does not say which call it answers, and the server wants to know. "
+            "a tool's message has no tool_call_id, which the server requires. "
             "Use ModelMessage.tool(call_id, result)."
         )
     return {"role": "tool", "tool_call_id": message.tool_call_id, "content": _content(message.content)}
 
 
 def _shown(message: ModelMessage) -> str:
-    """Evidence in a frame that its text cannot forge; a context pack brings its own."""
+    """Return evidence in a frame that its text cannot forge; a context pack has its own."""
     if "context_pack_id" in message.metadata:
         return message.text
-    # The sentinel makes an empty last line appear, about which splitlines is silent.
+    # The sentinel preserves an empty last line, which splitlines drops.
     *lines, last = f"{message.text}.".splitlines()
     body = "\n".join(f"| {line}" for line in (*lines, last[:-1]))
     return f"<evidence>\n{body}\n</evidence>"
@@ -250,25 +250,25 @@ class WireNames:
     """Tool names of one request on the wire, which allows letters, digits, `_` and `-` only, and back.
 
     A name that the wire allows stays as it is; of others each forbidden character becomes `_` and a dot `__`, so
-    that models see something they can read. Where that is the name of another tool already, a digest is added. The
+    that models get a readable name. If that is the name of another tool already, a digest is added. The
     names depend on the set of tools alone, not on their order, so that a prompt stays the same from call to call.
     """
 
     def __init__(self, offered: Iterable[str], mentioned: Iterable[str] = ()) -> None:
         self._wire: dict[str, str] = {}
         self._own: dict[str, str] = {}
-        # What is offered comes first: a tool that is only remembered must not change the name of one in use.
+        # Offered tools come first: an earlier tool must not change the name of one in use.
         for names in (set(offered), set(mentioned)):
             new = names - self._wire.keys()
             for name in sorted(new, key=lambda each: (not _ALLOWED.fullmatch(each), each)):
                 self._add(name)
 
     def wire(self, name: str) -> str:
-        """What a tool is called on the wire."""
+        """Return the wire name of a tool."""
         return self._wire[name]
 
     def own(self, wire: str) -> str:
-        """Which tool the wire means; a name that nobody gave out is the model's invention and stays so."""
+        """Return the tool of a wire name; an unknown name is unchanged."""
         return self._own.get(wire, wire)
 
     def _add(self, name: str) -> None:
@@ -278,7 +278,7 @@ class WireNames:
 
 
 def _candidates(name: str) -> Iterator[str]:
-    """What a tool may be called, the best first."""
+    """Yield possible wire names of a tool, the best first."""
     plain = _FORBIDDEN.sub("_", name.replace(".", "__"))
     if len(plain) <= LONGEST_NAME:
         yield plain

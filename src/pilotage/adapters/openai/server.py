@@ -1,4 +1,4 @@
-"""The server as a model uses it, and what it tells about itself."""
+"""Interface of a server, and the parsing of its descriptions of itself."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from pilotage.jsonvalue import JsonObject
 
 
 class ServerStream(ABC):
-    """The body of an answer as it comes."""
+    """The streamed body of a response."""
 
     @property
     @abstractmethod
     def is_event_stream(self) -> bool:
-        """Whether the server streams; some send a whole reply although they were asked for a stream."""
+        """Whether the server streams; some send a whole reply although a stream was requested."""
 
     @abstractmethod
     async def read(self, within: float) -> bytes:
-        """The next bytes, empty at the end.
+        """Return the next bytes, empty at the end.
 
         Raises:
             ModelServerError: nothing came within so many seconds, or the stream broke off.
@@ -32,15 +32,15 @@ class ServerStream(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of the answer; one that is not at its end stops being generated."""
+        """Close the connection, which stops the generation."""
 
 
 class ModelServer(ABC):
-    """A server that is asked over HTTP. No error but `ModelServerError` leaves it."""
+    """A server over HTTP. It raises no error but `ModelServerError`."""
 
     @abstractmethod
     async def get(self, url: str) -> bytes:
-        """The body of a page.
+        """Return the body of a page.
 
         Raises:
             ModelServerError: there is no such page, or no server.
@@ -48,33 +48,33 @@ class ModelServer(ABC):
 
     @abstractmethod
     async def post(self, url: str, body: bytes) -> bytes:
-        """The whole answer to a request.
+        """Return the whole response to a request.
 
         Raises:
-            ModelServerError: it cannot be had.
+            ModelServerError: the request failed.
         """
 
     @abstractmethod
     async def open(self, url: str, body: bytes) -> ServerStream:
-        """The answer to a request, of which only the beginning is there.
+        """Return the response to a request as soon as it begins.
 
         Raises:
-            ModelServerError: it cannot be had.
+            ModelServerError: the request failed.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
 
 
 ServedModels: TypeAlias = Mapping[str, int | None]
-"""The models of a server by name, with the length of their context where it is told."""
+"""The models of a server by name, with the length of their context if it is reported."""
 
 _LENGTHS = ("max_model_len", "context_length", "context_window", "max_context_length")
 
 
 def read_models(body: bytes) -> ServedModels:
-    """The answer of `/v1/models`.
+    """Return the answer of `/v1/models`.
 
     Raises:
         ModelServerError: it is no list of models.
@@ -87,13 +87,13 @@ def read_models(body: bytes) -> ServedModels:
 
 
 def read_version(body: bytes) -> str | None:
-    """The answer of vLLM's `/version`."""
+    """Return the answer of vLLM's `/version`."""
     version = parsed_object(body).get("version")
     return version if isinstance(version, str) else None
 
 
 def capability_with(capability: ModelCapability, models: ServedModels) -> ModelCapability:
-    """The capability with what the server knows; what was declared counts more.
+    """Return the capability completed by the server's report; declared values take precedence.
 
     Raises:
         AgentDefinitionError: the server serves other models.
@@ -104,8 +104,10 @@ def capability_with(capability: ModelCapability, models: ServedModels) -> ModelC
             f"the model's server does not serve {capability.model!r}, but {served}. "
             "Name one of them in PILOTAGE_MODEL_NAME or OpenAICompatibleSettings.model."
         )
-    told = models[capability.model]
-    return capability if capability.context_tokens or not told else replace(capability, context_tokens=told)
+    length = models[capability.model]
+    return (
+        capability if capability.context_tokens or not length else replace(capability, context_tokens=length)
+    )
 
 
 def _length(model: JsonObject) -> int | None:

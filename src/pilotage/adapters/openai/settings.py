@@ -1,4 +1,4 @@
-"""Which server, which model, how patient to be with it; from code or from environment variables."""
+"""Settings of a server and its model, from code or from environment variables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class EvidenceRole(StrEnum):
-    """As whom the wire, which knows no evidence, is told what the application shows the model.
+    """Role of evidence messages on the wire, which has none for evidence.
 
     USER is for chat templates that take a system message only in the first place.
     """
@@ -37,7 +37,7 @@ class EvidenceRole(StrEnum):
 
 @value
 class ModelTimeouts:
-    """How long to wait, in seconds: for a connection, the first piece of a reply, the next one, the whole."""
+    """Time limits in seconds: for a connection, the first piece of a reply, the next one, the whole."""
 
     connect: float = 5
     first_token: float = 300
@@ -52,7 +52,7 @@ class ModelTimeouts:
 
 @value
 class ModelRetries:
-    """How often to try again, as long as nothing of a reply was told, and how long to wait before.
+    """Number of retries, as long as no event of a reply was yielded, and the pauses before them.
 
     The pause doubles from `first_pause` on, with jitter. A server that asks for a pause gets it, up to
     `longest_pause`; one that asks for more is not tried again.
@@ -76,8 +76,8 @@ class OpenAICompatibleSettings:
     """A model of a server.
 
     `base_url` ends where `/chat/completions` begins; an address without a path means `/v1`. `capability` is
-    what the model can do; what the server tells (the length of the context) fills what is left open. `extra_body`
-    goes into every request, for what this adapter has no name for.
+    that of the model; the server's report (the length of the context) fills what is left open. `extra_body`
+    goes into every request, for parameters that this adapter has no name for.
     """
 
     default_path: ClassVar[str] = "/v1"
@@ -102,12 +102,12 @@ class OpenAICompatibleSettings:
 
     @property
     def root_url(self) -> str:
-        """Where the server's own pages are, such as `/health`."""
+        """The address of the server's own pages, such as `/health`."""
         return self.base_url.removesuffix(self.default_path)
 
 
 def _address(text: str, default_path: str) -> str:
-    """The address without a slash at its end.
+    """Return the address without a slash at its end.
 
     Raises:
         AgentDefinitionError: it is no address of an HTTP server, or one of a single page.
@@ -156,7 +156,7 @@ class VllmSettings:
 
 
 class ServerKind(StrEnum):
-    """Which kind of server an address is of."""
+    """Kinds of servers."""
 
     OPENAI = "openai"
     VLLM = "vllm"
@@ -165,7 +165,7 @@ class ServerKind(StrEnum):
 def settings_from_environment(
     environ: Mapping[str, str] = os.environ,
 ) -> OpenAICompatibleSettings | VllmSettings | None:
-    """The settings in `PILOTAGE_MODEL_*`, with `PILOTAGE_VLLM_*` those of a vLLM server; None without an address.
+    """Return the settings of `PILOTAGE_MODEL_*` and, for a vLLM server, `PILOTAGE_VLLM_*`; None without an address.
 
     Raises:
         AgentDefinitionError: a variable has a value that cannot be, or the model's name is missing.
@@ -253,10 +253,10 @@ def _given(**fields: Any) -> dict[str, Any]:
 
 
 def _switch(text: str) -> bool:
-    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-    if text.lower() not in words:
+    values = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if text.lower() not in values:
         raise ValueError("write true or false")
-    return words[text.lower()]
+    return values[text.lower()]
 
 
 def _media_types(text: str) -> frozenset[str]:

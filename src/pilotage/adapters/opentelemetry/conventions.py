@@ -1,6 +1,6 @@
-"""The names that OpenTelemetry's conventions for generative AI give to things, as far as we use them, and our own.
+"""Names of OpenTelemetry's conventions for generative AI that we use, and our own.
 
-Constants of our own: the conventions are still changing, and what we emit must not change with a dependency.
+They are our constants, because the conventions still change, and our output must not change with a dependency.
 """
 
 from __future__ import annotations

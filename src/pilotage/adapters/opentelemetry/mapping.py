@@ -1,4 +1,4 @@
-"""From the spans and metrics of runs to those of OpenTelemetry's conventions. Pure."""
+"""Maps the spans and metrics of runs to those of OpenTelemetry's conventions. Pure."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ OtelValue: TypeAlias = str | bool | int | float | Sequence[str]
 
 @value
 class OtelSpan:
-    """A span as it is emitted; `operation` is None for what the conventions do not know."""
+    """A span as it is emitted; `operation` is None if the conventions have none."""
 
     name: str
     operation: str | None
     attributes: Mapping[str, OtelValue]
     is_remote: bool = False
-    """Whether another system does the work, and we are its client."""
+    """Whether the span is of a call to another system."""
 
     def measured(self, error: str | None) -> dict[str, OtelValue]:
-        """By what its duration is told apart from others: few values, so no ids."""
-        kept = {name: self.attributes[name] for name in _MEASURED if name in self.attributes}
-        return {**kept, **({names.ERROR_TYPE: error} if error else {})}
+        """Return the dimensions of its duration: attributes with few values, so no ids."""
+        dimensions = {name: self.attributes[name] for name in _MEASURED if name in self.attributes}
+        return {**dimensions, **({names.ERROR_TYPE: error} if error else {})}
 
 
 _MEASURED = (names.OPERATION, names.REQUEST_MODEL, names.TOOL_NAME, names.AGENT_NAME)
@@ -60,7 +60,7 @@ METRICS: Mapping[str, tuple[str, str]] = {
 
 
 def span_of(name: str, attributes: Attributes | None) -> OtelSpan:
-    """A span of ours as one of OpenTelemetry's."""
+    """Return a span of ours as one of OpenTelemetry's."""
     given = attributes or {}
     operation, subject = _OPERATIONS.get(name, (None, "name"))
     target = given.get(subject)
@@ -72,7 +72,7 @@ def span_of(name: str, attributes: Attributes | None) -> OtelSpan:
 
 
 def attributes_of(given: Attributes) -> dict[str, OtelValue]:
-    """Attributes of ours under the names of the conventions; those that have none are left out."""
+    """Return our attributes under the names of the conventions; those without a name are left out."""
     mapped: dict[str, OtelValue] = {_COMMON[name]: value for name, value in given.items() if name in _COMMON}
     if (reason := given.get("finish_reason")) is not None:
         mapped[names.FINISH_REASONS] = (str(reason),)
@@ -80,7 +80,7 @@ def attributes_of(given: Attributes) -> dict[str, OtelValue]:
 
 
 def metric_attributes(given: Attributes | None) -> dict[str, OtelValue]:
-    """What a measurement is told apart by."""
+    """Return the dimensions of a measurement."""
     agent = (given or {}).get("agent")
     return {**attributes_of(given or {}), **({names.AGENT_NAME: agent} if agent is not None else {})}
 
@@ -102,6 +102,6 @@ def _named(name: str, target: TelemetryValue | None) -> dict[str, OtelValue]:
 
 
 def _call(name: str, given: Attributes) -> dict[str, OtelValue]:
-    """A tool call is known by the id of its action: what the model calls it is not unique."""
+    """Return the id of a tool call: that of its action, because the model's id is not unique."""
     call = given.get("action_id")
     return {names.TOOL_CALL_ID: call} if name == "agent.tool_call" and call is not None else {}

@@ -1,6 +1,6 @@
 """`OpenTelemetryTelemetry`: the telemetry port on the API of OpenTelemetry.
 
-Neither payloads nor the words of exceptions leave by it: words may quote what a tool was given.
+Neither payloads nor messages of exceptions are exported: a message may quote the arguments of a tool.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PROPAGATOR = TraceContextTextMapPropagator()
 
 
 class OpenTelemetryTelemetry(IAgentTelemetry):
-    """Emits spans and metrics through the providers it is given, or those that the process has set globally."""
+    """Telemetry through the given providers, or those that the process has set globally."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class OpenTelemetryTelemetry(IAgentTelemetry):
             failed = _code_of(error)
             raise
         except BaseException as end:
-            # A pause or the loss of a run is an outcome, and none that anybody has to be woken for.
+            # A pause or the loss of a run is an outcome and no error.
             span.set_attribute(names.INTERRUPTED_BY, type(end).__name__)
             raise
         finally:
@@ -97,13 +97,13 @@ class OpenTelemetryTelemetry(IAgentTelemetry):
     def emit_metric(
         self, name: str, value: float, attributes: Mapping[str, TelemetryValue] | None = None
     ) -> None:
-        told_apart_by = metric_attributes(attributes)
+        dimensions = metric_attributes(attributes)
         if name in self._counters:
-            self._counters[name].add(value, told_apart_by)
+            self._counters[name].add(value, dimensions)
             return
         if name not in self._others:
             self._others[name] = self._meter.create_histogram(name)
-        self._others[name].record(value, told_apart_by)
+        self._others[name].record(value, dimensions)
 
     def annotate(self, attributes: Mapping[str, TelemetryValue]) -> None:
         span = trace.get_current_span()

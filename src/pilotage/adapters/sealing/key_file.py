@@ -1,7 +1,6 @@
 """Key files: one key each, readable by its owner only.
 
-A file appears whole or not at all and is never overwritten, so of two processes that start at once both get the
-key of the first.
+A file is created atomically and never overwritten, so two processes that start at once both get the key of the first.
 """
 
 from __future__ import annotations
@@ -37,23 +36,23 @@ class KeyFileError(StartupError):
 
 @value
 class SealingKey:
-    """A key of 256 bits. Its id is derived from it and betrays nothing about it."""
+    """A key of 256 bits. Its id is derived from it and reveals nothing about it."""
 
     secret: bytes = field(repr=False)
 
     @property
     def id(self) -> str:
-        """What sealed records call the key."""
+        """The id of the key in sealed records."""
         return hmac.digest(self.secret, b"pilotage key id", "sha256").hex()[:16]
 
     @property
     def of_records(self) -> bytes:
-        """The key that authenticates rows: derived from this one, which it does not betray."""
+        """The key that authenticates rows: derived from this one, which it does not reveal."""
         return hmac.digest(self.secret, b"pilotage records", "sha256")
 
 
 def read_key_file(path: Path) -> SealingKey:
-    """The key in a file.
+    """Return the key in a file.
 
     Raises:
         KeyFileError: there is no such file, others may read it, or it holds no key.
@@ -99,7 +98,7 @@ def create_key_file(path: str | Path) -> SealingKey:
 
 
 def read_or_create_key_file(path: Path) -> SealingKey:
-    """The key in a file, which is made if it is not there; whoever comes second gets the first one's key.
+    """Return the key in a file, which is created if it is missing; of two creators the first one counts.
 
     Raises:
         KeyFileError: the file can be neither read nor made.
@@ -114,12 +113,12 @@ def read_or_create_key_file(path: Path) -> SealingKey:
 
 
 def _refuse_open_to_others(path: Path, mode: int) -> None:
-    # Windows keeps no such bits: there the directory's access list decides.
+    # Windows has no such bits: there the directory's access list decides.
     if os.name == "posix" and mode & _OTHERS:
         raise KeyFileError(
             path,
             f"is open to others than its owner (mode {stat.S_IMODE(mode):04o})",
-            f"Run: chmod 600 {path}. Whoever read it can open sealed records: consider a new key.",
+            f"Run: chmod 600 {path}. Other users may have read it and can open sealed records: consider a new key.",
         )
 
 
@@ -150,7 +149,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _make_durable(directory: Path) -> None:
-    """What is sealed with a key must not outlive the key: the name of the file is on the disk, too."""
+    """Write the name of the file to the disk too: sealed records must not outlive their key."""
     if os.name == "posix":
         descriptor = os.open(directory, os.O_RDONLY)
         try:

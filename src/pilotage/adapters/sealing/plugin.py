@@ -1,4 +1,4 @@
-"""The plugin `sealing`: a sealer for applications that say where their key file is."""
+"""The plugin `sealing`: a sealer for applications that name a key file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pilotage.container.pod import Pod
 
 @Pod
 def record_sealer(settings: SealingSettings) -> AesGcmSealer:
-    """The sealer with the keys that the settings name.
+    """Return the sealer with the keys that the settings name.
 
     Raises:
         KeyFileError: a key file cannot be used; the application does not start.

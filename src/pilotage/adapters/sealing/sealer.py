@@ -17,7 +17,7 @@ _NONCE = 12
 
 
 class AesGcmSealer(IRecordSealer):
-    """Seals with one key and opens with that and older ones. The nonce of each seal is random."""
+    """Sealer that seals with one key and opens with that and older ones. The nonce of each seal is random."""
 
     def __init__(self, key: SealingKey, old_keys: Iterable[SealingKey] = ()) -> None:
         self.key_id = key.id
@@ -45,19 +45,19 @@ class AesGcmSealer(IRecordSealer):
 
 
 class _Cipher(Protocol):
-    """What we use of the vendor's class."""
+    """The part of the vendor's class that we use."""
 
     def encrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None, /) -> bytes: ...
     def decrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None, /) -> bytes: ...
 
 
 def _decrypted(cipher: _Cipher, ciphertext: str, binding: bytes) -> bytes | None:
-    """The bytes behind a ciphertext; None if it is not one of this cipher for this place."""
+    """Return the decrypted bytes; None if it is no ciphertext of this cipher for this place."""
     from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - there is a cipher, so it is loaded
 
     try:
         sealed = b64decode(ciphertext, validate=True)
-        # Base64 has several spellings of some bytes; only the one that was written counts.
+        # Base64 has several spellings of some bytes; only the written one is accepted.
         if b64encode(sealed).decode("ascii") != ciphertext:
             return None
         return cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], binding)
@@ -66,7 +66,7 @@ def _decrypted(cipher: _Cipher, ciphertext: str, binding: bytes) -> bytes | None
 
 
 def _aes_gcm(key: SealingKey) -> _Cipher:
-    # Imported here, so that the plugin can be found by applications that do not have the extra.
+    # Imported here, so that applications without the extra can load the plugin.
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
     except ImportError as error:

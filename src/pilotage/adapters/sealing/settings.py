@@ -1,4 +1,4 @@
-"""Where the keys are."""
+"""Settings of sealing: the key files."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ OLD_KEY_FILES = "PILOTAGE_SEALING_OLD_KEY_FILES"
 class SealingSettings:
     """The key that seals, and older ones that still open.
 
-    `creates_key` makes the key file at the first start. Leave it off where a missing file means that it was not
-    mounted: a new key would seal what the old one's owners cannot open, and open nothing of theirs.
+    `creates_key` makes the key file at the first start. Leave it off if a missing file means that it was not
+    mounted: records sealed with a new key cannot be opened with the old one, and vice versa.
     """
 
     key_file: Path
@@ -26,7 +26,7 @@ class SealingSettings:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> SealingSettings | None:
-        """The settings in PILOTAGE_SEALING_KEY_FILE and PILOTAGE_SEALING_OLD_KEY_FILES (separated like PATH).
+        """Return the settings in PILOTAGE_SEALING_KEY_FILE and PILOTAGE_SEALING_OLD_KEY_FILES (separated like PATH).
 
         None where no key file is named.
         """

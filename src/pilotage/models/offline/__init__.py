@@ -1,1 +1,1 @@
-"""The rules of the offline model: grammar, choosing a tool, filling it in, wording. Pure."""
+"""The rules of the offline model: grammar, choice of a tool, its arguments, texts of replies. Pure."""

@@ -1,7 +1,7 @@
-"""From the words of a command to the arguments of a tool. Pure.
+"""Assigns the words of a command to the parameters of a tool. Pure.
 
-What is named goes where its name says; what stands behind a small word ("in src", "to notes.txt") where the word leads;
-numbers, paths and choices where they fit by their looks; the words that are left into the first text that is needed.
+Named values go to the parameter of that name; words after a preposition ("in src", "to notes.txt") to the parameter
+it leads to; numbers, paths and choices to one of that form; the remaining words to the first required text.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _GLUE = frozenset({"is", "=", "of"})
 
 @value
 class Filled:
-    """The arguments that a command gives, the names of those that are missing, and what was named for nothing.
+    """The arguments that a command gives, the names of missing ones, and the named values that are refused.
 
-    `refused` holds each name=value that no parameter is called or whose value does not fit.
+    `refused` holds each name=value without a parameter of that name, or with a value that does not fit.
     """
 
     arguments: JsonObject
@@ -32,7 +32,7 @@ class Filled:
 
 
 def calls_of(command: SpokenCommand, tool_name: str, parameters: Sequence[Parameter]) -> tuple[Filled, ...]:
-    """The calls that a command asks for: one, or one for each thing that it names."""
+    """Return the calls that a command asks for: one, or one for each thing that it names."""
     words = _without_name(command, tool_name)
     things = _spread(command, words, parameters)
     naming = frozenset(map(stem, words_of(tool_name)))
@@ -40,7 +40,7 @@ def calls_of(command: SpokenCommand, tool_name: str, parameters: Sequence[Parame
 
 
 def named_in(command: SpokenCommand, parameters: Sequence[Parameter]) -> JsonObject:
-    """The values that a command gives by name, by a small word or by their looks; loose words are nobody's."""
+    """Return the values that a command gives by name, by a preposition or by their form; other words are ignored."""
     filling = _Filling(list(command.words), list(parameters), frozenset())
     for fill in (filling.take_json, filling.take_named, filling.take_pairs, filling.take_phrases):
         fill()
@@ -49,23 +49,23 @@ def named_in(command: SpokenCommand, parameters: Sequence[Parameter]) -> JsonObj
 
 
 def _without_name(command: SpokenCommand, tool_name: str) -> list[Word]:
-    """The words that may be values: without those that only say which tool is meant."""
+    """Return the words that may be values: without those of the name of the tool."""
     naming = set(map(stem, words_of(tool_name)))
     words = list(command.words)
     while words and words[0].plain and stem(words[0].plain) in naming:
         words.pop(0)
-    kept = [words[0]] if words else []
+    values = [words[0]] if words else []
     for before, word in pairwise(words):
         is_noun = bool(word.plain) and stem(word.plain) in naming and before.plain in ARTICLES
         if not is_noun:
-            kept.append(word)
-    return kept
+            values.append(word)
+    return values
 
 
 def _spread(
     command: SpokenCommand, words: Sequence[Word], parameters: Sequence[Parameter]
 ) -> list[list[Word]]:
-    """The words of each call: "a.txt and b.txt" are two where a tool takes one text."""
+    """Return the words of each call: "a.txt and b.txt" are two where a tool takes one text."""
     takers = [p for p in parameters if p.is_required] or list(parameters[:1])
     may_spread = command.verb is None or command.verb in SPREADING or command.is_question
     if not may_spread or len(takers) != 1 or takers[0].kind is Kind.LIST:
@@ -84,7 +84,7 @@ def _bare(words: Sequence[Word]) -> list[Word]:
 
 
 def _trimmed(words: Sequence[Word]) -> list[Word]:
-    """The words without small ones at either end that lead nowhere."""
+    """Return the words without prepositions at either end."""
     trimmed = list(words)
     while trimmed and trimmed[0].plain and (trimmed[0].plain in ARTICLES or trimmed[0].plain in PREPOSITIONS):
         trimmed.pop(0)
@@ -120,11 +120,11 @@ class _Filling:
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """What was named and nobody took."""
+        """The named values that no parameter took."""
         return tuple(f"{word.key}={word.text}" for word in self._words if word.key is not None)
 
     def take_json(self) -> None:
-        """`{"name": "Ada"}` gives arguments by name, or is itself the value of an object or a list."""
+        """Take `{"name": "Ada"}`: arguments by name, or the value of an object or a list."""
         for word in [word for word in self._words if word.json is not None]:
             names = {parameter.name for parameter in self._open}
             if isinstance(word.json, dict) and word.json and set(word.json) <= names:
@@ -139,39 +139,39 @@ class _Filling:
                 self._words.remove(word)
 
     def take_named(self) -> None:
-        """`name=Ada`."""
+        """Take `name=Ada`."""
         for word in [word for word in self._words if word.key is not None]:
             taker = self._named(word.key or "")
             if taker is not None and self._give(taker, taker.accepts(word.text)):
                 self._words.remove(word)
 
     def take_pairs(self) -> None:
-        """`amount 12.50`, `card: Good day`, and `3 days`."""
+        """Take `amount 12.50`, `card: Good day`, and `3 days`."""
         position = 0
         while position < len(self._words) - 1:
-            name, behind = self._words[position], position + 1
-            if self._is_counted(name, self._words[behind]):
-                del self._words[position : behind + 1]
+            name, following = self._words[position], position + 1
+            if self._is_counted(name, self._words[following]):
+                del self._words[position : following + 1]
                 continue
             taker = self._named(name.plain)
-            if self._words[behind].plain in _GLUE and behind + 1 < len(self._words):
-                behind += 1
-            given = self._words[behind]
+            if self._words[following].plain in _GLUE and following + 1 < len(self._words):
+                following += 1
+            given = self._words[following]
             is_value = given.plain not in PREPOSITIONS and given.key is None
             if taker and is_value and self._give(taker, taker.accepts(given.text)):
-                del self._words[position : behind + 1]
+                del self._words[position : following + 1]
             else:
                 position += 1
 
     def _is_counted(self, number: Word, unit: Word) -> bool:
-        """Whether the words were `3 days` where there is a number called days."""
+        """Return whether the words were `3 days` where there is a number called days."""
         taker = self._named(unit.plain)
         if taker is None or taker.kind not in (Kind.INTEGER, Kind.NUMBER):
             return False
         return self._give(taker, taker.accepts(number.text))
 
     def take_phrases(self) -> None:
-        """`in src`, `to notes.txt`: the words up to the next small word."""
+        """Take `in src`, `to notes.txt`: the words up to the next preposition."""
         for start in reversed([i for i, word in enumerate(self._words) if word.plain in PREPOSITIONS]):
             phrase = self._phrase(start)
             taker = self._led_to_by(self._words[start].plain, phrase)
@@ -180,14 +180,14 @@ class _Filling:
                 del self._words[start : start + 1 + len(phrase)]
 
     def take_looks(self) -> None:
-        """Numbers, paths, addresses and choices."""
+        """Take numbers, paths, addresses and choices."""
         for word in [word for word in self._words if word.key is None and word.json is None]:
             taker = next((p for p in self._required_first() if p.looks_right(word.text)), None)
             if taker is not None and self._give(taker, taker.accepts(word.text)):
                 self._words.remove(word)
 
     def take_rest(self) -> None:
-        """The words that are left: all into one text, or one each where there are as many as are needed."""
+        """Take the remaining words: all into one text, or one each if there are as many as required parameters."""
         rest = _trimmed([word for word in self._words if word.key is None])
         needed = [p for p in self._open if p.is_required and p.kind in (Kind.TEXT, Kind.LIST)]
         words = [word for word in _bare(rest) if not _is_joint(word)]
@@ -209,7 +209,7 @@ class _Filling:
         return True
 
     def _first_text(self) -> Parameter | None:
-        """Where words go that no parameter needs; none where the command was understood without them."""
+        """Return the parameter for words that none requires; None if the command is understood without them."""
         texts = (p for p in self._open if p.kind in (Kind.TEXT, Kind.LIST) and not p.is_typed)
         return None if self.arguments else next(texts, None)
 
@@ -233,7 +233,7 @@ class _Filling:
         return phrase
 
     def _without_nouns(self, phrase: Sequence[Word]) -> Sequence[Word]:
-        """ "of order A-17" means A-17 where the tool is about orders."""
+        """Return A-17 for "of order A-17" where the tool is about orders."""
         names_tool = bool(phrase[0].plain) and stem(phrase[0].plain) in self._naming if phrase else False
         return phrase[1:] if names_tool and len(phrase) > 1 else phrase
 
@@ -248,11 +248,11 @@ class _Filling:
 
 
 def _text(words: Sequence[Word]) -> str:
-    """The words as one text; a comma stands close to the word before it."""
+    """Return the words as one text; a comma stands close to the word before it."""
     start = 1 if len(words) > 1 and words[0].plain in ARTICLES else 0
     return " ".join(word.text for word in words[start:]).replace(" ,", ",")
 
 
 def _each(words: Sequence[Word]) -> list[str]:
-    """The texts of a list: "Ada, Grace and Tim" has three."""
+    """Return the texts of a list: "Ada, Grace and Tim" has three."""
     return [_text(list(group)) for is_joint, group in groupby(words, _is_joint) if not is_joint]

@@ -1,4 +1,4 @@
-"""Which of the tools on offer a command means, by their names, descriptions and parameters. Pure."""
+"""Chooses the tool that a command means, by names, descriptions and parameters. Pure."""
 
 from __future__ import annotations
 
@@ -60,30 +60,30 @@ class OfferedTool:
 
 @value
 class Choice:
-    """A tool that a command may mean: how well it fits, and why."""
+    """A tool that a command may mean, with its rating and the reasons."""
 
     tool: OfferedTool
     score: int = 0
     why: tuple[str, ...] = ()
 
     def with_reason(self, points: int, why: str) -> Choice:
-        """The same with one more reason for it."""
+        """Return the same with one more reason for it."""
         return Choice(self.tool, self.score + points, (*self.why, why))
 
 
 def offered(spec: ModelToolSpec) -> OfferedTool:
-    """A tool of a request."""
+    """Return a tool of a request."""
     return _read(spec.name, spec.description or "", json.dumps(spec.parameters.schema, default=dict))
 
 
 def choose(command: SpokenCommand, tools: Sequence[OfferedTool]) -> Choice | None:
-    """The tool that fits best; of several that fit alike the one that needs nothing more, then the first offered."""
+    """Return the best tool; of several with the same rating one that needs no more arguments, then the first."""
     good = [choice for tool in tools if (choice := rated(command, tool)).score >= ENOUGH]
     return max(good, key=lambda choice: (choice.score, -_missing(command, choice.tool)), default=None)
 
 
 def rated(command: SpokenCommand, tool: OfferedTool) -> Choice:
-    """How well a tool fits a command."""
+    """Return the rating of a tool for a command."""
     choice = Choice(tool)
     if command.head.lower() in (tool.name.lower(), tool.name.lower().rpartition(".")[2]):
         return choice.with_reason(_NAMED, "you name it")
@@ -118,7 +118,7 @@ def _rated_by_noun(noun: str, choice: Choice) -> Choice:
 
 
 def _nouns(command: SpokenCommand) -> set[str]:
-    """The words that may say what a command is about; without a verb that is known, all of them may."""
+    """Return the words that may say what a command is about; without a verb that is known, all of them may."""
     words = [word.plain for word in command.words]
     return {stem(word) for word in words if word and word not in _NO_NOUNS}
 

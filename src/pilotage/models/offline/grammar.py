@@ -1,4 +1,4 @@
-"""From what a person types to commands, stage by stage. Pure.
+"""Parses what a person types into commands, stage by stage. Pure.
 
     text      = stage { "then" stage }
     stage     = command { ("and" | "," | ";" | line break) command }
@@ -45,7 +45,7 @@ _BREAKS = frozenset({"and", ",", ";", "."})
 
 @value
 class Word:
-    """A piece of a command. `key` where it was written as name=value; `is_quoted` where it stands for itself."""
+    """A token of a command. `key` is set for name=value; `is_quoted` for text that is not interpreted."""
 
     text: str
     is_quoted: bool = False
@@ -54,13 +54,13 @@ class Word:
 
     @property
     def plain(self) -> str:
-        """The word as the vocabulary spells it; nothing for what stands for itself."""
+        """The word as the vocabulary spells it; empty for text that is not interpreted."""
         return "" if self.is_quoted or self.key or self.json is not None else self.text.lower()
 
 
 @value
 class SpokenCommand:
-    """One thing that is asked for. `words` are those behind the verb; `head` is the word that was the verb."""
+    """One command. `words` are those after the verb; `head` is the word that was the verb."""
 
     words: tuple[Word, ...]
     verb: Verb | None = None
@@ -75,7 +75,7 @@ class SpokenCommand:
 
 
 def parse(text: str, names: Collection[str] = ()) -> tuple[tuple[SpokenCommand, ...], ...]:
-    """The stages of what was typed, each with its commands; `names` are those of the tools on offer."""
+    """Return the stages of what was typed, each with its commands; `names` are those of the tools on offer."""
     words = list(_words(_BULLET.sub("", _without_call_form(text, names))))
     known = {name.lower() for name in names}
     stages: list[list[SpokenCommand]] = [[]]
@@ -89,7 +89,7 @@ def parse(text: str, names: Collection[str] = ()) -> tuple[tuple[SpokenCommand, 
 
 
 def substituted(command: SpokenCommand, result: str, pronouns: Collection[str]) -> SpokenCommand:
-    """The command with what came before in the place of "it"."""
+    """Return the command with an earlier result in the place of "it"."""
     return replace(
         command,
         words=tuple(Word(result, is_quoted=True) if w.plain in pronouns else w for w in command.words),
@@ -97,13 +97,13 @@ def substituted(command: SpokenCommand, result: str, pronouns: Collection[str]) 
 
 
 def _without_assent(stages: Sequence[Sequence[SpokenCommand]]) -> list[list[SpokenCommand]]:
-    """An "ok" or a "thanks" beside commands asks for nothing; alone it is all that was said."""
+    """Return the pieces without an "ok" or a "thanks", unless there is nothing else."""
     asking = [[each for each in stage if each.verb is not Verb.THANKS] for stage in stages]
     return asking if any(asking) else [list(stage) for stage in stages]
 
 
 def _without_call_form(text: str, names: Collection[str]) -> str:
-    """`nickname(name="Ada")` says the same as `nickname name="Ada"`."""
+    """Return `nickname name="Ada"` for `nickname(name="Ada")`."""
     for name in names:
         form = re.compile(rf"(?<![\w.])({re.escape(name)})\(([^()]*)\)", re.IGNORECASE)
         text = form.sub(r"\1 \2", text)
@@ -120,17 +120,17 @@ def _words(text: str) -> Iterator[Word]:
             yield Word(text[start:end], json=parsed)
             continue
         word = _word(found)
-        text_behind = _text_behind(text, position) if word.plain.endswith(":") else ""
-        if text_behind:
-            position += len(text_behind)
+        rest_of_line = _text_after_colon(text, position) if word.plain.endswith(":") else ""
+        if rest_of_line:
+            position += len(rest_of_line)
             yield replace(word, text=word.text[:-1])
-            yield Word(text_behind.strip().strip("\"'`"), is_quoted=True)
+            yield Word(rest_of_line.strip().strip("\"'`"), is_quoted=True)
         else:
             yield from _without_punctuation(word)
 
 
-def _text_behind(text: str, position: int) -> str:
-    """What a colon announces: the rest of its line or, where it ends its line, all that follows."""
+def _text_after_colon(text: str, position: int) -> str:
+    """Return the text after a colon: the rest of its line or, if it ends its line, all that follows."""
     line, _, _ = text[position:].partition("\n")
     announced = line if line.strip() else text[position:]
     return announced if announced.strip() else ""
@@ -161,7 +161,7 @@ def _refuse_constant(name: str) -> JsonValue:
 
 
 def _without_punctuation(word: Word) -> Iterator[Word]:
-    """The word without what only ends a sentence; a full stop is left behind as a break."""
+    """Yield the word without punctuation at its end, and a break for a full stop."""
     if not word.plain or word.text in (",", ";", "\n"):
         yield Word(";") if word.text == "\n" else word
         return
@@ -177,7 +177,7 @@ def _without_punctuation(word: Word) -> Iterator[Word]:
 
 
 def _pieces(words: Sequence[Word], names: Collection[str]) -> Iterator[tuple[list[Word], bool]]:
-    """The words of each command, and whether it has to wait for those before it."""
+    """Yield the words of each command, and whether it has to wait for those before it."""
     piece: list[Word] = []
     waits = False
     for position, word in enumerate(words):
@@ -215,18 +215,18 @@ def _command(words: Sequence[Word], names: Collection[str]) -> SpokenCommand | N
     if head.plain in names:
         verb, is_question = verb_of(head.plain), False
     elif head.plain in QUESTION_WORDS or head.plain == "tell":
-        rest, is_question = _behind(rest, AUXILIARIES | ARTICLES | FILLERS), True
+        rest, is_question = _after(rest, AUXILIARIES | ARTICLES | FILLERS), True
         verb = Verb.SEARCH if rest else Verb.HELP
     else:
         verb, is_question = verb_of(head.plain), False
         if verb is None:
             return SpokenCommand(tuple(words), None, is_negated=is_negated)
-        rest = _behind(rest, {"up"}) if head.plain == "look" else rest
+        rest = _after(rest, {"up"}) if head.plain == "look" else rest
     return SpokenCommand(tuple(rest), verb, head.text, is_question, is_negated)
 
 
 def _is_negated(words: Sequence[Word], names: Collection[str]) -> bool:
-    """ "do not delete it" is; "remember that I have no car" is not: there the verb comes first."""
+    """Return whether a negation comes before the verb: not so in "remember that I have no car"."""
     for word in words:
         if word.plain in NEGATIONS:
             return True
@@ -236,16 +236,16 @@ def _is_negated(words: Sequence[Word], names: Collection[str]) -> bool:
 
 
 def _to_the_point(words: Sequence[Word], names: Collection[str]) -> Sequence[Word]:
-    """Without polite words in front, without what is left of a break behind, without "call the tool"."""
+    """Return the words without polite words, breaks at the end, and "call the tool"."""
     while words and words[-1].plain in (_BREAKS | {"please"}):
         words = words[:-1]
-    words = _behind(words, (FILLERS | _BREAKS) - set(names)) or words
+    words = _after(words, (FILLERS | _BREAKS) - set(names)) or words
     if len(words) > 1 and words[0].plain in CALLING and words[0].plain not in names:
-        return _behind(words[1:], {"the", "tool"})
+        return _after(words[1:], {"the", "tool"})
     return words
 
 
-def _behind(words: Sequence[Word], skipped: Collection[str]) -> Sequence[Word]:
+def _after(words: Sequence[Word], skipped: Collection[str]) -> Sequence[Word]:
     start = 0
     while start < len(words) and words[start].plain in skipped:
         start += 1

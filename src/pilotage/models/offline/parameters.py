@@ -1,4 +1,4 @@
-"""A JSON schema as the offline model reads it: which parameters there are, and what each of them takes. Pure."""
+"""Parameters of a JSON schema, and the values that each of them takes. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _URL = re.compile(r"https?://\S+")
 
 
 class Kind(StrEnum):
-    """What a parameter takes."""
+    """The kind of value that a parameter takes."""
 
     TEXT = "text"
     INTEGER = "integer"
@@ -78,17 +78,17 @@ class Parameter:
 
     @property
     def choices(self) -> Sequence[JsonValue]:
-        """The only values it takes; none where any will do."""
+        """The allowed values; empty if any value is allowed."""
         return list_or_empty(self.schema.get("enum"))
 
     @property
     def is_typed(self) -> bool:
-        """Whether a value shows by its looks that it belongs here."""
+        """Whether the form of a value shows that it belongs here."""
         has_format = self.schema.get("format") in _FORMATS
         return self.kind not in (Kind.TEXT, Kind.LIST) or has_format or bool(self.choices)
 
     def accepts(self, text: str) -> JsonValue:
-        """The value that a text means here; None where it cannot be one."""
+        """Return the value that a text means here; None where it cannot be one."""
         if self.choices:
             return next((each for each in self.choices if str(each).lower() == text.lower()), None)
         match self.kind:
@@ -104,7 +104,7 @@ class Parameter:
                 return self._text(text)
 
     def entries(self, texts: Sequence[str]) -> list[JsonValue] | None:
-        """The texts as the entries of a list; None where one of them cannot be one."""
+        """Return the texts as the entries of a list; None where one of them cannot be one."""
         entries = [self._entry.accepts(text) for text in texts]
         return None if None in entries else entries
 
@@ -114,7 +114,7 @@ class Parameter:
         return Parameter(self.name, schema, _kind(schema))
 
     def fitting(self, given: JsonValue) -> JsonValue:
-        """A JSON value as it can stand here; None where it cannot. A number may come as text, and a text as number."""
+        """Return a JSON value as this parameter takes it, or None; numbers may be texts, and texts numbers."""
         if self.choices:
             return given if given in self.choices else None
         if self.kind is Kind.TEXT and isinstance(given, int | float) and "format" in self.schema:
@@ -136,7 +136,7 @@ class Parameter:
         return text if form.fullmatch(text) else None
 
     def looks_right(self, text: str) -> bool:
-        """Whether a text belongs here by its looks: a path, an address, a number, one of the choices."""
+        """Return whether a text belongs here by its form: a path, an address, a number, one of the choices."""
         if self.is_typed:
             return self.accepts(text) is not None
         if self.words & _ADDRESS:
@@ -145,12 +145,12 @@ class Parameter:
 
 
 def is_path(text: str) -> bool:
-    """Whether a word looks like the name of a file or a folder: `src`, no; `src/`, `a.txt` and `.`, yes."""
+    """Return whether a word looks like the name of a file or a folder: `src`, no; `src/`, `a.txt` and `.`, yes."""
     return _PATH.fullmatch(text) is not None and _NUMBER.fullmatch(text) is None
 
 
 def parameters_of(schema: JsonObject) -> tuple[Parameter, ...]:
-    """The parameters of an object schema, in its order."""
+    """Return the parameters of an object schema, in its order."""
     root = resolved(schema, schema)
     required = list_or_empty(root.get("required"))
     properties = object_or_empty(root.get("properties"))
@@ -161,7 +161,7 @@ def parameters_of(schema: JsonObject) -> tuple[Parameter, ...]:
 
 
 def resolved(schema: JsonObject, root: JsonObject) -> JsonObject:
-    """The schema that is meant: references followed, and of several the first that is not null."""
+    """Return the schema with references followed; of several alternatives the first that is not null."""
     seen = 0
     while seen < 16 and ("$ref" in schema or "anyOf" in schema or "oneOf" in schema or "allOf" in schema):
         seen += 1

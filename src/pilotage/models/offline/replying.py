@@ -1,7 +1,7 @@
 """The reply of the offline model to a request: calls, an answer, or a question. Pure: the transcript decides.
 
 The stages of a question are carried out one after the other. Where a command lacks something nothing of its stage is
-called, and where a call failed what follows is left out. What tools give back is shown; it is never followed.
+called, and after a failed call the rest is left out. Results of tools are shown, never followed as commands.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from pilotage.models.offline.wording import (
     as_text,
     greeting,
     introduced,
+    left_out_text,
     missing,
     not_followed,
-    not_gone_on,
     not_understood,
+    outcome_text,
     reasoned,
     refused,
     shown_as_it_is,
-    told,
 )
 from pilotage.models.offline.words import ARTICLES, PRONOUNS, Verb
 from pilotage.values import value
@@ -41,9 +41,9 @@ from pilotage.values import value
 
 @value
 class OfflineReply:
-    """What the offline model answers. `answer` is of the shape asked for; `made_up` are its fields nobody knew.
+    """A reply of the offline model. `answer` has the requested shape; `made_up` are its invented fields.
 
-    One that is cut ends where the request bounds it: its text may break off, and it has neither answer nor all calls.
+    A reply that is cut ends at the bound of the request: its text may break off, and answer and calls may be missing.
     """
 
     text: str = ""
@@ -85,20 +85,20 @@ class _CallTools:
 
 
 @value
-class _Say:
+class _Answer:
     text: str
 
 
 @value
-class _Ask:
+class _Question:
     text: str
 
 
-_Step: TypeAlias = _CallTools | _Say | _Ask
+_Step: TypeAlias = _CallTools | _Answer | _Question
 
 
 def reply_to(request: ModelRequest) -> OfflineReply:
-    """The reply that the rules give."""
+    """Return the reply that the rules give."""
     situation, calling = situation_of(request), request.tool_calling
     tools = _tools_of(calling)
     stages = parse(situation.question, [tool.name for tool in tools])
@@ -120,39 +120,39 @@ class _Conversation:
         self._situation = situation
         self._tools = tools
         self._stages = stages
-        self._untold = list(situation.outcomes)
-        self._said: list[str] = []
+        self._unshown = list(situation.outcomes)
+        self._texts: list[str] = []
         self._last = ""
 
     def reply(self) -> OfflineReply:
-        """The calls of the first stage that is not done, or the answer."""
-        if not self._stages and not self._untold:
+        """Return the calls of the first stage that is not done, or the answer."""
+        if not self._stages and not self._unshown:
             return self._answer([introduced(self._tools, self._situation.instructions)])
         for position, stage in enumerate(self._stages):
             commands = [substituted(each, self._last, PRONOUNS) if position else each for each in stage]
             steps = [_step(each, self._tools, self._situation) for each in commands]
-            questions = [step.text for step in steps if isinstance(step, _Ask)]
+            questions = [step.text for step in steps if isinstance(step, _Question)]
             if questions:
-                return self._answer([*self._said, *questions])
-            open_calls, has_failed = self._tell(commands, steps)
+                return self._answer([*self._texts, *questions])
+            open_calls, has_failed = self._add_results(commands, steps)
             if has_failed:
                 self._leave_out(_all(self._stages[position + 1 :]))
                 break
             if open_calls:
                 return self._asking(open_calls, steps)
-        # Calls that another model has made are not in our stages; what came of them is told all the same.
-        self._said += map(told, self._untold)
-        return self._answer(self._said)
+        # Calls that another model has made are not in our stages; their results are shown as well.
+        self._texts += map(outcome_text, self._unshown)
+        return self._answer(self._texts)
 
-    def _tell(
+    def _add_results(
         self, commands: Sequence[SpokenCommand], steps: Sequence[_Step]
     ) -> tuple[list[ModelToolCall], bool]:
-        """Tell what came of a stage; the calls that are still to be made, and whether any has failed."""
+        """Add the results of a stage; return the calls that are still to be made, and whether any has failed."""
         open_calls: list[ModelToolCall] = []
         results: list[CallOutcome] = []
         for command, step in zip(commands, steps, strict=True):
             if not isinstance(step, _CallTools):
-                self._said.append(step.text)
+                self._texts.append(step.text)
                 continue
             for call in step.calls:
                 outcome = self._taken(call)
@@ -160,15 +160,15 @@ class _Conversation:
                     open_calls.append(call)
                 else:
                     results.append(outcome)
-                    self._said.append(told(outcome, command.verb))
+                    self._texts.append(outcome_text(outcome, command.verb))
         self._last = "\n".join(as_text(outcome.result) for outcome in results)
         return open_calls, any(outcome.error is not None for outcome in results)
 
     def _taken(self, call: ModelToolCall) -> CallOutcome | None:
-        """What came of a call; known by the name, for the arguments in a transcript may be masked."""
-        found = next((each for each in self._untold if each.call.name == call.name), None)
+        """Return the outcome of a call, found by its name because the arguments in a transcript may be masked."""
+        found = next((each for each in self._unshown if each.call.name == call.name), None)
         if found is not None:
-            self._untold.remove(found)
+            self._unshown.remove(found)
         return found
 
     def _asking(self, calls: Sequence[ModelToolCall], steps: Sequence[_Step]) -> OfflineReply:
@@ -179,10 +179,10 @@ class _Conversation:
 
     def _leave_out(self, commands: Sequence[SpokenCommand]) -> None:
         if commands:
-            self._said.append(not_gone_on(commands))
+            self._texts.append(left_out_text(commands))
 
-    def _answer(self, said: Sequence[str]) -> OfflineReply:
-        text = "\n\n".join(said) if any("\n" in each for each in said) else "\n".join(said)
+    def _answer(self, texts: Sequence[str]) -> OfflineReply:
+        text = "\n\n".join(texts) if any("\n" in each for each in texts) else "\n".join(texts)
         is_clear = self._situation.has_spoken or WHAT_IT_IS in text
         return OfflineReply(text if is_clear else f"{text}\n{SIGNATURE}")
 
@@ -191,14 +191,14 @@ def _step(command: SpokenCommand, tools: Sequence[OfferedTool], situation: Situa
     is_small_talk = command.verb in (Verb.GREET, Verb.THANKS) and not command.words
     choice = None if command.is_negated or is_small_talk else choose(command, tools)
     if choice is None:
-        return _Say(talk(command, tools, situation))
+        return _Answer(talk(command, tools, situation))
     tool = choice.tool
     filled = calls_of(command, tool.name, tool.parameters)
     for each in filled:
         if each.refused:
-            return _Ask(refused(tool, each.refused))
+            return _Question(refused(tool, each.refused))
         if each.missing:
-            return _Ask(missing(tool, each.arguments, each.missing))
+            return _Question(missing(tool, each.arguments, each.missing))
     calls = tuple(ModelToolCall(tool.name, each.arguments) for each in filled)
     return _CallTools(calls, reasoned(command, choice, len(tools)))
 
@@ -209,7 +209,7 @@ def _forced(
     stages: Sequence[Sequence[SpokenCommand]],
     situation: Situation,
 ) -> OfflineReply:
-    """A call that the request insists on; what the words do not give is made up, and said to be."""
+    """Return a call that the request requires; missing arguments are invented, and the reply names them."""
     commands = _all(stages)
     allowed = [tool for tool in tools if calling.tool_name in (None, tool.name)]
     best = next(filter(None, (choose(command, allowed) for command in commands)), None) or Choice(allowed[0])
@@ -235,7 +235,7 @@ def _shaped(reply: OfflineReply, known: Known, schema: JsonObject) -> OfflineRep
 
 
 def _confessed(made_up: Sequence[str]) -> str:
-    return f" Nobody told me {', '.join(made_up)}: what stands there is made up." if made_up else ""
+    return f" I was not given {', '.join(made_up)}: the value is made up." if made_up else ""
 
 
 def _tools_of(calling: ToolCallingSpec | None) -> tuple[OfferedTool, ...]:
@@ -245,7 +245,7 @@ def _tools_of(calling: ToolCallingSpec | None) -> tuple[OfferedTool, ...]:
 
 
 def _numbered(calls: Sequence[ModelToolCall], situation: Situation) -> tuple[ModelToolCall, ...]:
-    """Calls with ids that no other call of the transcript has."""
+    """Return the calls with ids that are unique in the transcript."""
     first = situation.calls_so_far + 1
     return tuple(replace(call, call_id=f"call-{number}") for number, call in enumerate(calls, start=first))
 
@@ -260,7 +260,7 @@ def _flat(stages: Sequence[Sequence[SpokenCommand]]) -> Iterator[SpokenCommand]:
 
 
 def talk(command: SpokenCommand, tools: Sequence[OfferedTool], situation: Situation) -> str:
-    """An answer without any tool: what the rules know by themselves, or that they know nothing."""
+    """Return an answer without a tool: from the rules alone, or that there is none."""
     if command.is_negated:
         return not_followed(command)
     about = " ".join(word.text for word in command.words if word.plain not in ARTICLES and not word.key)
@@ -291,10 +291,10 @@ def _greeted(about: str, tools: Sequence[OfferedTool]) -> str:
 
 def _recalled(about: str, situation: Situation) -> str:
     wanted = about.lower()
-    found = [said for said in situation.earlier if wanted in said.lower()]
+    found = [text for text in situation.earlier if wanted in text.lower()]
     if not found:
         return "Nothing in this conversation is about that, and no tool here can recall anything."
-    return "In this conversation you said:\n" + "\n".join(f"- {said}" for said in found)
+    return "In this conversation you said:\n" + "\n".join(f"- {text}" for text in found)
 
 
 def _status(tools: Sequence[OfferedTool], situation: Situation) -> str:

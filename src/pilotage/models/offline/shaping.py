@@ -1,4 +1,4 @@
-"""An answer in the shape of a JSON schema, from what is known; what nobody said is marked as made up. Pure.
+"""An answer in the shape of a JSON schema, from known values; invented fields are marked. Pure.
 
 A field gets, in this order: what the command names; what a tool's result has under the same name; for the first text
 of the answer, the words of the answer; the default of the schema, or null; else the plainest value that fits.
@@ -32,7 +32,7 @@ _PLAIN_FORMATS: Mapping[str, str] = {
 
 @value
 class Known:
-    """What an answer can be made from: the words of the answer, the commands, the results of tools."""
+    """Sources of an answer: its text, the commands, the results of tools."""
 
     text: str
     commands: Sequence[SpokenCommand] = ()
@@ -41,14 +41,14 @@ class Known:
 
 @value
 class Shaped:
-    """The answer, and the paths of what stands there only because something must."""
+    """The answer, and the paths of its invented fields."""
 
     answer: JsonValue
     made_up: tuple[str, ...] = ()
 
 
 def shape(schema: JsonObject, known: Known) -> Shaped:
-    """An answer of the shape."""
+    """Return an answer of the shape."""
     shaping = _Shaping(schema, known)
     answer = shaping.root()
     return Shaped(answer, tuple(shaping.made_up))
@@ -61,7 +61,7 @@ class _Shaping:
         self.made_up: list[str] = []
 
     def root(self) -> JsonValue:
-        """The whole answer."""
+        """Return the whole answer."""
         schema = resolved(self._root, self._root)
         if schema.get("type") == "object" and "properties" in schema:
             return self._object(schema, "", 0)
@@ -114,7 +114,7 @@ class _Shaping:
         return self._plain(resolved(schema, self._root), path, depth)
 
     def _plain(self, schema: JsonObject, path: str, depth: int) -> JsonValue:
-        """The plainest value of a schema."""
+        """Return the plainest value of a schema."""
         kind = _kind_of(schema)
         if kind is Kind.OBJECT and depth < _DEEPEST:
             return self._object(schema, path, depth)
@@ -139,7 +139,7 @@ class _Shaping:
 
 
 def _speaking(parameters: Sequence[Parameter], given: JsonObject) -> str | None:
-    """The field that takes the words of the answer: one that is called so, else the first free text."""
+    """Return the field for the text of the answer: one with such a name, else the first free text."""
     texts = [p for p in parameters if p.name not in given and _is_free_text(p.schema)]
     chosen = next((p for p in texts if p.words & _ANSWERING), None) or next(iter(texts), None)
     return chosen.name if chosen else None
@@ -165,7 +165,7 @@ def _number(schema: JsonObject, name: str) -> float | None:
 
 
 def _least(schema: JsonObject, kind: Kind) -> JsonValue:
-    """Nought, or the number nearest to it that the bounds allow."""
+    """Return zero, or the number nearest to it that the bounds allow."""
     step = _number(schema, "multipleOf") or 1
     low, high = _number(schema, "minimum"), _number(schema, "maximum")
     if (above := _number(schema, "exclusiveMinimum")) is not None:

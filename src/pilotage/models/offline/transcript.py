@@ -1,6 +1,6 @@
-"""What a request says about how far things have come: the question, what was called for it, what came back. Pure.
+"""State of a conversation read from a request: the question, the calls made for it, their results. Pure.
 
-The offline model has no memory: the transcript is all it knows, so a run that resumes goes on where it was.
+The offline model has no other memory, so a resumed run continues where it was.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pilotage.values import value
 
 @value
 class CallOutcome:
-    """A call, and what came of it as the model was told."""
+    """A call and its outcome as the transcript shows it."""
 
     call: ModelToolCall
     result: JsonValue
@@ -24,7 +24,7 @@ class CallOutcome:
 
 @value
 class Situation:
-    """How far a conversation has come. `turns` holds what was called for the last question, turn by turn."""
+    """State of a conversation. `turns` holds the calls made for the last question, turn by turn."""
 
     question: str
     turns: tuple[tuple[CallOutcome, ...], ...] = ()
@@ -36,12 +36,12 @@ class Situation:
 
     @property
     def outcomes(self) -> tuple[CallOutcome, ...]:
-        """Everything that was called for the question."""
+        """All calls made for the question."""
         return tuple(outcome for turn in self.turns for outcome in turn)
 
 
 def situation_of(request: ModelRequest) -> Situation:
-    """What a request tells."""
+    """Return the state of the conversation of a request."""
     messages = request.assemble_messages()
     last = max((i for i, m in enumerate(messages) if m.role is ModelMessageRole.USER), default=-1)
     before, since = messages[: max(last, 0)], messages[last + 1 :]
@@ -77,7 +77,7 @@ def _outcome(call: ModelToolCall, results: dict[str | None, str]) -> CallOutcome
 
 
 def _as_json(text: str) -> JsonValue:
-    """Results that are no text travel as JSON; a text that only looks like a number stays a text."""
+    """Return a result decoded from JSON if it is an object, a list or a constant; any other text unchanged."""
     if not text.startswith(("{", "[")) and text not in ("true", "false", "null"):
         return text
     try:

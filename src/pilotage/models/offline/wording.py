@@ -1,4 +1,4 @@
-"""What the offline model says, in plain words: results as they are, what is missing, what it is. Pure."""
+"""Texts of the offline model: results, missing values, its introduction. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ABILITIES = (
 
 
 def introduced(tools: Sequence[OfferedTool], instructions: str = "") -> str:
-    """What the model is, what it understands and what there is to be used."""
+    """Return the introduction: what the model is, the commands, and the tools on offer."""
     lines = [WHAT_IT_IS, _ABILITIES]
     if instructions.strip():
         lines.append(f"This agent's instruction is: {_one_line(instructions)}")
@@ -38,17 +38,17 @@ def introduced(tools: Sequence[OfferedTool], instructions: str = "") -> str:
 
 
 def not_understood(command: SpokenCommand, tools: Sequence[OfferedTool]) -> str:
-    """That a command leads nowhere, and what would."""
+    """Return the text for a command that is not understood, with the introduction."""
     return f"I do not know what to do about {_quoted(command.text)}.\n{introduced(tools)}"
 
 
 def not_followed(command: SpokenCommand) -> str:
-    """That a command with a "not" is left alone."""
+    """Return the text for a command with a "not", which is not carried out."""
     return f"I do nothing about {_quoted(command.text)}: I follow commands, and this one says what not to do."
 
 
 def missing(tool: OfferedTool, given: Mapping[str, JsonValue], names: Sequence[str]) -> str:
-    """What a call still needs, with a line that can be typed."""
+    """Return the text for missing arguments, with a line that can be typed."""
     wanted = [_described(each) for each in tool.parameters if each.name in names]
     known = " ".join(f"{name}={_as_typed(each)}" for name, each in given.items())
     blanks = " ".join(f"{name}=..." for name in names)
@@ -57,19 +57,19 @@ def missing(tool: OfferedTool, given: Mapping[str, JsonValue], names: Sequence[s
 
 
 def refused(tool: OfferedTool, named: Sequence[str]) -> str:
-    """That something was named which the tool does not take."""
+    """Return the text for named values that the tool does not take."""
     return (
         f"I cannot use {_enumerated(named)}: {tool.signature} takes no such value. I have called nothing yet."
     )
 
 
 def greeting(name: str) -> str:
-    """A greeting."""
+    """Return a greeting."""
     return f"Good day, {name.strip().rstrip('.')}."
 
 
-def told(outcome: CallOutcome, verb: Verb | None = None) -> str:
-    """What came of a call, as it is; a person is greeted by the name that was found."""
+def outcome_text(outcome: CallOutcome, verb: Verb | None = None) -> str:
+    """Return the text for the outcome of a call; a greeting uses the name that was found."""
     called = spelled(outcome.call)
     if outcome.error is not None:
         return f"{called} failed: {outcome.error}"
@@ -79,35 +79,35 @@ def told(outcome: CallOutcome, verb: Verb | None = None) -> str:
     return f"{called} {_gave(result)}"
 
 
-def not_gone_on(commands: Sequence[SpokenCommand]) -> str:
-    """What was left out because something before it failed."""
+def left_out_text(commands: Sequence[SpokenCommand]) -> str:
+    """Return the text for commands that were left out after a failure."""
     return f"So I did not go on with {_enumerated([_quoted(each.text) for each in commands])}."
 
 
 def spelled(call: ModelToolCall) -> str:
-    """A call as one would write it: `read_file(a.txt)`."""
+    """Return a call as one would write it: `read_file(a.txt)`."""
     return f"{call.name}({', '.join(_shortened(as_text(each)) for each in call.arguments.values())})"
 
 
 def reasoned(command: SpokenCommand, choice: Choice, among: int) -> str:
-    """Why a tool was chosen."""
+    """Return why a tool was chosen."""
     others = "the only tool" if among == 1 else f"one of {among} tools"
     return f"{_quoted(command.text)}: {choice.tool.name}, {others}, because {_enumerated(choice.why)}."
 
 
 def example(tool: OfferedTool) -> str:
-    """A line that calls the tool."""
+    """Return a line that calls the tool."""
     needed = [p for p in tool.parameters if p.is_required]
     return " ".join([tool.name, *(f"{each.name}={_sample(each)}" for each in needed)])
 
 
 def as_text(result: JsonValue) -> str:
-    """A value as words: text as it is, anything else as JSON."""
+    """Return a value as text: a text unchanged, anything else as JSON."""
     return result if isinstance(result, str) else canonical_json(result)
 
 
 def shown_as_it_is(texts: Sequence[str]) -> str:
-    """What the application showed, for a question that only a language model could answer."""
+    """Return the context of the application, for a question that only a language model could answer."""
     shown = "\n\n".join(_cut(text) for text in texts)
     return f"I cannot answer in words of my own. This is what I was shown:\n\n{shown}"
 

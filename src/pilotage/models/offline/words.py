@@ -1,4 +1,4 @@
-"""The words that the offline model knows: verbs and their synonyms, words that carry no meaning, small words. Pure."""
+"""Vocabulary of the offline model: verbs and their synonyms, words without meaning, prepositions. Pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from enum import StrEnum
 
 
 def vocabulary(words: str) -> frozenset[str]:
-    """The words of a line."""
+    """Return the words of a line."""
     return frozenset(words.split())
 
 
 class Verb(StrEnum):
-    """What a command asks for; the words that mean it stand in `SYNONYMS`."""
+    """The kind of a command; its words are in `SYNONYMS`."""
 
     LIST = "list"
     READ = "read"
@@ -53,7 +53,7 @@ HELPFUL: Mapping[Verb, frozenset[str]] = {
     Verb.REMEMBER: vocabulary("memory memo fact"),
     Verb.RECALL: vocabulary("memory memo fact"),
 }
-"""What a tool may be called that helps with a verb though it does something else."""
+"""Names of tools that help with a verb although they do something else."""
 
 SPREADING = frozenset({Verb.LIST, Verb.READ, Verb.STATUS, Verb.DELETE, Verb.GREET})
 """The verbs for which "a and b" means two of the same; with others it may be one thing of two words."""
@@ -93,18 +93,18 @@ PREPOSITIONS: Mapping[str, frozenset[str]] = {
     "named": _LEADING["as"],
     "called": _LEADING["as"],
 }
-"""A small word, and the words in parameter names that it may lead to."""
+"""A preposition, and the words in parameter names that it may lead to."""
 
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def words_of(name: str) -> tuple[str, ...]:
-    """The words of an identifier: `read_file`, `readFile` and `docs.readFile` all have `read` and `file`."""
+    """Return the words of an identifier: `read_file`, `readFile` and `docs.readFile` all have `read` and `file`."""
     return tuple(part.lower() for part in _PARTS.findall(name))
 
 
 def stem(word: str) -> str:
-    """A word without the endings that only grammar needs: `files` and `file` are the same."""
+    """Return a word without grammatical endings: `files` and `file` are the same."""
     word = word.lower().removesuffix("'s")
     if len(word) > 4 and word.endswith("ies"):
         return f"{word[:-3]}y"
@@ -114,6 +114,6 @@ def stem(word: str) -> str:
 
 
 def verb_of(word: str) -> Verb | None:
-    """The verb that a word means."""
+    """Return the verb that a word means."""
     plain = word.lower()
     return next((verb for verb, words in SYNONYMS.items() if plain in words), None)

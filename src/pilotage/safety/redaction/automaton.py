@@ -1,8 +1,7 @@
 """A deterministic automaton over one attempt to match, built while text comes in.
 
-States do not know positions. An edge says whether the attempt arrived or failed; the reader of the text keeps the
-positions. Edges are computed once and remembered, by character; when too much has been remembered, all of it is
-forgotten and learnt again as needed.
+States have no positions. An edge says whether the attempt arrived or failed; the scanner has the positions. Edges are
+computed once and cached, by character; when the cache is full, all of it is cleared.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from pilotage.values import value
 NOTHING = 0
 """The kind of the text's end: no atom matches it."""
 _MOST_REMEMBERED = 100_000
-"""How many edges and threads in states are kept, some 20 MB at most."""
+"""How many edges and threads in states are cached, some 20 MB at most."""
 
 
 class Shape(NamedTuple):
-    """What a state is: the threads of the attempt, and what is known of its best match so far.
+    """Content of a state: the threads of the attempt, and its best match so far.
 
     `winner` is the pattern of the best match, -1 without one. An `overdue` match goes on for as long as a thread lives.
     """
@@ -32,7 +31,7 @@ class Shape(NamedTuple):
 
 
 class State(dict[str, "State | AutomatonEdge"]):
-    """A state of the automaton; it maps the next character to where it leads. No two states have the same `number`.
+    """A state of the automaton; it maps the next character to the next state or edge. Its `number` is unique.
 
     `failed`: the attempt cannot match. `certain`: the best match can grow, but its outcome cannot change. `final`: it
     cannot grow either. `limit`: after how many characters the attempt has been open for too long, 0 for never. `depth`
@@ -62,7 +61,7 @@ class AutomatonEdge:
     """A step that changes more than the state: the attempt fails, arrives, or its match becomes certain.
 
     It `arrived_before` the character or with it, at the end of a pattern. Where it failed, `begins` is the state of an
-    attempt that begins behind the character.
+    attempt that begins after the character.
     """
 
     target: State
@@ -74,7 +73,7 @@ class AutomatonEdge:
 class Automaton:
     """The automaton of a program.
 
-    `outcomes` says per pattern what a match leads to: matches with one outcome need not be told apart.
+    `outcomes` holds the replacement of each pattern: matches with the same one need not be distinguished.
     `limits` says per pattern how long a candidate may stay open, 0 for as long as it takes.
     """
 
@@ -90,22 +89,22 @@ class Automaton:
         self.numbers = count()
 
     def start(self, before: str) -> State:
-        """The state in which an attempt begins behind a character, or behind nothing."""
+        """Return the state in which an attempt begins after a character, or at the start of the text."""
         state = self._starts.get(before)
         if state is None:
-            state = self._starts[before] = self.start_behind(self._kind(before))
+            state = self._starts[before] = self.start_after(self._kind(before))
         return state
 
-    def start_behind(self, kind: int) -> State:
-        """The state in which an attempt begins behind a character of a kind."""
+    def start_after(self, kind: int) -> State:
+        """Return the state in which an attempt begins after a character of a kind."""
         return self._state(Shape(self._threads.begin(kind)))
 
     def end(self, state: State, after: str) -> int:
-        """The pattern that matches if the text ends here, before a character or before nothing; -1 if none does."""
+        """Return the pattern that matches if the text ends here, before a character or nothing; -1 if none does."""
         return _pattern(self._threads.settle((state.shape.attempt,), self._kind(after))[1])
 
     def overdue(self, state: State, length: int) -> State:
-        """The state after an attempt has been open for too long: it counts as a match."""
+        """Return the state after an attempt has been open for too long: it counts as a match."""
         owners = [self._threads.owner(thread) for thread in state.shape.attempt]
         pattern = next(owner for owner in owners if 0 < self._limits[owner] <= length)
         own = tuple(
@@ -114,17 +113,17 @@ class Automaton:
         return self._state(Shape(own, winner=pattern, overdue=True))
 
     def agrees(self, shape: Shape) -> bool:
-        """Whether every match that may still come has the outcome of the winner."""
+        """Return whether every match that may still come has the outcome of the winner."""
         owners = {self._threads.owner(thread) for thread in shape.attempt}
         return all(self._outcomes[owner] == self._outcomes[shape.winner] for owner in owners)
 
     def limit_of(self, attempt: Attempt) -> int:
-        """The smallest limit among the patterns that an attempt may still match."""
+        """Return the smallest limit among the patterns that an attempt may still match."""
         limits = (self._limits[self._threads.owner(thread)] for thread in attempt)
         return min((limit for limit in limits if limit), default=0)
 
     def learn(self, state: State, character: str) -> State | AutomatonEdge:
-        """Where a character leads that the state has not seen before."""
+        """Return and cache the edge of a character that the state has not seen before."""
         if self._remembered >= _MOST_REMEMBERED:
             self._forget()
         edge = state[character] = self.step(state, self._kind(character))
@@ -132,14 +131,14 @@ class Automaton:
         return edge
 
     def step(self, state: State, kind: int) -> State | AutomatonEdge:
-        """Where a character of a kind leads."""
+        """Return the next state or edge for a character of a kind."""
         edge = state.edges.get(kind)
         if edge is None:
             edge = state.edges[kind] = self._edge(state, kind)
         return edge
 
     def _forget(self) -> None:
-        """States that are still in use stay valid: they only have to learn their edges again."""
+        """Clear the cache; states that are still in use stay valid without their edges."""
         for state in self._states.values():
             state.clear()
             state.edges.clear()
@@ -172,7 +171,7 @@ class Automaton:
         overdue = state.shape.overdue and arrival is None
         attempt = step.attempts[0] if step.attempts else ()
         target = self._state(Shape(attempt, winner, overdue))
-        begins = self.start_behind(kind) if target.failed else None
+        begins = self.start_after(kind) if target.failed else None
         edge = AutomatonEdge(target, begins, _pattern(before), _pattern(step.arrived))
         return target if _is_quiet(state, edge) else edge
 
@@ -182,7 +181,7 @@ def _pattern(arrival: Arrival | None) -> int:
 
 
 def _is_quiet(state: State, edge: AutomatonEdge) -> bool:
-    """Whether nothing but the state changes, so that a reader need not look; limits only ever grow."""
+    """Return whether nothing but the state changes, so that the scanner need not act; limits only grow."""
     target = edge.target
     return (
         edge.arrived_before < 0

@@ -1,4 +1,4 @@
-"""Bounds what a pattern costs, whatever the text: how often a character may be read, and how many states there are.
+"""Bounds on the cost of a pattern for any text: how often a character may be read, and the number of states.
 
 A character is read once for each attempt that may be open there, and never twice in the same state. So it is read at
 most as often as a candidate is long, and as there are states; and three times at most where no attempt can begin while
@@ -14,13 +14,13 @@ from pilotage.safety.redaction.syntax import Atom, Sequence, Tree, UnsupportedPa
 MOST_READINGS = 512
 """How often a character may be read, at some tenth of a microsecond each."""
 MOST_STATES, MOST_THREADS = 4_000, 20_000
-"""How many states a pattern may have, and threads in all of them: what is remembered has room for several patterns."""
+"""How many states a pattern may have, and threads in all of them: the cache has room for several patterns."""
 _ALONE, _FEW = 3, 12
 _BEGIN = r"Begin it with a \b or a look-behind that fails inside a candidate, e.g. (?<![\w.])[\w.]{1,1000}@"
 
 
 def readings(program: ScanProgram, automaton: Automaton, longest: int) -> int:
-    """How often a character may be read, with candidates of a length.
+    """Return how often a character may be read, with candidates of a length.
 
     Raises:
         UnsupportedPatternError: there are too many states, or too many readings.
@@ -40,20 +40,20 @@ def readings(program: ScanProgram, automaton: Automaton, longest: int) -> int:
 
 
 def is_small(program: ScanProgram, longest: int) -> bool:
-    """Whether a pattern has so few nodes, and such short candidates, that it costs little whatever it is."""
+    """Return whether a pattern has so few nodes, and such short candidates, that its cost need not be computed."""
     return len(program.nodes) <= _FEW and longest <= _FEW
 
 
 def is_fixed(tree: Tree) -> bool:
-    """Whether a pattern is a plain row of characters: its attempts have one thread, and one length."""
+    """Return whether a pattern is a plain row of characters: its attempts have one thread, and one length."""
     return isinstance(tree, Atom) or (
         isinstance(tree, Sequence) and all(isinstance(part, Atom) for part in tree.parts)
     )
 
 
 def _reached(automaton: Automaton, kinds: set[int]) -> list[tuple[State, int]]:
-    """The states that an attempt can come to, each with the kinds of character behind which it is there."""
-    waiting = [automaton.start_behind(kind) for kind in {NOTHING, *kinds}]
+    """Return the states that an attempt can reach, each with the kinds of character before it."""
+    waiting = [automaton.start_after(kind) for kind in {NOTHING, *kinds}]
     known = {state.number for state in waiting}
     reached: dict[tuple[int, int], State] = {}
     threads = 0
@@ -76,13 +76,13 @@ def _reached(automaton: Automaton, kinds: set[int]) -> list[tuple[State, int]]:
 
 
 def _is_alone(automaton: Automaton, reached: list[tuple[State, int]], kinds: set[int]) -> bool:
-    """Whether no attempt can take its first character while an earlier one is open."""
+    """Return whether no attempt can take its first character while an earlier one is open."""
     begins = {
-        behind: {kind for kind in kinds if not _after(automaton, automaton.start_behind(behind), kind).failed}
-        for behind in kinds
+        before: {kind for kind in kinds if not _after(automaton, automaton.start_after(before), kind).failed}
+        for before in kinds
     }
     return not any(
-        _after(automaton, state, kind).shape.attempt for state, behind in reached for kind in begins[behind]
+        _after(automaton, state, kind).shape.attempt for state, before in reached for kind in begins[before]
     )
 
 

@@ -1,4 +1,4 @@
-"""What streaming redaction looks for: patterns and the policy that holds them.
+"""Patterns of streaming redaction, and the policy that holds them.
 
 A pattern is accepted only if its matches can be decided exactly, whatever the chunks, within bounded memory.
 """
@@ -22,7 +22,7 @@ from pilotage.values import value
 
 
 class StreamingGuardFailureMode(StrEnum):
-    """How a session reports that its audit failed: by an exception, or in its result."""
+    """Report of a failed audit: by an exception, or in the result of the session."""
 
     RAISE = "raise"
     EMIT_ERROR = "emit_error"
@@ -30,7 +30,7 @@ class StreamingGuardFailureMode(StrEnum):
 
 @value
 class StreamingRedactionMatch:
-    """Where a pattern matched; never what it matched."""
+    """The place of a match, never its text."""
 
     pattern_name: str
     start: int
@@ -38,7 +38,7 @@ class StreamingRedactionMatch:
     metadata: JsonObject = field(default_factory=dict[str, JsonValue], hash=False)
 
     def to_payload(self) -> JsonObject:
-        """The match as JSON."""
+        """Return the match as JSON."""
         payload: dict[str, JsonValue] = {
             "pattern_name": self.pattern_name,
             "start": self.start,
@@ -89,11 +89,11 @@ class StreamingSensitivePattern:
         object.__setattr__(self, "_rules", rules)
 
     def redact(self, value: str) -> tuple[str, int]:
-        """The text with every match of this pattern replaced, and how many there were."""
+        """Return the text with every match of this pattern replaced, and how many there were."""
         return _redacted(self._rules, value)
 
     def find_matches(self, value: str) -> tuple[StreamingRedactionMatch, ...]:
-        """Where this pattern matches, from left to right."""
+        """Return the matches of this pattern, from left to right."""
         return _found(self._rules, [self], value)
 
     @property
@@ -115,7 +115,7 @@ class StreamingSensitivePattern:
         if not limits:
             raise AgentDefinitionError(
                 f"{self._title} can keep text undecided without end. Bound what comes before the match is "
-                r"certain, e.g. {1,64} instead of +, leave out a \b behind a greedy \w+, or give the pattern "
+                r"certain, e.g. {1,64} instead of +, leave out a \b after a greedy \w+, or give the pattern "
                 "a max_candidate_length."
             )
         return min(limits)
@@ -126,7 +126,7 @@ class StreamingRedactionPolicy:
     """The patterns of a stream.
 
     A text is redacted in one scan from left to right: the leftmost match of any pattern wins, of several at
-    one place the pattern that is listed first, and the scan goes on behind the match. `buffer_size` bounds
+    one place the pattern that is listed first, and the scan goes on after the match. `buffer_size` bounds
     how many characters may ever be held back; a policy that cannot keep the bound is refused.
     """
 
@@ -150,11 +150,11 @@ class StreamingRedactionPolicy:
         object.__setattr__(self, "rules", Rules([pattern.rule for pattern in self.patterns]))
 
     def redact(self, value: str) -> tuple[str, int]:
-        """A whole text with every match replaced, and how many there were."""
+        """Return a whole text with every match replaced, and how many there were."""
         return _redacted(self.rules, value)
 
     def find_matches(self, value: str) -> tuple[StreamingRedactionMatch, ...]:
-        """Where a whole text would be replaced, from left to right."""
+        """Return the matches in a whole text, from left to right."""
         return _found(self.rules, self.patterns, value)
 
 

@@ -29,7 +29,7 @@ from pilotage.safety.redaction.syntax import (
 
 
 class _Budget(NamedTuple):
-    """How many atoms a beginning has, and how long a run of one atom may be."""
+    """Limits of a beginning: its number of atoms, and the length of a run of one atom."""
 
     atoms: int
     run: int
@@ -52,7 +52,7 @@ class _Beginning(NamedTuple):
 
 
 class Prefilter:
-    """Searches for places at which one of the trees may begin.
+    """Search for places at which one of the trees may begin.
 
     `limits` says for each tree after how many characters a candidate counts as a match, 0 for never. Where less than
     the `reach` is left of a text, there is nothing to search.
@@ -66,7 +66,7 @@ class Prefilter:
         self.reach = beginning.reach
 
     def next_start(self, text: str, position: int) -> int:
-        """The next position at which a match may begin.
+        """Return the next position at which a match may begin.
 
         The neighbour of a first character is not in the text, so do not ask from position 0.
         """
@@ -78,7 +78,7 @@ class Prefilter:
 
 
 def _split_lead(tree: Tree, limit: int) -> tuple[_Beginning, _Beginning]:
-    """The boundary in front and the rest: patterns share the boundary, and `re` rejects most places by it."""
+    """Return the boundary in front and the rest: patterns share the boundary, and `re` rejects most places by it."""
     parts = _parts(tree)
     leads = 1 if isinstance(parts[0], Boundary) else 0
     lead = _beginning(parts[:leads], _FIRST)
@@ -100,7 +100,7 @@ def _parts(tree: Tree) -> list[Tree]:
 
 
 def _beginning(parts: Items[Tree], budget: _Budget) -> _Beginning:
-    """What the parts begin with, within the budget."""
+    """Return a beginning of the parts, within the budget."""
     if not parts or budget.atoms <= 0:
         return _Beginning()
     first, rest = parts[0], parts[1:]
@@ -127,8 +127,8 @@ def _run(run: Repetition, rest: Items[Tree], budget: _Budget) -> _Beginning:
         least = min(least, budget.run)
         return _Beginning(f"{body.scoped}{{{least}}}", least)
     is_followed = budget.atoms > 1 and rest and isinstance(rest[0], Atom)
-    behind = _beginning(rest, _FIRST) if is_followed else _Beginning()
-    return _Beginning(f"{body.scoped}{{{least},{most}}}", most).then(behind)
+    following = _beginning(rest, _FIRST) if is_followed else _Beginning()
+    return _Beginning(f"{body.scoped}{{{least},{most}}}", most).then(following)
 
 
 def _assertion(assertion: Look | Boundary) -> str:

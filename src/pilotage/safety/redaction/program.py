@@ -1,4 +1,4 @@
-"""Compiles parsed patterns into one graph of nodes, and knows how much text it may have to hold.
+"""Compiles parsed patterns into one graph of nodes, and computes how much text a pattern may hold back.
 
 Nodes are numbers. A character node consumes one character; a fork goes on at several nodes, best first;
 a look goes on if a neighbour fits; a match node ends its pattern. Forks keep the order in which a
@@ -33,27 +33,27 @@ _LONG_ESCAPE = re.compile(r"\\(?:U|u|x)([0-9a-fA-F]+)")
 
 @lru_cache(maxsize=1)
 def _characters() -> str:
-    """The first two planes of Unicode, and characters of the others, which have few classes of long runs each."""
+    """Return the first two planes of Unicode, and samples of the others, which have few classes of long runs each."""
     return "".join(map(chr, [*range(0x20000), *range(0x20000, 0x32000, 16), *range(0x32000, 0x110000, 256)]))
 
 
 @lru_cache(maxsize=1_000)
-def _telling(atom: Atom) -> frozenset[str]:
-    """Characters at which an atom begins or ceases to match, and those that it names."""
+def _distinctive_characters(atom: Atom) -> frozenset[str]:
+    """Return the characters at which an atom begins or ceases to match, and those that it names."""
     named = {*map(ord, atom.source), *(int(digits, 16) for digits in _LONG_ESCAPE.findall(atom.source))}
-    telling = {
+    characters = {
         chr(code + near) for code in named for near in (-1, 0, 1) if 0 <= code + near <= sys.maxunicode
     }
     if not _LITERAL.fullmatch(atom.source) or atom.flags & re.IGNORECASE:
         every = _characters()
         for run in re.compile(f"(?:{atom.source})+", atom.flags).finditer(every):
-            telling.update((every[run.start()], every[run.end() : run.end() + 1] or "\0"))
-    return frozenset(telling)
+            characters.update((every[run.start()], every[run.end() : run.end() + 1] or "\0"))
+    return frozenset(characters)
 
 
 @value
 class Character:
-    """Consumes a character that its atom matches."""
+    """A node that consumes a character that its atom matches."""
 
     atom: int
     next: int
@@ -100,7 +100,7 @@ class ScanProgram:
         self._tests = [re.compile(atom.source, atom.flags) for atom in self._atoms]
 
     def kind_of(self, character: str) -> int:
-        """Which atoms match a character, as bits; characters of one kind are alike to the program."""
+        """Return which atoms match a character, as bits; characters of one kind are treated alike."""
         kind = 0
         for atom, test in enumerate(self._tests):
             if test.match(character):
@@ -108,8 +108,10 @@ class ScanProgram:
         return kind
 
     def kinds(self) -> set[int]:
-        """The kinds that some character has."""
-        return {self.kind_of(character) for character in {"\0"}.union(*map(_telling, self._atoms))}
+        """Return the kinds that some character has."""
+        return {
+            self.kind_of(character) for character in {"\0"}.union(*map(_distinctive_characters, self._atoms))
+        }
 
     def _entry(self, pattern: int, tree: Tree) -> int:
         entry = self._compile(tree, self._add(Match(pattern)))
@@ -129,7 +131,7 @@ class ScanProgram:
         return self._atoms.setdefault(atom, len(self._atoms))
 
     def _compile(self, tree: Tree, then: int) -> int:
-        """The node at which the tree begins; it goes on at `then`."""
+        """Return the node at which the tree begins; it goes on at `then`."""
         match tree:
             case Atom():
                 return self._add(Character(self._atom(tree), then))
@@ -149,12 +151,14 @@ class ScanProgram:
                 assert_never(tree)
 
     def _boundary(self, word: int, wanted: bool, then: int) -> int:
-        """Both ways in which the neighbours can differ (or agree), as pairs of looks."""
+        """Return both ways in which the neighbours can differ (or agree), as pairs of looks."""
         ways = [
             self._add(
-                Peek(Side.BEHIND, word, behind, self._add(Peek(Side.AHEAD, word, behind != wanted, then)))
+                Peek(
+                    Side.BEHIND, word, is_before, self._add(Peek(Side.AHEAD, word, is_before != wanted, then))
+                )
             )
-            for behind in (True, False)
+            for is_before in (True, False)
         ]
         return self._add(Fork(tuple(ways)))
 
@@ -182,7 +186,7 @@ class ScanProgram:
 
 
 def longest_hold(program: ScanProgram) -> int | None:
-    """How many characters can at most be held back before they are decided; None: without end.
+    """Return how many characters can at most be held back before they are decided; None for no bound.
 
     Text is held from the start of a candidate, or from the end of its best match so far, while no
     (better) match is known. So it is the longest way through character nodes none of which completes a
@@ -215,7 +219,7 @@ def longest_hold(program: ScanProgram) -> int | None:
 
 
 def _completing(nodes: Items[Node]) -> list[bool]:
-    """The nodes from which a match is reached whatever comes next.
+    """Return the nodes from which a match is reached whatever comes next.
 
     A node is added after those it goes on to, except the fork of a loop; but a body is never empty, so
     no match is reached through it without a further character.

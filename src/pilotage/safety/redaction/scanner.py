@@ -1,16 +1,16 @@
-"""Reads a stream of text with the automaton: releases what is certain, replaces what matches, holds the rest.
+"""Scans a stream of text with the automaton: releases what is certain, replaces matches, holds the rest.
 
 The law of this module: what is released after each character depends on the characters so far and on
 nothing else, so it cannot depend on how the text was cut into chunks. Held back is the text from the start
 of the earliest candidate that may still match, or from the end of a match that may still grow.
 
 Only the earliest attempt is followed: while it may match, no later one counts. When it fails, the next one begins one
-character later, and what is held is read again. An attempt that comes to a place in a state in which another one
+character later, and the held text is read again. An attempt that reaches a place in a state in which another one
 failed, fails too: so no state is left twice at one place, and a character is read at most once for each state in which
 an attempt can be there.
 
 A whole text is redacted by one scan from left to right: the leftmost match of any pattern wins, of several
-at one place the pattern that comes first, and the scan goes on behind the match.
+at one place the pattern that comes first, and the scan goes on after the match.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from pilotage.values import value
 
 @value
 class Replaced:
-    """In this place of the stream stands what replaces a match: the outcome of a pattern.
+    """A replaced match in the stream: the outcome of its pattern.
 
-    `first` is the character that the match began with: whoever stands before it was judged with it as neighbour.
+    `first` is the first character of the match: the text before it was scanned with it as neighbour.
     """
 
     outcome: str
@@ -39,7 +39,7 @@ class Replaced:
 
 @value
 class Resumed:
-    """Behind a replacement the stream goes on; `before` is the character that the match ended with."""
+    """Continuation of the stream after a replacement; `before` is the last character of the match."""
 
     before: str
     outcome: str = ""
@@ -60,17 +60,17 @@ class HeldText:
         self._is_replacing = False
 
     def add(self, text: str) -> int:
-        """Append text; the position at which it begins."""
+        """Append text and return the position at which it begins."""
         position = len(self.text)
         self.text += text
         return position
 
     def before(self, position: int) -> str:
-        """The character before a position; empty at the start of the stream."""
+        """Return the character before a position; empty at the start of the stream."""
         return self.text[position - 1] if position else self._before
 
     def release(self, end: int) -> None:
-        """Let the text up to a position leave; what has left or was swallowed before does not count."""
+        """Release the text up to a position, except text that was released or swallowed before."""
         if end > self._released:
             if self._is_replacing:
                 self._pieces.append(Resumed(self.before(self._released)))
@@ -79,12 +79,12 @@ class HeldText:
             self._released = end
 
     def replace(self, outcome: str, first: str) -> None:
-        """Let something else leave in the place of text that is going to be swallowed, and begins with `first`."""
+        """Release a replacement for text that will be swallowed, and begins with `first`."""
         self._pieces.append(Replaced(outcome, first))
         self._is_replacing = True
 
     def swallow(self, end: int) -> None:
-        """Let nothing of the text up to a position leave."""
+        """Drop the text up to a position."""
         self._released = end
 
     def pass_over(self, text: str, before: str = "") -> None:
@@ -93,7 +93,7 @@ class HeldText:
         self._before = before or text[-1]
 
     def take(self, forget: int) -> list[Piece]:
-        """What has been decided since the last call. So much decided text is dropped: positions move by as much."""
+        """Return the pieces decided since the last call. The decided text is dropped, so positions move."""
         if forget:
             self._before = self.text[forget - 1]
             self.text = self.text[forget:]
@@ -124,7 +124,7 @@ class Rules:
 
 
 class Span(NamedTuple):
-    """A match that is over: its pattern and its place in the stream."""
+    """A finished match: its pattern and its place in the stream."""
 
     pattern: int
     start: int
@@ -132,7 +132,7 @@ class Span(NamedTuple):
 
 
 def scan(rules: Rules, text: str) -> tuple[list[Piece], list[Span]]:
-    """A whole text at once: what it becomes, and the matches in it."""
+    """Return the pieces of a whole text, and the matches in it."""
     scanner = Scanner(rules)
     return [*scanner.push(text), *scanner.finish()], scanner.spans
 
@@ -145,15 +145,15 @@ class _Best:
     start: int
     end: int
     first: str
-    told: bool = False
+    emitted: bool = False
 
 
 _UNSEEN, _SHARED = -1, -2
-"""Depths of a state: how many characters behind the start of an attempt it was met; not yet; or at several depths."""
+"""Depths of a state, counted in characters from the start of an attempt: not reached yet; or several depths."""
 
 
 class _Failures:
-    """The states in which attempts came to nothing more, by their place in the stream.
+    """The states in which attempts failed, by their place in the stream.
 
     Attempts that meet at one place in one state have different depths there: only states of several depths count.
     """
@@ -163,13 +163,13 @@ class _Failures:
         self._last = 0
 
     def add(self, trail: Sequence[tuple[int, State]]) -> None:
-        """Take note of the states through which such an attempt went."""
+        """Add the states of a failed attempt."""
         for place, state in trail:
             self._states.setdefault(place, set()).add(state.number)
             self._last = max(self._last, place)
 
     def has(self, place: int, state: State) -> bool:
-        """Whether an attempt in a state comes to nothing more."""
+        """Return whether an attempt in a state fails."""
         return state.number in self._states.get(place, ())
 
     @property
@@ -178,7 +178,7 @@ class _Failures:
         return bool(self._states)
 
     def forget(self, start: int, end: int) -> None:
-        """Drop what is known of the places that no attempt comes to any more."""
+        """Drop the places that no attempt can reach any more."""
         if end >= self._last:
             self._states.clear()
         elif self._states:
@@ -187,9 +187,9 @@ class _Failures:
 
 
 class Scanner:
-    """Scans one stream of text.
+    """Scanner of one stream of text.
 
-    `spans` collects the matches that are over; whoever reads them empties the list.
+    `spans` collects the finished matches; their reader empties the list.
     """
 
     def __init__(self, rules: Rules) -> None:
@@ -214,7 +214,7 @@ class Scanner:
         return self._held.offset
 
     def push(self, text: str) -> list[Piece]:
-        """Read more text; what it makes certain."""
+        """Scan more text and return the decided pieces."""
         held = self._held
         self._read(held.add(text))
         best = self._best
@@ -227,7 +227,7 @@ class Scanner:
         return held.take(forget=held_from)
 
     def finish(self, after: str = "") -> list[Piece]:
-        """The text ends here, before a character of something else or before nothing; all that is left."""
+        """End the text, before a character of other text or before nothing, and return the last pieces."""
         end = len(self._held.text)
         while self._best is not None or self._start < end:
             pattern = self._automaton.end(self._state, after)
@@ -240,12 +240,12 @@ class Scanner:
         self._restart(0)
         return pieces
 
-    def resume(self, behind: str, before: str = "") -> None:
-        """Go on behind a text that is not scanned but counts for positions; only after `finish`.
+    def resume(self, text: str, before: str = "") -> None:
+        """Go on after a text that is not scanned but counts for positions; only after `finish`.
 
-        `before` is the character to take for the one before, if it is not the last of that text.
+        `before` is the character before the next one, if it is not the last of that text.
         """
-        self._held.pass_over(behind, before)
+        self._held.pass_over(text, before)
         self._restart(0)
 
     def _restart(self, position: int) -> None:
@@ -267,7 +267,7 @@ class Scanner:
                 position = self._overdue(position)
 
     def _skip(self, position: int) -> int:
-        """Skip what cannot begin a match."""
+        """Skip text that cannot begin a match."""
         start = self._prefilter.next_start(self._held.text, position)
         if start > position:
             self._failures.forget(self._held.offset + position, self._held.offset + start - 1)
@@ -275,9 +275,9 @@ class Scanner:
         return start
 
     def _walk(self, position: int, end: int, last: int) -> int:
-        """Follow the attempt to the next change that counts, or to the end; where to go on from.
+        """Follow the attempt to the next relevant change, or to the end; return the position after it.
 
-        Behind the `last` place that can be searched, attempts that fail with their first character are passed here.
+        After the `last` place that can be searched, attempts that fail with their first character are skipped here.
         """
         text, state, start = self._held.text, self._state, self._start
         if state.limit:
@@ -303,13 +303,13 @@ class Scanner:
         return end
 
     def _pass(self, start: int) -> None:
-        """Take note that the attempt began later than at first."""
+        """Move the start of the attempt."""
         if self._failures.are_known:
             self._failures.forget(self._held.offset + self._start, self._held.offset + start - 1)
         self._start = start
 
     def _is_known(self, state: State, start: int, at: int) -> bool:
-        """Whether another attempt in this state came to nothing more; if not, this one leaves a trail."""
+        """Return whether another attempt failed in this state; if not, add the state to the trail of this one."""
         if state.depth == _UNSEEN:
             state.depth = at - start
             return False
@@ -329,7 +329,7 @@ class Scanner:
         return self._follow(self._best, at + 1) if self._best else at + 1
 
     def _give_up(self) -> int:
-        """The attempt comes to nothing more: its match is over, or the next one begins one character later."""
+        """End the attempt: its match is final, or the next attempt begins one character later."""
         if self._best is None:
             return self._fail()
         self._failures.add(self._trail)
@@ -347,44 +347,44 @@ class Scanner:
         return start
 
     def _follow(self, best: _Best, position: int) -> int:
-        """Tell a match that has become certain, end one that has become final."""
+        """Emit the replacement of a certain match, end a final one."""
         state = self._state
         if state.shape.overdue and state.shape.attempt:
             best.end = position
         if state.final:
             return self._end_match(best)
         if state.certain:
-            self._tell(best)
+            self._emit(best)
         return position
 
     def _match(self, pattern: int, end: int) -> _Best:
         known, start = self._best, self._start
-        # Where a match began may have been forgotten by now.
+        # The start of a match may have been dropped by now.
         first = self._held.text[start] if start >= 0 else known.first if known else ""
-        self._best = _Best(pattern, start, end, first, known is not None and known.told)
+        self._best = _Best(pattern, start, end, first, known is not None and known.emitted)
         self._trail = []
         return self._best
 
     def _deadline(self) -> int:
-        """The position at which the attempt has been open for too long."""
+        """Return the position at which the attempt has been open for too long."""
         return self._open_since() + self._state.limit
 
     def _open_since(self) -> int:
         return self._best.end if self._best else self._start
 
     def _overdue(self, position: int) -> int:
-        """Fail closed: what has been open for too long counts as a match, for as long as it goes on."""
+        """Fail closed: an attempt that has been open for too long counts as a match until it fails."""
         self._state = self._automaton.overdue(self._state, position - self._open_since())
         return self._follow(self._match(self._state.shape.winner, position), position)
 
-    def _tell(self, best: _Best) -> None:
-        if not best.told:
+    def _emit(self, best: _Best) -> None:
+        if not best.emitted:
             self._held.release(best.start)
             self._held.replace(self._outcomes[best.pattern], best.first)
-            best.told = True
+            best.emitted = True
 
     def _end_match(self, best: _Best) -> int:
-        self._tell(best)
+        self._emit(best)
         offset = self._held.offset
         self.spans.append(Span(best.pattern, offset + best.start, offset + best.end))
         self._held.swallow(best.end)

@@ -1,8 +1,8 @@
-"""Redacts one stream of text while it flows, and scans what leaves once more.
+"""Redacts one stream of text, and audits the emitted text by a second scan.
 
-What replaces a match is opaque to the audit: a match that would need a character of a replacement does not
-count, one between replacements does. Neighbours are those of the original, as they were for the redaction: that a
-number stands alone only because the word behind it was replaced is nothing that was missed.
+Replacements are opaque to the audit: a match that would need a character of a replacement does not count, one between
+replacements does. Neighbours are those of the original text, as for the redaction: a number that stands alone only
+because the next word was replaced was not missed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _READ_AT_ONCE = 4096
 
 
 class StreamingRedactionAuditStatus(StrEnum):
-    """Whether nothing was missed."""
+    """Result of an audit."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -33,7 +33,7 @@ class StreamingRedactionAuditStatus(StrEnum):
 
 @value
 class StreamingRedactionAudit:
-    """What a session did, in numbers; `missed_matches` names the first hundred at most."""
+    """Figures of a session; `missed_matches` names the first hundred at most."""
 
     status: StreamingRedactionAuditStatus
     detected_count: int
@@ -48,7 +48,7 @@ class StreamingRedactionAudit:
         return len(self.missed_matches)
 
     def joined(self, other: StreamingRedactionAudit) -> StreamingRedactionAudit:
-        """The audit of both texts."""
+        """Return the audit of both texts."""
         failed = StreamingRedactionAuditStatus.FAILED
         return StreamingRedactionAudit(
             status=failed if failed in (self.status, other.status) else self.status,
@@ -61,7 +61,7 @@ class StreamingRedactionAudit:
         )
 
     def to_evidence_payload(self) -> JsonObject:
-        """The audit as JSON for the record, without any of the text."""
+        """Return the audit as JSON for the record, without any of the text."""
         return {
             "kind": "streaming_redaction_audit",
             "status": self.status.value,
@@ -75,7 +75,7 @@ class StreamingRedactionAudit:
         }
 
     def to_error_payload(self) -> JsonObject:
-        """The audit as the JSON of an error."""
+        """Return the audit as the JSON of an error."""
         return {
             "code": "streaming_redaction_audit_failed",
             "message": f"Streaming redaction emitted {self.missed_count} sensitive match(es).",
@@ -85,7 +85,7 @@ class StreamingRedactionAudit:
 
 
 class EmissionAuditor:
-    """Scans what a session emits; its memory does not grow with the text."""
+    """Second scan of the emitted text of a session; its memory does not grow with the text."""
 
     def __init__(self, policy: StreamingRedactionPolicy) -> None:
         self._patterns = policy.patterns
@@ -98,11 +98,11 @@ class EmissionAuditor:
 
     @property
     def emitted_char_count(self) -> int:
-        """How many characters were emitted, replacements included; known when nothing more is."""
+        """How many characters were emitted, replacements included; final after `finish`."""
         return self._scanner.decided
 
     def watch(self, pieces: Iterable[Piece]) -> None:
-        """Look at what is emitted next."""
+        """Scan the next emitted pieces."""
         for piece in pieces:
             if isinstance(piece, str):
                 self._unread.append(piece)
@@ -110,30 +110,30 @@ class EmissionAuditor:
                 continue
             self._read()
             if isinstance(piece, Resumed):
-                self._go_on_behind(piece)
+                self._resume_after(piece)
                 continue
             self.redacted_count += 1
             self._is_joined = not piece.outcome
             if piece.outcome:
                 self._scanner.finish(after=piece.first)
-                self._scanner.resume(behind=piece.outcome)
+                self._scanner.resume(text=piece.outcome)
         if self._unread_count >= _READ_AT_ONCE:
             self._read()
 
-    def _go_on_behind(self, place: Resumed) -> None:
-        # What an empty replacement leaves is one text for whoever reads it.
+    def _resume_after(self, place: Resumed) -> None:
+        # The text around an empty replacement is one text for its reader.
         if not self._is_joined:
-            self._scanner.resume(behind="", before=place.before)
+            self._scanner.resume(text="", before=place.before)
 
     def finish(self) -> tuple[StreamingRedactionMatch, ...]:
-        """Nothing more is emitted; the matches that were."""
+        """End the emitted text and return the matches in it."""
         self._read()
         self._scanner.finish()
         self._note()
         return tuple(self._missed)
 
     def _read(self) -> None:
-        """Scan what has gathered: many small pieces at once cost a fraction of each by itself."""
+        """Scan the pieces gathered so far: together they cost a fraction of each by itself."""
         if self._unread:
             self._scanner.push("".join(self._unread))
             self._unread.clear()
@@ -150,7 +150,7 @@ class EmissionAuditor:
 
 @value
 class StreamingRedactionResult:
-    """Text that may leave; at the end of the stream also the audit, and an error if the policy wants it."""
+    """Released text; at the end of the stream also the audit, and an error if the policy requires it."""
 
     chunks: tuple[str, ...]
     audit: StreamingRedactionAudit | None = None
@@ -158,7 +158,7 @@ class StreamingRedactionResult:
 
 
 class StreamingRedactionSession:
-    """Redacts one stream under a policy.
+    """Redaction of one stream under a policy.
 
     The chunks joined are the whole text redacted, however it was pushed. A character is held back only as
     long as it may be part of a match.
@@ -179,7 +179,7 @@ class StreamingRedactionSession:
         return self._scanner.held
 
     def push(self, chunk: str) -> StreamingRedactionResult:
-        """Take more of the text; the chunks that it makes certain.
+        """Take more text and return the decided chunks.
 
         Raises:
             AgentOutputGuardError: the session is finished.
@@ -193,7 +193,7 @@ class StreamingRedactionSession:
         return self._emitted(self._scanner.push(text))
 
     def finish(self) -> StreamingRedactionResult:
-        """End the text; the last chunks and the audit.
+        """End the text and return the last chunks and the audit.
 
         Raises:
             AgentOutputGuardError: the session is finished, or the audit failed and the policy says so.

@@ -1,7 +1,7 @@
 """Reads a pattern: the part of Python's regular expressions that can be decided while text streams.
 
-The parser cares for structure only. What a single character matches stays the business of `re`: an atom
-keeps its own source, so that classes, escapes, Unicode and case mean here exactly what they mean there.
+The parser reads structure only. `re` decides what a single character matches: an atom has its own source, so that
+classes, escapes, Unicode and case mean exactly the same.
 Constructs that cannot be decided exactly within bounded memory are refused with what to write instead.
 """
 
@@ -25,7 +25,7 @@ _NAMED_GROUP = re.compile(r"\(\?P<\w+>")
 
 @value
 class Atom:
-    """Matches one character: a literal, an escape, a class or the dot, in its own source."""
+    """A matcher of one character: a literal, an escape, a class or the dot, in its own source."""
 
     source: str
     flags: re.RegexFlag
@@ -38,7 +38,7 @@ class Atom:
 
 
 class Side(Enum):
-    """Which neighbour an assertion looks at."""
+    """The neighbour that an assertion looks at."""
 
     BEHIND = auto()
     AHEAD = auto()
@@ -46,7 +46,7 @@ class Side(Enum):
 
 @value
 class Look:
-    """Asserts that the neighbour on one side is, or is not, a character of a kind."""
+    """An assertion that the neighbour on one side is, or is not, a character of a kind."""
 
     side: Side
     atom: Atom
@@ -55,7 +55,7 @@ class Look:
 
 @value
 class Boundary:
-    """Asserts that just one of the two neighbours is a word character, or that both or none is."""
+    """An assertion that just one of the two neighbours is a word character, or that both or none is."""
 
     word: Atom
     wanted: bool
@@ -89,7 +89,7 @@ Tree: TypeAlias = Atom | Look | Boundary | Sequence | Alternation | Repetition
 
 
 def may_be_empty(tree: Tree) -> bool:
-    """Whether a match of the tree may have no characters."""
+    """Return whether a match of the tree may have no characters."""
     match tree:
         case Atom():
             return False

@@ -1,16 +1,16 @@
-"""Runs all attempts to match over one character, as a backtracking matcher would have ordered them.
+"""Runs all attempts to match over one character, in the order of a backtracking matcher.
 
-An *attempt* is the try to match from one start: a list of threads, the most wanted first. Attempts are kept
-earliest start first, so all threads together are ordered from the most to the least wanted match. Four facts
+An *attempt* matches from one start: a list of threads, the preferred first. Attempts are ordered by their start,
+earliest first, so all threads together are ordered from the most to the least preferred match. Four facts
 make this exact:
 
-- Two threads at one node have the same future, so the less wanted of them can be forgotten. Hence there are
+- Two threads at one node have the same future, so the less preferred of them can be dropped. Hence there are
   never more threads than nodes (and conditions), however long the text.
-- When a thread arrives, all less wanted threads are forgotten: whatever they find would lose. More wanted
+- When a thread arrives, all less preferred threads are dropped: their matches would lose. More preferred
   ones go on, and may replace the match. When none is left, the match is final.
-- What an assertion wants to know about the character before is known; what it wants to know about the one
-  after is kept with the thread as a condition and decided by the next character.
-- The end of the text is nothing special: a character that no atom matches.
+- The character before an assertion is known; a condition on the character after it is stored with the thread
+  and decided by the next character.
+- The end of the text is treated as a character that no atom matches.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Thread(NamedTuple):
     conditions: tuple[tuple[int, bool], ...] = ()
 
     def accepts(self, kind: int) -> bool:
-        """Whether a character of a kind fulfils the conditions."""
+        """Return whether a character of a kind fulfils the conditions."""
         return all(bool(kind >> atom & 1) is wanted for atom, wanted in self.conditions)
 
 
@@ -51,15 +51,15 @@ class Threads:
         self._expansions: dict[tuple[int, int], Attempt] = {}
 
     def begin(self, before: int) -> Attempt:
-        """A new attempt behind a character of a kind."""
+        """Return a new attempt after a character of a kind."""
         return self._expand(self._program.start, before)
 
     def owner(self, thread: Thread) -> int:
-        """The pattern that a thread tries to match."""
+        """Return the pattern that a thread tries to match."""
         return self._program.owners[thread.node]
 
     def settle(self, attempts: Iterable[Attempt], kind: int) -> tuple[list[Attempt], Arrival | None]:
-        """The threads that the next character lets live, up to the first that has arrived."""
+        """Return the threads whose conditions the next character fulfils, up to the first that has arrived."""
         settled: list[Attempt] = []
         for number, attempt in enumerate(attempts):
             living = [thread for thread in attempt if thread.accepts(kind)]
@@ -70,22 +70,22 @@ class Threads:
         return settled, None
 
     def has_arrived(self, thread: Thread) -> bool:
-        """Whether a thread is at the end of its pattern; its conditions may still fail."""
+        """Return whether a thread is at the end of its pattern; its conditions may still fail."""
         return isinstance(self._program.nodes[thread.node], Match)
 
     def successors(self, attempt: Attempt, kind: int) -> Iterator[Thread]:
-        """The threads of an attempt after a character of a kind."""
+        """Yield the threads of an attempt after a character of a kind."""
         for thread in attempt:
             node = self._program.nodes[thread.node]
             if isinstance(node, Character) and kind >> node.atom & 1:
                 yield from self._expand(node.next, kind)
 
     def forget(self) -> None:
-        """Give back memory; what was known will be computed again."""
+        """Clear the cache."""
         self._expansions.clear()
 
     def _expand(self, node: int, before: int) -> Attempt:
-        """The threads at a node behind a character of a kind, the most wanted first."""
+        """Return the threads at a node after a character of a kind, the preferred first."""
         threads = self._expansions.get((node, before))
         if threads is None:
             threads = self._expansions[node, before] = tuple(dict.fromkeys(self._reached(node, before)))
@@ -99,13 +99,13 @@ class Threads:
                 case Fork(nexts):
                     stack.extend(Thread(n, thread.conditions) for n in reversed(nexts))
                 case Peek() as peek:
-                    stack.extend(_behind(peek, thread, before))
+                    stack.extend(_after_assertion(peek, thread, before))
                 case Character() | Match():
                     yield thread
 
 
-def _behind(peek: Peek, thread: Thread, before: int) -> Iterator[Thread]:
-    """The thread behind an assertion: decided by the character before, or on condition of the next one."""
+def _after_assertion(peek: Peek, thread: Thread, before: int) -> Iterator[Thread]:
+    """Yield the thread after an assertion: decided by the character before, or with a condition on the next one."""
     if peek.side is Side.AHEAD:
         yield Thread(peek.next, (*thread.conditions, (peek.atom, peek.wanted)))
     elif bool(before >> peek.atom & 1) is peek.wanted:
@@ -133,7 +133,7 @@ class ThreadStep:
                 break
 
     def unseen(self, threads: Iterable[Thread]) -> Iterator[Thread]:
-        """The threads whose future no more wanted thread has."""
+        """Yield the threads whose future no preferred thread has."""
         for thread in threads:
             if thread not in self._seen:
                 self._seen.add(thread)

@@ -1,7 +1,7 @@
 """Conformance kits: the promises of each port as tests that every adapter runs.
 
-A kit is a class of tests. An adapter derives from it and gives the fixtures its docstring names; that is the
-whole proof. The kits need pytest and pytest-asyncio: `pip install "pilotage[testing]"`.
+A kit is a class of tests. An adapter derives from it and gives the fixtures its docstring names.
+The kits need pytest and pytest-asyncio: `pip install "pilotage[testing]"`.
 """
 
 # ruff: noqa: E402 - pytest has to know the kits before they are imported

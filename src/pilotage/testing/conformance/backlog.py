@@ -29,7 +29,7 @@ _NEVER = datetime(2999, 1, 1, tzinfo=UTC)
 
 
 class BacklogConformance(ClaimCounting):
-    """What every backlog must do.
+    """Conformance tests of every backlog.
 
     Fixtures to give: `journal`, `states`, `signals`, `leases` and `backlog` over one empty store; `pass_time`, an
     async function after which the store's clock has gone on by that many seconds; and, where a store can be opened
@@ -65,7 +65,7 @@ class BacklogConformance(ClaimCounting):
         await leases.release(RUN, "ada")
         assert await leases.holder(RUN) is None
 
-    async def test_a_run_that_somebody_drives_is_passed_over(
+    async def test_a_run_with_an_owner_is_passed_over(
         self, journal: IAgentJournal, leases: IAgentLeases, backlog: IAgentBacklog
     ) -> None:
         await stand(journal, AgentStatus.ACTIVE)
@@ -130,7 +130,7 @@ class BacklogConformance(ClaimCounting):
         assert await claimed(backlog, limit=2) == runs[:2]
         assert await claimed(backlog, limit=2) == runs[2:]
 
-    async def test_runs_of_other_agents_are_left_alone_and_noticed(
+    async def test_runs_of_other_agents_are_passed_over_and_reported(
         self, journal: IAgentJournal, leases: IAgentLeases, backlog: IAgentBacklog
     ) -> None:
         await stand(journal, AgentStatus.ACTIVE, agent="shop:Unknown")
@@ -141,7 +141,7 @@ class BacklogConformance(ClaimCounting):
         assert await backlog.claim("ada", LONG, MANY, agents=[]) == []
         assert await leases.holder(RUN) is None
 
-    async def test_runs_that_somebody_wants_to_leave_are_left(
+    async def test_excluded_runs_are_not_given_out(
         self, journal: IAgentJournal, backlog: IAgentBacklog
     ) -> None:
         for run in (RUN, OTHER_RUN, FOREIGN_RUN):
@@ -191,7 +191,7 @@ class BacklogConformance(ClaimCounting):
         await signals.append(AgentSignal("signal-1", OTHER_RUN.run_id, AgentSignalKind.RESUME))
         assert await claimed(backlog) == [OTHER_RUN]
 
-    async def test_a_signal_to_a_run_that_has_ended_wakes_nobody(
+    async def test_a_signal_to_a_run_that_has_ended_makes_no_work(
         self, journal: IAgentJournal, signals: IAgentSignalRepository, backlog: IAgentBacklog
     ) -> None:
         await signals.append(AgentSignal("signal-1", RUN.run_id, AgentSignalKind.RESUME))
@@ -274,7 +274,7 @@ class BacklogConformance(ClaimCounting):
         await stand(journal, status, run=OTHER_RUN, parent=RUN.run_id)
         assert await claimed(backlog) == [RUN]
 
-    async def test_a_run_whose_parent_waits_is_given_out_when_nobody_drives_it(
+    async def test_a_run_whose_parent_waits_is_given_out_without_an_owner(
         self, journal: IAgentJournal, backlog: IAgentBacklog
     ) -> None:
         await stand(journal, AgentStatus.ACTIVE)
@@ -329,6 +329,6 @@ class BacklogConformance(ClaimCounting):
 
 
 async def holder(leases: IAgentLeases) -> str | None:
-    """Who has the lease of the run."""
+    """Return the owner of the run's lease."""
     lease = await leases.holder(RUN)
     return lease.owner if lease else None

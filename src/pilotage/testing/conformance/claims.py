@@ -1,4 +1,4 @@
-"""The promises of the backlog port about claims: which are counted, when a run is due, who gets suspects."""
+"""The promises of the backlog port about claims: their counting, when a run is due, the owner of suspects."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class ClaimCounting(TimedKit):
-    """What every backlog must do about claims without progress; a part of `BacklogConformance`."""
+    """Conformance tests of every backlog about claims without progress; a part of `BacklogConformance`."""
 
     async def test_a_claim_counts_until_there_is_progress(
         self, journal: IAgentJournal, backlog: IAgentBacklog
@@ -170,7 +170,7 @@ async def stand(
     reason: AgentStateReason | None = None,
     last_signal: int = 0,
 ) -> None:
-    """Commit a run, or its next row, in a status."""
+    """Commit a run, or its next row, with a status."""
     facts = {"parent": parent} if parent else {}
     state = AgentState(
         run.run_id,
@@ -193,6 +193,6 @@ async def stand(
 async def claimed(
     backlog: IAgentBacklog, *, limit: int = MANY, leaving: Sequence[RunKey] = (), suspects: bool = False
 ) -> list[RunKey]:
-    """The runs that one claim gives."""
+    """Return the runs that one claim gives."""
     given = await backlog.claim("ada", LONG, limit, agents=[AGENT], leaving=leaving, suspects=suspects)
     return [entry.run for entry in given]

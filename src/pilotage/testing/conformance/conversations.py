@@ -32,36 +32,36 @@ DOUBTED = ConversationTurn(
     "A page says that it is lost.",
     TrustLabel(Integrity.UNTRUSTED, Confidentiality.TENANT, frozenset({"tool:page", "run input"})),
 )
-SAID = ConversationTurns("chat", (ASKED, ANSWERED))
+TURNS = ConversationTurns("chat", (ASKED, ANSWERED))
 
 ENDED = [status for status in AgentStatus if status.is_terminal]
 NOT_ENDED = [status for status in AgentStatus if not status.is_terminal]
 
 
 def starts(run: RunKey, conversation: str = "chat") -> JournalCommit:
-    """The first commit of a run that holds a conversation."""
+    """Return the first commit of a run that holds a conversation."""
     state = AgentState(run.run_id, "shop:Helpdesk", AgentStatus.ACTIVE, tenant_id=run.tenant_id)
     return JournalCommit(run, "starts", 0, (claim(1, epoch=1),), state, conversation=conversation)
 
 
 def moves(run: RunKey, status: AgentStatus, turns: ConversationTurns | None = None) -> JournalCommit:
-    """The second commit of a run, which puts it into a status."""
+    """Return the second commit of a run, which puts it into a status."""
     state = AgentState(run.run_id, "shop:Helpdesk", status, tenant_id=run.tenant_id)
     return JournalCommit(run, "moves", 1, (row(2),), state, turns=turns)
 
 
 def is_held(outcome: CommitOutcome) -> bool:
-    """Whether a commit was refused because of another run that holds the conversation."""
+    """Return whether a commit was refused because of another run that holds the conversation."""
     return isinstance(outcome, CommitRefused) and outcome.code is CommitRefusal.CONVERSATION_HELD
 
 
 async def history(conversations: ITaskStore, tenant_id: str = RUN.tenant_id) -> Sequence[ConversationTurn]:
-    """What was said in the conversation of these tests."""
+    """Return the turns of the conversation of these tests."""
     return await conversations.tenant_history(tenant_id, "chat")
 
 
 class TaskStoreConformance(Kit):
-    """What every store of conversations must do.
+    """Conformance tests of every store of conversations.
 
     Fixtures to give: `conversations`, over an empty store.
     """
@@ -75,9 +75,7 @@ class TaskStoreConformance(Kit):
         await conversations.append_tenant_turns("default", "chat", [ASKED])
         assert list(await history(conversations)) == [ASKED, ANSWERED, ASKED]
 
-    async def test_a_turn_keeps_the_label_of_what_was_known_when_it_was_said(
-        self, conversations: ITaskStore
-    ) -> None:
+    async def test_a_turn_keeps_the_label_of_its_run_at_that_time(self, conversations: ITaskStore) -> None:
         await conversations.append_tenant_turns("default", "chat", [ASKED, DOUBTED, ANSWERED])
         assert [turn.trust for turn in await history(conversations)] == [
             TrustLabel(),
@@ -99,7 +97,7 @@ class TaskStoreConformance(Kit):
         with pytest.raises(AgentDefinitionError):
             await conversations.tenant_history("default", "chat", up_to=-1)
 
-    async def test_nothing_said_changes_nothing(self, conversations: ITaskStore) -> None:
+    async def test_no_turns_change_nothing(self, conversations: ITaskStore) -> None:
         await conversations.append_tenant_turns("default", "chat", [])
         assert list(await history(conversations)) == []
 
@@ -109,8 +107,8 @@ class TaskStoreConformance(Kit):
             for number in range(8)
         ]
         await asyncio.gather(*(conversations.append_tenant_turns("default", "chat", pair) for pair in pairs))
-        said = list(await history(conversations))
-        found = [said[at : at + 2] for at in range(0, len(said), 2)]
+        turns = list(await history(conversations))
+        found = [turns[at : at + 2] for at in range(0, len(turns), 2)]
         assert sorted(found, key=repr) == sorted(pairs, key=repr)
 
     async def test_conversations_and_tenants_are_apart(self, conversations: ITaskStore) -> None:
@@ -157,7 +155,7 @@ class TaskStoreConformance(Kit):
 
 
 class ConversationCommitConformance(Kit):
-    """What a journal and the conversations over its store must do together.
+    """Conformance tests of a journal and the conversations over its store together.
 
     Fixtures to give: `journal` and `conversations`, over one empty store. Where a store can be opened twice, give
     `second_journal` too: another adapter over the same store, as a second process has it.
@@ -173,28 +171,28 @@ class ConversationCommitConformance(Kit):
         await conversations.append_tenant_turns("default", "chat", [ANSWERED])
         await journal.commit([starts(RUN)])
         assert list(await history(conversations)) == [ANSWERED]
-        assert await commit_one(journal, moves(RUN, AgentStatus.COMPLETED, SAID)) == Committed(2)
+        assert await commit_one(journal, moves(RUN, AgentStatus.COMPLETED, TURNS)) == Committed(2)
         assert list(await history(conversations)) == [ANSWERED, ASKED, ANSWERED]
 
     async def test_turns_of_a_run_keep_their_labels(
         self, journal: IAgentJournal, conversations: ITaskStore
     ) -> None:
-        said = ConversationTurns("chat", (ASKED, DOUBTED))
-        await journal.commit([starts(RUN), moves(RUN, AgentStatus.COMPLETED, said)])
+        turns = ConversationTurns("chat", (ASKED, DOUBTED))
+        await journal.commit([starts(RUN), moves(RUN, AgentStatus.COMPLETED, turns)])
         assert list(await history(conversations)) == [ASKED, DOUBTED]
 
     async def test_a_run_may_begin_and_end_in_one_commit(
         self, journal: IAgentJournal, conversations: ITaskStore
     ) -> None:
         done = AgentState(RUN.run_id, "shop:Helpdesk", AgentStatus.COMPLETED, tenant_id=RUN.tenant_id)
-        assert await commit_one(journal, replace(starts(RUN), state=done, turns=SAID)) == Committed(1)
+        assert await commit_one(journal, replace(starts(RUN), state=done, turns=TURNS)) == Committed(1)
         assert list(await history(conversations)) == [ASKED, ANSWERED]
         assert await commit_one(journal, starts(OTHER_RUN)) == Committed(1)
 
     async def test_turns_of_a_commit_that_is_sent_again_are_appended_once(
         self, journal: IAgentJournal, conversations: ITaskStore
     ) -> None:
-        last = moves(RUN, AgentStatus.COMPLETED, SAID)
+        last = moves(RUN, AgentStatus.COMPLETED, TURNS)
         await journal.commit([starts(RUN), last])
         assert await commit_one(journal, last) == Committed(2)
         assert list(await history(conversations)) == [ASKED, ANSWERED]
@@ -203,7 +201,7 @@ class ConversationCommitConformance(Kit):
         self, journal: IAgentJournal, conversations: ITaskStore
     ) -> None:
         await journal.commit([starts(RUN)])
-        last = moves(RUN, AgentStatus.COMPLETED, SAID)
+        last = moves(RUN, AgentStatus.COMPLETED, TURNS)
         broken = replace(last, rows=(row(2, record=UNSTORABLE),))
         assert isinstance(await commit_one(journal, broken), CommitRefused)
         await journal.commit([replace(moves(RUN, AgentStatus.ACTIVE), token="another owner")])
@@ -274,7 +272,7 @@ class ConversationCommitConformance(Kit):
         self, journal: IAgentJournal, conversations: ITaskStore, conversation: str
     ) -> None:
         await journal.commit([starts(RUN), starts(OTHER_RUN, "other")])
-        elsewhere = replace(SAID, conversation_id=conversation)
+        elsewhere = replace(TURNS, conversation_id=conversation)
         refused = await commit_one(journal, moves(RUN, AgentStatus.COMPLETED, elsewhere))
         assert isinstance(refused, CommitRefused)
         assert refused.code is CommitRefusal.INVALID
@@ -288,7 +286,7 @@ class ConversationCommitConformance(Kit):
         await journal.commit([starts(RUN), moves(RUN, AgentStatus.COMPLETED)])
         if is_taken:
             await journal.commit([starts(OTHER_RUN)])
-        late = JournalCommit(RUN, "late", 2, (row(3),), turns=SAID)
+        late = JournalCommit(RUN, "late", 2, (row(3),), turns=TURNS)
         refused = await commit_one(journal, late)
         assert isinstance(refused, CommitRefused)
         assert refused.code is CommitRefusal.INVALID
@@ -319,5 +317,5 @@ class ConversationCommitConformance(Kit):
     ) -> None:
         await journal.commit([starts(RUN)])
         await conversations.append_tenant_turns("default", "chat", [ANSWERED])
-        await journal.commit([moves(RUN, AgentStatus.COMPLETED, SAID)])
+        await journal.commit([moves(RUN, AgentStatus.COMPLETED, TURNS)])
         assert list(await history(conversations)) == [ANSWERED, ASKED, ANSWERED]

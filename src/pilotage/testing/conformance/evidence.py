@@ -59,7 +59,7 @@ PAID_LATE = LateOutcome(RUN, "run/tool:pay#1", 1, 1, VIEW)
 
 
 class EvidenceRepositoryConformance(Kit):
-    """What every evidence repository must do.
+    """Conformance tests of every evidence repository.
 
     Fixtures to give: `evidence`, over an empty store, for the tenant "default" (or all), and `foreign_evidence`,
     over the same store, for the tenant "elsewhere".
@@ -152,7 +152,7 @@ class EvidenceRepositoryConformance(Kit):
 
 
 class AuditLogConformance(Kit):
-    """What every audit log must do.
+    """Conformance tests of every audit log.
 
     Fixtures to give: `audit_log`, over an empty store; and, where a store can be opened twice, `second_audit_log`.
     """
@@ -176,19 +176,17 @@ class AuditLogConformance(Kit):
         await audit_log.record(replace(PAID, outcome="failed"))
         assert list(await audit_log.list_by_run(ADA, "run-1")) == [PAID]
 
-    async def test_entries_without_evidence_are_all_kept(self, audit_log: IAgentAuditLog) -> None:
+    async def test_entries_without_evidence_are_all_stored(self, audit_log: IAgentAuditLog) -> None:
         for _ in range(2):
             await audit_log.record(replace(PAID, evidence_ref=None))
         assert len(await audit_log.list_by_run(ADA, "run-1")) == 2
 
-    async def test_everybody_of_the_tenant_reads_them_and_nobody_else(
-        self, audit_log: IAgentAuditLog
-    ) -> None:
+    async def test_all_readers_of_the_tenant_see_them_and_no_others(self, audit_log: IAgentAuditLog) -> None:
         await audit_log.record(PAID)
         assert list(await audit_log.list_by_run(GRACE, "run-1")) == [PAID]
         assert list(await audit_log.list_by_run(EVE, "run-1")) == []
 
-    async def test_runs_and_tenants_are_kept_apart(self, audit_log: IAgentAuditLog) -> None:
+    async def test_runs_and_tenants_are_separate(self, audit_log: IAgentAuditLog) -> None:
         others = [replace(PAID, run_id="run-2"), replace(PAID, principal=EVE)]
         for entry in (PAID, *others):
             await audit_log.record(entry)
@@ -197,7 +195,7 @@ class AuditLogConformance(Kit):
 
 
 class LateOutcomesConformance(Kit):
-    """What every port for late outcomes must do.
+    """Conformance tests of every port for late outcomes.
 
     Fixtures to give: `late_outcomes`, over an empty store; and, where a store can be opened twice,
     `second_late_outcomes`: another adapter over the same store, as a second process has it.
@@ -207,9 +205,7 @@ class LateOutcomesConformance(Kit):
     def second_late_outcomes(self, late_outcomes: IAgentLateOutcomes) -> IAgentLateOutcomes:
         return late_outcomes
 
-    async def test_nothing_is_known_of_an_action_that_nobody_told_of(
-        self, late_outcomes: IAgentLateOutcomes
-    ) -> None:
+    async def test_an_action_without_a_report_has_no_outcome(self, late_outcomes: IAgentLateOutcomes) -> None:
         assert list(await late_outcomes.list_by_action(RUN, PAID_LATE.action_id)) == []
 
     async def test_what_goes_in_comes_out_with_the_time_of_the_store(
@@ -221,7 +217,7 @@ class LateOutcomesConformance(Kit):
         assert found.created_at is not None
         assert found.created_at.utcoffset() is not None
 
-    async def test_they_come_in_the_order_they_were_told(
+    async def test_they_come_in_the_order_they_were_reported(
         self, late_outcomes: IAgentLateOutcomes, second_late_outcomes: IAgentLateOutcomes
     ) -> None:
         for attempt, epoch in ((2, 3), (1, 1), (2, 2)):
@@ -243,7 +239,7 @@ class LateOutcomesConformance(Kit):
         await asyncio.gather(*(port.append(PAID_LATE) for port in ports))
         assert len(await late_outcomes.list_by_action(RUN, PAID_LATE.action_id)) == 1
 
-    async def test_actions_runs_and_tenants_are_kept_apart(self, late_outcomes: IAgentLateOutcomes) -> None:
+    async def test_actions_runs_and_tenants_are_separate(self, late_outcomes: IAgentLateOutcomes) -> None:
         others = [
             replace(PAID_LATE, action_id="run/tool:pay#2"),
             replace(PAID_LATE, action_id="run/tool:pay#1/step:x#1"),

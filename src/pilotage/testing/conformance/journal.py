@@ -34,7 +34,7 @@ from pilotage.testing.conformance.samples import (
 
 
 class JournalConformance(Kit):
-    """What every journal must do.
+    """Conformance tests of every journal.
 
     Fixtures to give: `journal`, over an empty store. Where a store can be opened twice, give `second_journal`
     too: another adapter over the same store, as a second process has it.
@@ -66,7 +66,9 @@ class JournalConformance(Kit):
         await commit_one(journal, commit_of(begun, ended))
         assert [(each.number, each.turn) for each in await rows_of(journal)] == [(3, None), (3, 0)]
 
-    async def test_the_keys_of_a_payload_are_kept_whatever_their_order(self, journal: IAgentJournal) -> None:
+    async def test_the_keys_of_a_payload_are_stored_whatever_their_order(
+        self, journal: IAgentJournal
+    ) -> None:
         await journal.commit([commit_of(row(1, record={"b": 1, "a": 2}), row(2, record={"a": 2, "b": 1}))])
         first, second = await rows_of(journal)
         assert first.record == second.record == {"a": 2, "b": 1}
@@ -85,7 +87,7 @@ class JournalConformance(Kit):
         known = [time for time in times if time is not None and time.utcoffset() is not None]
         assert known == times == sorted(known)
 
-    async def test_rows_are_read_from_behind_a_number(self, journal: IAgentJournal) -> None:
+    async def test_rows_are_read_after_a_number(self, journal: IAgentJournal) -> None:
         await journal.commit([commit_of(row(1), row(2), row(3))])
         assert [await numbers_of(journal, after=after) for after in range(5)] == [
             [1, 2, 3],
@@ -95,7 +97,7 @@ class JournalConformance(Kit):
             [],
         ]
 
-    async def test_a_reader_may_stop_early_and_holds_nobody_up(
+    async def test_a_reader_may_stop_early_and_blocks_no_other(
         self, journal: IAgentJournal, second_journal: IAgentJournal
     ) -> None:
         await journal.commit([commit_of(*map(row, range(1, 301)))])
@@ -140,7 +142,7 @@ class JournalConformance(Kit):
         assert sorted(outcomes, key=repr) == [Committed(2), HeadMoved(2, winner)]
         assert [each.epoch for each in await rows_of(journal)] == [1, winner]
 
-    async def test_what_was_committed_is_there_for_everybody(
+    async def test_committed_rows_are_visible_to_all_readers(
         self, journal: IAgentJournal, second_journal: IAgentJournal
     ) -> None:
         await journal.commit([commit_of(claim(1, epoch=1), row(2, record=PAYLOAD))])
@@ -228,7 +230,7 @@ class JournalConformance(Kit):
         assert await numbers_of(journal) == [1, 2, 3]
 
     @pytest.mark.parametrize("part", ["record", "view"])
-    async def test_a_payload_that_is_no_json_is_refused_and_harms_nobody_else(
+    async def test_a_payload_that_is_no_json_is_refused_and_no_other(
         self, journal: IAgentJournal, part: str
     ) -> None:
         broken = row(
@@ -246,7 +248,7 @@ class JournalConformance(Kit):
         assert await rows_of(journal) == []
         assert await numbers_of(journal, OTHER_RUN) == [1]
 
-    async def test_a_refused_commit_leaves_nothing_behind(self, journal: IAgentJournal) -> None:
+    async def test_a_refused_commit_writes_nothing(self, journal: IAgentJournal) -> None:
         await journal.commit([commit_of(row(1, record=UNSTORABLE), token="mended")])
         assert await commit_one(journal, commit_of(row(1), token="mended")) == Committed(1)
 
@@ -273,15 +275,13 @@ class JournalConformance(Kit):
         assert await numbers_of(journal) == [1, 2, 3]
         assert await commit_one(journal, commit_of(row(4, "pay", attempt=again))) == Committed(4)
 
-    async def test_what_subscribers_were_told_is_kept_and_belongs_to_no_action(
-        self, journal: IAgentJournal
-    ) -> None:
-        told = tuple(
+    async def test_reported_events_are_stored_and_belong_to_no_action(self, journal: IAgentJournal) -> None:
+        reported = tuple(
             replace(row(seq, "told#12", stage=JournalStage.TOLD, record=PAYLOAD), kind=None, epoch=9)
             for seq in (2, 3)
         )
-        assert await commit_one(journal, commit_of(claim(1, epoch=1), *told)) == Committed(3)
-        assert [replace(each, created_at=None) for each in await rows_of(journal, after=1)] == list(told)
+        assert await commit_one(journal, commit_of(claim(1, epoch=1), *reported)) == Committed(3)
+        assert [replace(each, created_at=None) for each in await rows_of(journal, after=1)] == list(reported)
         assert await journal.head(RUN) == JournalHead(3, 1, "digest-3")
 
     async def test_a_run_can_be_claimed_again_and_again(self, journal: IAgentJournal) -> None:

@@ -1,4 +1,4 @@
-"""How the kits run, and the runs that they are about."""
+"""Base classes of the kits, and their runs."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ class TimedKit(Kit):
     """A kit whose tests let the time of leases, claims and waits run out."""
 
     short = 30.0
-    """How many seconds those last; less where the time can only be waited for."""
+    """Their length in seconds; use less if a test must wait in real time."""

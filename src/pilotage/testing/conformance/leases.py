@@ -28,7 +28,7 @@ GOING_ON = [status for status in AgentStatus if not status.is_terminal]
 
 
 class LeasesConformance(TimedKit):
-    """What every lease port must do.
+    """Conformance tests of every lease port.
 
     Fixtures to give: `leases`, over an empty store; `pass_time`, an async function after which the store's clock has
     gone on by that many seconds; and, where a store can be opened twice, `second_leases`: another adapter over the
@@ -45,7 +45,7 @@ class LeasesConformance(TimedKit):
     def set_time_of_day(self) -> PassTime:
         pytest.skip("the adapter has no set_time_of_day")
 
-    async def test_nobody_has_the_lease_of_a_run_that_nobody_asked_for(self, leases: IAgentLeases) -> None:
+    async def test_a_run_without_a_request_has_no_lease(self, leases: IAgentLeases) -> None:
         assert await leases.holder(RUN) is None
 
     async def test_a_lease_says_what_was_granted(
@@ -165,7 +165,7 @@ class LeasesConformance(TimedKit):
         await leases.release(RUN, "ada")
         assert await leases.holder(RUN) == taken
 
-    async def test_nobody_renews_what_was_never_granted(self, leases: IAgentLeases) -> None:
+    async def test_a_lease_that_was_not_granted_is_not_renewed(self, leases: IAgentLeases) -> None:
         assert await leases.renew(RUN, "ada", LONG) is None
         assert await leases.holder(RUN) is None
 
@@ -205,18 +205,18 @@ class LeasesConformance(TimedKit):
 
 
 def begun(run: RunKey = RUN, owner: str = "ada", seconds: float = LONG) -> JournalCommit:
-    """The first commit of a run, by somebody who drives it from then on."""
+    """Return the first commit of a run, by its new owner."""
     return replace(commit_of(claim(1, epoch=1), run=run, token=owner), lease=LeaseRequest(owner, seconds))
 
 
 def moved(status: AgentStatus, run: RunKey = RUN, head: int = 1) -> JournalCommit:
-    """A commit that puts a run into a status."""
+    """Return a commit that puts a run into a status."""
     state = AgentState(run.run_id, "shop:Refunds", status, tenant_id=run.tenant_id)
     return replace(commit_of(row(head + 1), run=run), state=state)
 
 
 class LeaseCommitConformance(TimedKit):
-    """What a journal and its lease port must do together.
+    """Conformance tests of a journal and its lease port together.
 
     Fixtures to give: `journal` and `leases` over the same empty store, and `pass_time`, an async function after which
     the store's clock has gone on by that many seconds. Where time can only be waited for, set `short` to less.
@@ -262,7 +262,7 @@ class LeaseCommitConformance(TimedKit):
         await commit_one(journal, first)
         assert _span(before, await leases.holder(RUN)) >= self.short
 
-    async def test_whoever_begins_the_run_has_it_whoever_had_it_before(
+    async def test_the_owner_that_begins_the_run_has_its_lease(
         self, journal: IAgentJournal, leases: IAgentLeases
     ) -> None:
         await leases.acquire(RUN, "bob", LONG)
@@ -313,7 +313,7 @@ class LeaseCommitConformance(TimedKit):
         assert await leases.holder(RUN) is None
         assert await leases.renew(RUN, "ada", LONG) is None
 
-    async def test_the_commit_that_ends_a_run_takes_away_the_lease_of_whoever_has_it(
+    async def test_the_commit_that_ends_a_run_removes_its_lease(
         self, journal: IAgentJournal, leases: IAgentLeases
     ) -> None:
         await commit_one(journal, replace(begun(), lease=None))
@@ -350,7 +350,7 @@ class LeaseCommitConformance(TimedKit):
         assert await commit_one(journal, moved(AgentStatus.COMPLETED)) == Committed(2)
         assert await leases.holder(RUN) == taken
 
-    async def test_a_commit_without_a_state_takes_nothing_away_behind_the_end(
+    async def test_a_commit_without_a_state_changes_no_lease_after_the_end(
         self, journal: IAgentJournal, leases: IAgentLeases
     ) -> None:
         await commit_one(journal, begun())
@@ -377,7 +377,7 @@ async def _owners(leases: IAgentLeases, *runs: RunKey) -> Sequence[str | None]:
 
 
 def _span(earlier: Lease | None, later: Lease | None) -> float:
-    """How many seconds lie between the ends of two leases."""
+    """Return how many seconds lie between the ends of two leases."""
     assert earlier is not None
     assert later is not None
     return (later.expires_at - earlier.expires_at).total_seconds()

@@ -31,12 +31,12 @@ TEXTS = ("Ada prefers tea.", "Größe: 42 ☕", "a'b\"c\\d -- ; %_", "one\x00two
 
 
 def fact(item_id: str, text: str, label: TrustLabel | None = None) -> MemoryItem:
-    """A fact to remember."""
+    """Return a fact to remember."""
     return MemoryItem(item_id, MemoryKind.FACT, text, label or TrustLabel())
 
 
 class MemoryConformance(Kit):
-    """What every memory must do.
+    """Conformance tests of every memory.
 
     Fixtures to give: `memory`, empty; `small_memory`, empty, in which a user may have three items; and, where a
     store can be opened twice, `second_memory`: another adapter over the store of `memory`, as a second process has it.
@@ -70,12 +70,12 @@ class MemoryConformance(Kit):
         assert list(await second_memory.export(ADA)) == [item]
 
     async def test_the_store_says_since_when(self, memory: IAgentMemory) -> None:
-        kept = await memory.remember(ADA, fact("tea", "Ada prefers tea."))
-        assert kept.created_at is not None
-        assert kept.created_at.utcoffset() is not None
-        assert list(await memory.export(ADA)) == [kept]
+        stored = await memory.remember(ADA, fact("tea", "Ada prefers tea."))
+        assert stored.created_at is not None
+        assert stored.created_at.utcoffset() is not None
+        assert list(await memory.export(ADA)) == [stored]
 
-    async def test_the_same_id_again_replaces_what_was_said_in_its_place(self, memory: IAgentMemory) -> None:
+    async def test_the_same_id_again_replaces_the_item(self, memory: IAgentMemory) -> None:
         first = await memory.remember(ADA, fact("drink", "Ada prefers tea.", WEB))
         await memory.remember(ADA, fact("town", "Ada lives in Graz."))
         again = await memory.remember(ADA, fact("drink", "Ada prefers cocoa."))
@@ -90,11 +90,11 @@ class MemoryConformance(Kit):
 
     async def test_remembering_the_same_again_changes_nothing(self, memory: IAgentMemory) -> None:
         item = fact("tea", "Ada prefers tea.")
-        kept = await memory.remember(ADA, item)
-        assert await memory.remember(ADA, item) == kept
-        assert list(await memory.export(ADA)) == [kept]
+        stored = await memory.remember(ADA, item)
+        assert await memory.remember(ADA, item) == stored
+        assert list(await memory.export(ADA)) == [stored]
 
-    async def test_of_many_at_once_one_is_kept_per_id(
+    async def test_of_many_at_once_one_is_stored_per_id(
         self, memory: IAgentMemory, second_memory: IAgentMemory
     ) -> None:
         ports = [memory, second_memory] * 5
@@ -103,7 +103,7 @@ class MemoryConformance(Kit):
         assert sorted(item.id for item in await memory.export(ADA)) == ["note-0", "note-1", "note-2"]
 
     @pytest.mark.parametrize("other", OTHERS)
-    async def test_nobody_else_sees_replaces_or_forgets_it(
+    async def test_no_other_scope_sees_replaces_or_forgets_it(
         self, memory: IAgentMemory, second_memory: IAgentMemory, other: MemoryScope
     ) -> None:
         mine = await memory.remember(ADA, fact("drink", "prefers tea", WEB))
@@ -235,7 +235,7 @@ class MemoryConformance(Kit):
         assert [item.id for item in await memory.recall(ADA, "tea")] == ["tea"]
 
     @pytest.mark.parametrize("limit", [0, -1, MOST_RECALLED + 1])
-    async def test_nobody_can_ask_for_nothing_or_for_everything(
+    async def test_a_request_for_nothing_or_for_everything_is_refused(
         self, memory: IAgentMemory, limit: int
     ) -> None:
         with pytest.raises(AgentDefinitionError, match="limit"):

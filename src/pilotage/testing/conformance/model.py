@@ -42,12 +42,12 @@ ASK = ModelRequest([ModelMessage.user("Plan a journey.")], output=StructuredOutp
 
 
 async def events_of(model: IAgentModel, request: ModelRequest) -> Sequence[ModelStreamEvent]:
-    """All events of a stream."""
+    """Return all events of a stream."""
     return [event async for event in model.stream(request)]
 
 
 class ModelConformance(Kit):
-    """What every model adapter must do, with a server (or a recording of one) that answers as declared.
+    """Conformance tests of every model adapter, with a server (or a recording of one) that answers as declared.
 
     Fixtures to give, each an adapter:
 
@@ -148,9 +148,7 @@ class ModelConformance(Kit):
         assert "".join(event.text for event in seen) == "Good day"
         assert not any(event.is_done for event in seen)
 
-    async def test_a_stream_that_is_left_early_leaves_nothing_behind(
-        self, talking_model: IAgentModel
-    ) -> None:
+    async def test_a_stream_that_is_left_early_leaves_no_task(self, talking_model: IAgentModel) -> None:
         tasks = asyncio.all_tasks()
         stream = cast("AsyncGenerator[ModelStreamEvent, None]", talking_model.stream(TALK))
         await anext(stream)

@@ -18,7 +18,7 @@ MANY = 100
 
 
 class OutboxConformance(TimedKit):
-    """What every outbox must do.
+    """Conformance tests of every outbox.
 
     Fixtures to give: `journal` and `outbox` over one empty store; `pass_time`, an async function after which the
     store's clock has gone on by that many seconds; and, where a store can be opened twice, `second_outbox`: another
@@ -82,7 +82,7 @@ class OutboxConformance(TimedKit):
         await outbox.delivered("ada", first)
         assert numbers(await outbox.claim("ada", LONG, 3)) == [4, 5]
 
-    async def test_a_run_that_is_out_with_somebody_is_passed_over(
+    async def test_a_run_with_a_claimed_entry_is_passed_over(
         self, journal: IAgentJournal, outbox: IAgentOutbox, second_outbox: IAgentOutbox
     ) -> None:
         await happen(journal, 2)
@@ -198,7 +198,7 @@ class OutboxConformance(TimedKit):
         (entry,) = await read(outbox)
         assert (entry.failures, entry.problem) == (3, "try 2")
 
-    async def test_a_parked_entry_lets_those_behind_it_pass(
+    async def test_a_parked_entry_lets_later_ones_pass(
         self, journal: IAgentJournal, outbox: IAgentOutbox
     ) -> None:
         await happen(journal, 3)
@@ -257,7 +257,7 @@ class OutboxConformance(TimedKit):
         assert [entry.run for entry in await outbox.claim("bob", LONG, MANY)] == [FOREIGN_RUN]
         assert len(await read(outbox)) == 2
 
-    async def test_reading_begins_behind_a_number(self, journal: IAgentJournal, outbox: IAgentOutbox) -> None:
+    async def test_reading_begins_after_a_number(self, journal: IAgentJournal, outbox: IAgentOutbox) -> None:
         await happen(journal, 4)
         assert [entry.number for entry in await read(outbox, after=2)] == [3, 4]
 
@@ -291,17 +291,17 @@ async def happen(journal: IAgentJournal, count: int, run: RunKey = RUN) -> None:
 
 
 async def read(outbox: IAgentOutbox, after: int = 0) -> list[OutboxEntry]:
-    """The entries of the run as a list."""
+    """Return the entries of the run as a list."""
     return [entry async for entry in outbox.read(RUN, after)]
 
 
 def of_run(entries: Sequence[OutboxEntry], run: RunKey = RUN) -> list[OutboxEntry]:
-    """The entries of a run among others."""
+    """Return the entries of a run among others."""
     return [entry for entry in entries if entry.run == run]
 
 
 def numbers(entries: Sequence[OutboxEntry], run: RunKey = RUN) -> list[int]:
-    """The numbers of a run's entries among others."""
+    """Return the numbers of a run's entries among others."""
     return [entry.number for entry in of_run(entries, run)]
 
 

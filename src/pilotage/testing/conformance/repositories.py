@@ -43,7 +43,7 @@ SIGNAL = AgentSignal("signal-1", "run-1", AgentSignalKind.USER_MESSAGE, {**PAYLO
 
 
 async def pages(states: IAgentStateRepository, limit: int) -> Sequence[Sequence[str]]:
-    """The ids of all runs of the tenant "default", page by page."""
+    """Return the ids of all runs of the tenant "default", page by page."""
     page = await states.list_runs("default", limit=limit)
     found = [[each.id for each in page.runs]]
     while page.cursor is not None and len(found) < 10:  # one that goes in circles is noticed, not followed
@@ -53,7 +53,7 @@ async def pages(states: IAgentStateRepository, limit: int) -> Sequence[Sequence[
 
 
 class StateRepositoryConformance(Kit):
-    """What every state repository must do.
+    """Conformance tests of every state repository.
 
     Fixtures to give: `states`, over an empty store, for the tenant "default" (or all), and `foreign_states`, over
     the same store, for the tenant "elsewhere".
@@ -91,7 +91,7 @@ class StateRepositoryConformance(Kit):
         assert second.updated_at >= first.updated_at
         assert (await states.get("run-1")).metadata == PAYLOAD
 
-    async def test_a_given_time_of_creation_is_kept_as_the_moment_it_is(
+    async def test_a_given_time_of_creation_is_stored_as_the_same_moment(
         self, states: IAgentStateRepository
     ) -> None:
         moment = datetime(2026, 3, 29, 3, 30, microsecond=123456, tzinfo=timezone(timedelta(hours=2)))
@@ -233,7 +233,7 @@ class StateRepositoryConformance(Kit):
 
 
 async def pending(signals: IAgentSignalRepository, run_id: str = "run-1") -> Sequence[str]:
-    """The ids of the signals that wait for a run."""
+    """Return the ids of the signals that wait for a run."""
     return [each.id for each in await signals.list_pending(run_id)]
 
 
@@ -243,7 +243,7 @@ def _answer(signal_id: str, decision: str) -> AgentSignal:
 
 
 class SignalRepositoryConformance(Kit):
-    """What every signal repository must do.
+    """Conformance tests of every signal repository.
 
     Fixtures to give: `signals`, over an empty store, for the tenant "default" (or all), and `foreign_signals`,
     over the same store, for the tenant "elsewhere".
@@ -356,7 +356,7 @@ class SignalRepositoryConformance(Kit):
     async def test_of_two_different_answers_with_one_key_at_the_same_time_one_is_stored(
         self, signals: IAgentSignalRepository
     ) -> None:
-        """The key of a question is the id of its answer: the first one closes the question for everybody."""
+        """The key of a question is the id of its answer: the first one closes the question."""
         for number in range(10):
             answers = [_answer(f"key-{number}", decision) for decision in ("approve", "reject")]
             one, two = await asyncio.gather(*map(signals.append, answers))
@@ -409,7 +409,9 @@ class SignalRepositoryConformance(Kit):
                 counts == "right",
             ]
 
-    async def test_a_refused_answer_is_kept_and_never_waits(self, signals: IAgentSignalRepository) -> None:
+    async def test_a_refused_answer_is_stored_and_is_not_pending(
+        self, signals: IAgentSignalRepository
+    ) -> None:
         first = await signals.append(_answer("first", "approve"))
         refused = await signals.record_refused(_answer("second", "reject"))
         assert (refused.end, refused.payload) == (AgentSignalEnd.REFUSED, {"decision": "reject"})
@@ -419,7 +421,7 @@ class SignalRepositoryConformance(Kit):
         assert answers == [first, refused]
         assert [each.end for each in answers] == [None, AgentSignalEnd.REFUSED]
 
-    async def test_a_refused_answer_is_kept_once(self, signals: IAgentSignalRepository) -> None:
+    async def test_a_refused_answer_is_stored_once(self, signals: IAgentSignalRepository) -> None:
         first = await signals.record_refused(_answer("one", "reject"))
         assert await signals.record_refused(_answer("one", "cancel")) == first
         assert await signals.append(_answer("one", "approve")) == first

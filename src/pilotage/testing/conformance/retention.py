@@ -38,7 +38,7 @@ NOT_ENDED = [status for status in AgentStatus if not status.is_terminal]
 
 
 def chain(*rows: JournalRow) -> tuple[JournalRow, ...]:
-    """Rows as a ledger chains them, each with a salt."""
+    """Return rows as a ledger chains them, each with a salt."""
     linked: list[JournalRow] = []
     for each in rows:
         previous = linked[-1].digest if linked else NO_HEAD.digest
@@ -57,7 +57,7 @@ ROWS = chain(
 def ended(
     run: RunKey = RUN, status: AgentStatus = AgentStatus.COMPLETED, parent: RunKey | None = None
 ) -> JournalCommit:
-    """All of a run in one commit."""
+    """Return all of a run in one commit."""
     state = AgentState(
         run.run_id, "shop:Helpdesk", status, metadata={"input": "Ada"}, tenant_id=run.tenant_id
     )
@@ -73,7 +73,7 @@ def ended(
 
 
 class RetentionConformance(Kit):
-    """What every retention port must do.
+    """Conformance tests of every retention port.
 
     Fixtures to give: `retention`, `journal`, `states`, `signals`, `evidence` and `conversations`, over one empty store.
     """
@@ -101,7 +101,7 @@ class RetentionConformance(Kit):
         assert head is not None
         assert (head.seq, head.digest) == (4, ROWS[-1].digest)
 
-    async def test_what_was_proven_sent_and_told_is_erased_too(
+    async def test_evidence_signals_and_events_are_erased_too(
         self,
         retention: IAgentRetention,
         journal: IAgentJournal,
@@ -121,10 +121,10 @@ class RetentionConformance(Kit):
         assert await evidence.list_by_state(RUN.run_id) == []
         assert [each.payload for each in await signals.list_pending(RUN.run_id)] == [{}]
         assert (await signals.append(taken)).payload == {}
-        said = [turn.content for turn in await conversations.tenant_history("default", "chat")]
-        assert said[0] == "somebody else"
-        assert len(said) == 3
-        assert "Ada" not in str(said)
+        contents = [turn.content for turn in await conversations.tenant_history("default", "chat")]
+        assert contents[0] == "somebody else"
+        assert len(contents) == 3
+        assert "Ada" not in str(contents)
 
     async def test_erasing_again_does_nothing(
         self, retention: IAgentRetention, journal: IAgentJournal

@@ -48,7 +48,7 @@ def row(
     number: int = 0,
     turn: int | None = None,
 ) -> JournalRow:
-    """A row of a tool call; its action is named after its number where no name is given."""
+    """Return a row of a tool call; its action is named after its number where no name is given."""
     kind = None if stage is JournalStage.CLAIMED else AgentActionKind.TOOL_CALL
     return JournalRow(
         seq=seq,
@@ -68,27 +68,27 @@ def row(
 
 
 def claim(seq: int, epoch: int) -> JournalRow:
-    """The row with which an owner takes a run over."""
+    """Return the row with which an owner takes a run over."""
     return row(seq, "claim", stage=JournalStage.CLAIMED, epoch=epoch)
 
 
 def commit_of(*rows: JournalRow, run: RunKey = RUN, token: str = "") -> JournalCommit:
-    """A commit of rows behind the head that their numbers expect."""
+    """Return a commit of rows after the head that their numbers expect."""
     head = rows[0].seq - 1
     return JournalCommit(run, token or f"token-{head}", head, rows)
 
 
 async def commit_one(journal: IAgentJournal, commit: JournalCommit) -> CommitOutcome:
-    """The outcome of a commit that is sent alone."""
+    """Return the outcome of a commit that is sent alone."""
     (outcome,) = await journal.commit([commit])
     return outcome
 
 
 async def rows_of(journal: IAgentJournal, run: RunKey = RUN, after: int = 0) -> Sequence[JournalRow]:
-    """The rows of a run as a list."""
+    """Return the rows of a run as a list."""
     return [each async for each in journal.read(run, after)]
 
 
 async def numbers_of(journal: IAgentJournal, run: RunKey = RUN, after: int = 0) -> Sequence[int]:
-    """The numbers of a run's rows."""
+    """Return the numbers of a run's rows."""
     return [each.seq for each in await rows_of(journal, run, after)]

@@ -41,7 +41,7 @@ OTHER_PLACES = {
 
 
 class SealerConformance(Kit):
-    """What every sealer must do.
+    """Conformance tests of every sealer.
 
     Fixtures to give: `sealer`, and `foreign_sealer` with another key. Give `second_sealer` too where a key can be
     had twice: another instance with the key of `sealer`, as a second process has it.
@@ -150,13 +150,13 @@ class SealerConformance(Kit):
         broken = replace(sealed, ciphertext=next(_changed(sealed.ciphertext)))
         attempts = [(foreign_sealer, CONTEXT, sealed), (sealer, CONTEXT, broken)]
         attempts += [(sealer, place, sealed) for place in OTHER_PLACES.values()]
-        told = [part for attempt in attempts for part in _told(*attempt)]
-        assert told
-        assert [part for part in told if "quick" in part] == []
+        texts = [part for attempt in attempts for part in _error_texts(*attempt)]
+        assert texts
+        assert [part for part in texts if "quick" in part] == []
 
 
 def _opens(sealer: IRecordSealer, sealed: SealedRecord, place: SealContext = CONTEXT) -> bool:
-    """Whether a seal opens; any error but the port's own is a failure of the test."""
+    """Return whether a seal opens; any error but the port's own is a failure of the test."""
     try:
         sealer.open(place, sealed)
     except RecordSealError:
@@ -165,7 +165,7 @@ def _opens(sealer: IRecordSealer, sealed: SealedRecord, place: SealContext = CON
 
 
 def _changed(ciphertext: str) -> Iterator[str]:
-    """The ciphertext with each character changed, left out, doubled or followed by another."""
+    """Yield the ciphertext with each character changed, left out, doubled or followed by another."""
     for position, character in enumerate(ciphertext):
         for other in {"A", "B", "b", "0", "=", " "} - {character}:
             yield ciphertext[:position] + other + ciphertext[position + 1 :]
@@ -175,7 +175,7 @@ def _changed(ciphertext: str) -> Iterator[str]:
 
 
 def _decoded(ciphertext: str) -> Iterator[str]:
-    """The bytes behind the usual spellings, one character each."""
+    """Yield the bytes of the usual encodings, one character each."""
     for decode in (b64decode, bytes.fromhex):
         try:
             yield decode(ciphertext).decode("latin-1")
@@ -183,8 +183,8 @@ def _decoded(ciphertext: str) -> Iterator[str]:
             continue
 
 
-def _told(sealer: IRecordSealer, place: SealContext, sealed: SealedRecord) -> Iterator[str]:
-    """Everything that an error and its causes say."""
+def _error_texts(sealer: IRecordSealer, place: SealContext, sealed: SealedRecord) -> Iterator[str]:
+    """Yield all texts of an error and its causes."""
     with pytest.raises(RecordSealError) as refused:
         sealer.open(place, sealed)
     error: BaseException | None = refused.value

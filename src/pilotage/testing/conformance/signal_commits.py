@@ -34,14 +34,14 @@ WRONG = {
 
 
 def message(number: int, run: RunKey = RUN) -> AgentSignal:
-    """A signal for a run."""
+    """Return a signal for a run."""
     return AgentSignal(
         f"signal-{number}", run.run_id, AgentSignalKind.USER_MESSAGE, {"number": number, "text": "well?"}
     )
 
 
 def begin(run: RunKey = RUN) -> JournalCommit:
-    """The first commit of a run."""
+    """Return the first commit of a run."""
     state = AgentState(run.run_id, "shop:Refunds", AgentStatus.ACTIVE, tenant_id=run.tenant_id)
     return replace(commit_of(claim(1, epoch=1), run=run), state=state)
 
@@ -49,14 +49,14 @@ def begin(run: RunKey = RUN) -> JournalCommit:
 def end(
     last_signal: int, run: RunKey = RUN, status: AgentStatus = AgentStatus.COMPLETED, head: int = 1
 ) -> JournalCommit:
-    """The commit that ends a run, of a writer that has read the signals up to a number."""
+    """Return the commit that ends a run, of a writer that has read the signals up to a number."""
     state = AgentState(run.run_id, "shop:Refunds", status, tenant_id=run.tenant_id)
     rows = commit_of(row(head + 1), run=run, token=f"end {last_signal} {head}")
     return replace(rows, state=state, last_signal=last_signal)
 
 
 class SignalCommitConformance(Kit):
-    """What a journal and the signal repository over its store must do together.
+    """Conformance tests of a journal and the signal repository over its store together.
 
     Fixtures to give: `journal`, `states` and `signals` over one empty store, and `second_signals`, over the same store
     as another process has it.

@@ -29,18 +29,18 @@ MONTH = BudgetPeriod.MONTH
 TENANT = RUN.tenant_id
 
 
-def wanted(hold_id: str, amount: BudgetAmount = STEP) -> BudgetReservation:
-    """Something to hold."""
+def reservation(hold_id: str, amount: BudgetAmount = STEP) -> BudgetReservation:
+    """Return a reservation."""
     return BudgetReservation(hold_id, amount)
 
 
 def used(hold_id: str, amount: BudgetAmount = CALL) -> BudgetSettlement:
-    """What became of it."""
-    return BudgetSettlement(wanted(hold_id), amount)
+    """Return the settlement of a reservation."""
+    return BudgetSettlement(reservation(hold_id), amount)
 
 
 class SpendingConformance(Kit):
-    """What every store must do about what tenants spend.
+    """Conformance tests of every store about what tenants spend.
 
     Fixtures to give: `spending` and `journal` over one empty store, `pass_time(seconds)`, which puts the clock of the
     store forward, and, where a store can be opened twice, `second_spending`: another adapter over the same store.
@@ -89,7 +89,7 @@ class SpendingConformance(Kit):
         assert await spending.spent(TENANT, MONTH) == CALL
         assert await spending.spent(FOREIGN_RUN.tenant_id, MONTH) == STEP
         full = [BudgetWindow(MONTH, max_steps=1)]
-        assert isinstance(await spending.hold("third", wanted("h"), full, seconds=60), BudgetGranted)
+        assert isinstance(await spending.hold("third", reservation("h"), full, seconds=60), BudgetGranted)
 
     async def test_money_is_added_exactly(self, spending: ITenantSpending, journal: IAgentJournal) -> None:
         dime = BudgetAmount(cost=Decimal("0.1"))
@@ -104,26 +104,32 @@ class SpendingConformance(Kit):
         self, spending: ITenantSpending, second_spending: ITenantSpending, journal: IAgentJournal
     ) -> None:
         one = [BudgetWindow(MONTH, max_steps=1)]
-        granted = await spending.hold(TENANT, wanted("a"), one, seconds=60)
+        granted = await spending.hold(TENANT, reservation("a"), one, seconds=60)
         assert isinstance(granted, BudgetGranted)
-        assert granted.reservation == wanted("a")
-        refused = await second_spending.hold(TENANT, wanted("b"), one, seconds=60)
+        assert granted.reservation == reservation("a")
+        refused = await second_spending.hold(TENANT, reservation("b"), one, seconds=60)
         assert isinstance(refused, BudgetExhausted)
         assert refused.limit == "month.max_steps"
         await commit_one(journal, replace(commit_of(claim(1, 1)), settled=(used("a", NOTHING),)))
-        assert isinstance(await second_spending.hold(TENANT, wanted("b"), one, seconds=60), BudgetGranted)
+        assert isinstance(
+            await second_spending.hold(TENANT, reservation("b"), one, seconds=60), BudgetGranted
+        )
 
     async def test_what_is_refused_is_not_held(self, spending: ITenantSpending) -> None:
         tight = [BudgetWindow(MONTH, max_tool_calls=2)]
         three = BudgetAmount(tool_calls=3)
-        assert isinstance(await spending.hold(TENANT, wanted("a", three), tight, seconds=60), BudgetExhausted)
+        assert isinstance(
+            await spending.hold(TENANT, reservation("a", three), tight, seconds=60), BudgetExhausted
+        )
         two = BudgetAmount(tool_calls=2)
-        assert isinstance(await spending.hold(TENANT, wanted("b", two), tight, seconds=60), BudgetGranted)
+        assert isinstance(
+            await spending.hold(TENANT, reservation("b", two), tight, seconds=60), BudgetGranted
+        )
 
     async def test_every_window_must_allow_it(self, spending: ITenantSpending) -> None:
         windows = [BudgetWindow(MONTH, max_steps=5), BudgetWindow(BudgetPeriod.DAY, max_steps=1)]
-        await spending.hold(TENANT, wanted("a"), windows, seconds=60)
-        refused = await spending.hold(TENANT, wanted("b"), windows, seconds=60)
+        await spending.hold(TENANT, reservation("a"), windows, seconds=60)
+        refused = await spending.hold(TENANT, reservation("b"), windows, seconds=60)
         assert isinstance(refused, BudgetExhausted)
         assert refused.limit == "day.max_steps"
 
@@ -132,9 +138,11 @@ class SpendingConformance(Kit):
     ) -> None:
         window = [BudgetWindow(MONTH, max_tokens=100)]
         large = BudgetAmount(steps=1, tokens=100)
-        assert isinstance(await spending.hold(TENANT, wanted("a", large), window, seconds=60), BudgetGranted)
         assert isinstance(
-            await spending.hold(TENANT, wanted("b", large), window, seconds=60), BudgetExhausted
+            await spending.hold(TENANT, reservation("a", large), window, seconds=60), BudgetGranted
+        )
+        assert isinstance(
+            await spending.hold(TENANT, reservation("b", large), window, seconds=60), BudgetExhausted
         )
 
     async def test_of_many_at_once_no_more_are_granted_than_there_are(
@@ -143,22 +151,27 @@ class SpendingConformance(Kit):
         window = [BudgetWindow(MONTH, max_steps=7)]
         ports = [spending, second_spending] * 10
         verdicts = await asyncio.gather(
-            *(port.hold(TENANT, wanted(f"{number}"), window, seconds=60) for number, port in enumerate(ports))
+            *(
+                port.hold(TENANT, reservation(f"{number}"), window, seconds=60)
+                for number, port in enumerate(ports)
+            )
         )
         assert sum(isinstance(verdict, BudgetGranted) for verdict in verdicts) == 7
 
-    async def test_what_nobody_settles_lapses(self, spending: ITenantSpending, pass_time: PassTime) -> None:
+    async def test_a_hold_that_is_not_settled_lapses(
+        self, spending: ITenantSpending, pass_time: PassTime
+    ) -> None:
         one = [BudgetWindow(MONTH, max_steps=1)]
-        await spending.hold(TENANT, wanted("a"), one, seconds=60)
+        await spending.hold(TENANT, reservation("a"), one, seconds=60)
         await pass_time(30)
-        assert isinstance(await spending.hold(TENANT, wanted("b"), one, seconds=60), BudgetExhausted)
+        assert isinstance(await spending.hold(TENANT, reservation("b"), one, seconds=60), BudgetExhausted)
         await pass_time(31)
-        assert isinstance(await spending.hold(TENANT, wanted("b"), one, seconds=60), BudgetGranted)
+        assert isinstance(await spending.hold(TENANT, reservation("b"), one, seconds=60), BudgetGranted)
 
     async def test_a_hold_that_lapsed_is_settled_all_the_same(
         self, spending: ITenantSpending, journal: IAgentJournal, pass_time: PassTime
     ) -> None:
-        await spending.hold(TENANT, wanted("a"), [BudgetWindow(MONTH, max_steps=1)], seconds=1)
+        await spending.hold(TENANT, reservation("a"), [BudgetWindow(MONTH, max_steps=1)], seconds=1)
         await pass_time(2)
         await commit_one(journal, replace(commit_of(claim(1, 1)), settled=(used("a"),)))
         assert await spending.spent(TENANT, MONTH) == CALL
@@ -167,7 +180,7 @@ class SpendingConformance(Kit):
         self, spending: ITenantSpending, second_spending: ITenantSpending
     ) -> None:
         one = [BudgetWindow(MONTH, max_steps=2)]
-        await spending.hold(TENANT, wanted("a"), one, seconds=60)
+        await spending.hold(TENANT, reservation("a"), one, seconds=60)
         await spending.settle(TENANT, used("a"))
         await second_spending.settle(TENANT, used("a"))
         assert await spending.spent(TENANT, MONTH) == CALL
@@ -180,18 +193,18 @@ class SpendingConformance(Kit):
             await pass_time(seconds)
             assert await spending.spent(TENANT, period) == NOTHING
             window = [BudgetWindow(period, max_steps=1)]
-            hold = wanted(f"in the next {period}", BudgetAmount(steps=1))
+            hold = reservation(f"in the next {period}", BudgetAmount(steps=1))
             assert isinstance(await spending.hold(TENANT, hold, window, seconds=1), BudgetGranted)
 
     async def test_from_a_share_on_who_holds_something_is_warned(
         self, spending: ITenantSpending, journal: IAgentJournal
     ) -> None:
         window = [BudgetWindow(MONTH, max_tokens=100, warn_at=0.5)]
-        early = await spending.hold(TENANT, wanted("a"), window, seconds=60)
+        early = await spending.hold(TENANT, reservation("a"), window, seconds=60)
         assert isinstance(early, BudgetGranted)
         assert early.warning is None
         spent = used("a", BudgetAmount(tokens=50))
         await commit_one(journal, replace(commit_of(claim(1, 1)), settled=(spent,)))
-        late = await spending.hold(TENANT, wanted("b"), window, seconds=60)
+        late = await spending.hold(TENANT, reservation("b"), window, seconds=60)
         assert isinstance(late, BudgetGranted)
         assert late.warning == f"tenant {TENANT!r} has used 50 % or more of max_tokens=100 of this month"

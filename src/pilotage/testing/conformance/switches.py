@@ -15,7 +15,7 @@ NAMES = ("pay", "Zahlung 💶", "a'b\"c\\d", "shop:Refunds")
 
 
 class SwitchesConformance(Kit):
-    """What every switch port must do.
+    """Conformance tests of every switch port.
 
     Fixtures to give: `switches`, over an empty store, and, where a store can be opened twice, `second_switches`:
     another adapter over the same store, as a second process has it.
@@ -45,10 +45,10 @@ class SwitchesConformance(Kit):
         assert await second_switches.first_off([Switch.tool(name)]) == off
         assert list(await second_switches.list_off()) == [off]
 
-    async def test_nobody_need_have_done_it(self, switches: IAgentSwitches) -> None:
+    async def test_the_person_may_be_unknown(self, switches: IAgentSwitches) -> None:
         assert (await switches.turn_off(PAY, reason="broken")).by is None
 
-    async def test_what_is_on_again_is_on_for_everybody(
+    async def test_a_switch_that_is_on_again_is_on_for_all_processes(
         self, switches: IAgentSwitches, second_switches: IAgentSwitches
     ) -> None:
         await switches.turn_off(PAY, reason="broken")
@@ -67,15 +67,15 @@ class SwitchesConformance(Kit):
         assert await second_switches.turn_off(PAY, reason="still broken", by="bob") == first
         assert list(await switches.list_off()) == [first]
 
-    async def test_of_many_at_once_all_are_told_the_same(
+    async def test_many_callers_at_once_get_the_same_answer(
         self, switches: IAgentSwitches, second_switches: IAgentSwitches
     ) -> None:
         ports = [switches, second_switches] * 5
-        told = await asyncio.gather(
+        switched_off = await asyncio.gather(
             *(port.turn_off(PAY, reason=f"reason {number}") for number, port in enumerate(ports))
         )
-        assert len({off.reason for off in told}) == 1
-        assert list(await switches.list_off()) == [told[0]]
+        assert len({off.reason for off in switched_off}) == 1
+        assert list(await switches.list_off()) == [switched_off[0]]
 
     async def test_it_can_be_switched_off_again_for_another_reason(self, switches: IAgentSwitches) -> None:
         await switches.turn_off(PAY, reason="broken")
@@ -92,7 +92,7 @@ class SwitchesConformance(Kit):
         others = [Switch(each, "pay") for each in SwitchKind if each is not kind]
         assert await switches.first_off(others) is None
 
-    async def test_names_are_told_apart_by_every_letter(self, switches: IAgentSwitches) -> None:
+    async def test_names_are_compared_by_every_letter(self, switches: IAgentSwitches) -> None:
         await switches.turn_off(PAY, reason="broken")
         assert await switches.first_off([Switch.tool("Pay"), Switch.tool("pay "), Switch.tool("pa_")]) is None
 
@@ -115,7 +115,7 @@ class SwitchesConformance(Kit):
             await switches.turn_off(switch, reason="broken")
         assert [each.switch for each in await switches.list_off()] == off
 
-    async def test_somebody_must_say_why(self, switches: IAgentSwitches) -> None:
+    async def test_a_reason_is_required(self, switches: IAgentSwitches) -> None:
         with pytest.raises(AgentDefinitionError):
             await switches.turn_off(PAY, reason=" ")
         assert await switches.first_off([PAY]) is None

@@ -72,12 +72,12 @@ OPEN = [status for status in AgentStatus if status not in CLOSED]
 
 
 def in_status(status: AgentStatus, head: int = 0) -> JournalCommit:
-    """A commit of the run that puts it into a status."""
+    """Return a commit of the run that puts it into a status."""
     return JournalCommit(RUN, f"{status} {head}", head, (row(head + 1),), replace(STATE, status=status))
 
 
 class TransactionConformance(Kit):
-    """What a journal and the repositories over its store must do together.
+    """Conformance tests of a journal and the repositories over its store together.
 
     Fixtures to give: `journal`, `states`, `signals` and `evidence`, all over one empty store, and `read_outbox`,
     an async function that returns the store's outbox events in order.

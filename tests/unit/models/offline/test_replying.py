@@ -187,7 +187,7 @@ def test_a_call_that_is_insisted_on_is_made_and_what_nobody_said_is_confessed() 
     required = reply_to(asked(ModelMessage.user("Hm."), choice=ModelToolChoice.REQUIRED, tool="add"))
     assert required.calls[0].arguments == {"a": 0, "b": 0}
     assert required.made_up == ("a", "b")
-    assert required.reasoning.endswith("Nobody told me a, b: what stands there is made up.")
+    assert required.reasoning.endswith("I was not given a, b: the value is made up.")
 
 
 def test_a_conversation_without_a_question_is_introduced() -> None:

@@ -135,14 +135,14 @@ def test_spans_are_places_in_the_whole_stream() -> None:
     assert scanner.spans == [Span(0, 2, 6), Span(1, 6, 8), Span(0, 9, 11)]
 
 
-def test_a_scanner_goes_on_behind_what_it_did_not_see() -> None:
+def test_a_scanner_goes_on_after_a_text_it_did_not_scan() -> None:
     scanner = Scanner(rules_of(r"\bab\b"))
     scanner.push("ab")
     scanner.finish(after="x")
-    scanner.resume(behind="xyz")
+    scanner.resume(text="xyz")
     scanner.push("ab ")
     scanner.finish(after="-")
-    scanner.resume(behind="--")
+    scanner.resume(text="--")
     scanner.push("ab")
     scanner.finish(after="-")
     assert scanner.spans == [Span(0, 10, 12)]

@@ -1,7 +1,7 @@
-"""Values as the in-memory store keeps them: what is JSON in them as canonical text.
+"""Values of the in-memory store, with their JSON parts as canonical text.
 
-Nothing that could be changed from outside and nothing that has no JSON form gets in; what comes out is read
-from the text, as it would be from a database: `of` keeps a value, `read` gives it to a reader.
+A stored value cannot be changed from outside, a value without a JSON form is refused, and reading decodes the text, as
+a database would: `of` encodes a value, `read` decodes it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _with_metadata = changing(AgentState, "metadata")
 _stamped = changing(AgentState, "metadata", "created_at", "updated_at")
 
 
-class UnkeepableError(Exception):
-    """A value has a part without a JSON form; the message says where and which."""
+class UnencodableError(Exception):
+    """A value has a part without a JSON form; the message names the part and its place."""
 
 
 @value
-class KeptRow:
-    """A journal row whose record and view are texts, decoded when they are asked for.
+class EncodedRow:
+    """A journal row with record and view as text, decoded on access.
 
     A sealed or erased record is text already. `columns` are the parts of the row before its record, in their order.
     """
@@ -47,15 +47,15 @@ class KeptRow:
     columns: tuple[object, ...]
     number: int
     turn: int | None
-    kept_record: str | SealedRecord | ErasedRecord
-    kept_view: str
+    record_text: str | SealedRecord | ErasedRecord
+    view_text: str
     digest: str
     created_at: datetime | None
     salt: str
 
     @classmethod
-    def of(cls, row: JournalRow, created_at: datetime | None = None) -> KeptRow:
-        """The row as it is kept, with the store's time where that is given."""
+    def of(cls, row: JournalRow, created_at: datetime | None = None) -> EncodedRow:
+        """Return the encoded row, with the store's time if one is given."""
         sealed = row.record if isinstance(row.record, _TEXT_ALREADY) else None
         if row.encoded is not None:
             texts = row.texts
@@ -76,31 +76,31 @@ class KeptRow:
 
     @property
     def is_plain(self) -> bool:
-        return isinstance(self.kept_record, str)
+        return isinstance(self.record_text, str)
 
     @property
     def record(self) -> StoredRecord:
         try:
-            return parsed(self.kept_record) if isinstance(self.kept_record, str) else self.kept_record
+            return parsed(self.record_text) if isinstance(self.record_text, str) else self.record_text
         except ValueError as error:
             return UnreadableRecord(str(error))
 
     @property
     def view(self) -> JsonValue:
         try:
-            return parsed(self.kept_view)
+            return parsed(self.view_text)
         except ValueError:
             return None
 
     @property
     def payloads(self) -> tuple[str, str]:
-        record = self.kept_record
+        record = self.record_text
         if isinstance(record, SealedRecord):
-            return canonical_json({"ciphertext": record.ciphertext, "key": record.key_id}), self.kept_view
-        return record if isinstance(record, str) else "", self.kept_view
+            return canonical_json({"ciphertext": record.ciphertext, "key": record.key_id}), self.view_text
+        return record if isinstance(record, str) else "", self.view_text
 
     def read(self) -> JournalRow:
-        """The row as a reader gets it."""
+        """Return the decoded row."""
         read = stored_row(*self.columns, number=self.number, turn=self.turn, source=self)
         if read.stage is not JournalStage.BEFORE:
             # A record that cannot be decoded is found before the run is claimed.
@@ -108,12 +108,12 @@ class KeptRow:
         return read
 
 
-_new_row = unchecked(KeptRow)
+_new_row = unchecked(EncodedRow)
 
 
 @value
-class KeptState:
-    """A state whose metadata are text."""
+class EncodedState:
+    """A state with its metadata as text."""
 
     bare: AgentState
     metadata: str
@@ -121,8 +121,8 @@ class KeptState:
     @classmethod
     def of(
         cls, state: AgentState, created_at: datetime | None = None, updated_at: datetime | None = None
-    ) -> KeptState:
-        """The state as it is kept, with the store's times where those are given."""
+    ) -> EncodedState:
+        """Return the encoded state, with the store's times if they are given."""
         metadata = _text(f"the metadata of state {state.id!r}", state.metadata)
         made, changed = created_at or state.created_at, updated_at or state.updated_at
         return cls(_stamped(state, {}, made, changed), metadata)
@@ -132,19 +132,19 @@ class KeptState:
 
 
 @value
-class KeptSignal:
-    """A signal whose payload is text."""
+class EncodedSignal:
+    """A signal with its payload as text."""
 
     bare: AgentSignal
     payload: str
 
     @classmethod
-    def of(cls, signal: AgentSignal) -> KeptSignal:
+    def of(cls, signal: AgentSignal) -> EncodedSignal:
         bare = replace(signal, payload={}, end=None)
         return cls(bare, _text(f"the payload of signal {signal.id!r}", signal.payload))
 
-    def ended(self, end: AgentSignalEnd) -> KeptSignal:
-        """The signal with its end."""
+    def ended(self, end: AgentSignalEnd) -> EncodedSignal:
+        """Return the signal with its end."""
         return replace(self, bare=replace(self.bare, end=end))
 
     def read(self) -> AgentSignal:
@@ -152,15 +152,15 @@ class KeptSignal:
 
 
 @value
-class KeptEvidence:
-    """Evidence whose payload and descriptors are texts."""
+class EncodedEvidence:
+    """Evidence with its payload and descriptors as text."""
 
     bare: AgentEvidence
     payload: str
     sensitive_fields: str
 
     @classmethod
-    def of(cls, evidence: AgentEvidence) -> KeptEvidence:
+    def of(cls, evidence: AgentEvidence) -> EncodedEvidence:
         descriptors = [descriptor.to_metadata() for descriptor in evidence.sensitive_fields]
         return cls(
             replace(evidence, payload={}, sensitive_fields=()),
@@ -178,15 +178,15 @@ class KeptEvidence:
 
 
 @value
-class KeptEvent:
-    """An outbox event whose payload is text."""
+class EncodedOutboxEvent:
+    """An outbox event with its payload as text."""
 
     event_type: str
     version: int
     payload: str
 
     @classmethod
-    def of(cls, event: OutboxEvent) -> KeptEvent:
+    def of(cls, event: OutboxEvent) -> EncodedOutboxEvent:
         where = f"the payload of outbox event {event.event_type!r}"
         return _new_event(event.event_type, event.version, _text(where, event.payload))
 
@@ -194,14 +194,14 @@ class KeptEvent:
         return OutboxEvent(self.event_type, self.version, _object(self.payload))
 
 
-_new_event = unchecked(KeptEvent)
+_new_event = unchecked(EncodedOutboxEvent)
 
 
 def _text(where: str, json_value: JsonValue) -> str:
     try:
         return canonical_json(json_value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise UnkeepableError(f"{where} cannot be stored as JSON: {error}") from error
+        raise UnencodableError(f"{where} cannot be stored as JSON: {error}") from error
 
 
 def _object(text: str) -> JsonObject:
