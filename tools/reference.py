@@ -1,12 +1,15 @@
-"""Write the pages of docs/reference from what the packages export."""
+"""Write the pages of docs/reference, and the type stub of `pilotage`, from what the packages export."""
 
 from __future__ import annotations
 
+import ast
 import inspect
 from importlib import import_module
 from pathlib import Path
 
-PAGES = Path(__file__).parents[1] / "docs" / "reference"
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "reference"
+STUB = ROOT / "src" / "pilotage" / "__init__.pyi"
 PACKAGES = {
     "pilotage": ("pilotage.md", "The names most people need, all of them also in the packages below."),
     "pilotage.agent": ("agent.md", "The agent contract: values, ports and tools."),
@@ -73,6 +76,7 @@ def main() -> None:
     """One page per package: a table of its names, then their documentation."""
     for package, (page, purpose) in PACKAGES.items():
         (PAGES / page).write_text(render(package, purpose))
+    STUB.write_text(stub())
 
 
 def render(package: str, purpose: str) -> str:
@@ -97,6 +101,22 @@ def summary(value: object) -> str:
     if isinstance(value, tuple):
         return "a constant"
     return "a type alias"
+
+
+def stub() -> str:
+    """Return the types of the names of `pilotage`, of which some are imported when they are first used."""
+    source = ast.parse(STUB.with_suffix(".py").read_text())
+    pairs = [
+        (node.module, alias.name)
+        for node in source.body
+        if isinstance(node, ast.ImportFrom) and node.module != "importlib"
+        for alias in node.names
+    ]
+    later: dict[str, str] = vars(import_module("pilotage"))["_IMPORTED_LATER"]
+    pairs += [(module, name) for name, module in later.items()]
+    lines = [f"from {module} import {name} as {name}" for module, name in sorted(pairs)]
+    head = "# The types of the names of `pilotage`. Written by `make reference`.\n# ruff: noqa: I001\n\n"
+    return head + "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":
