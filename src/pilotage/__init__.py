@@ -85,6 +85,7 @@ __all__ = [
     "Final",
     "IAgentModel",
     "Idempotency",
+    "LeaseSettings",
     "MaskingPolicy",
     "MessageDeltaEvent",
     "ModelMessage",
@@ -120,6 +121,7 @@ __all__ = [
     "ToolError",
     "ToolPermission",
     "UseCase",
+    "WorkerSettings",
     "agent_tool",
     "get_run_context",
     "plain_calls",
@@ -131,8 +133,10 @@ __all__ = [
 _IMPORTED_LATER = {
     "AgentRunner": "pilotage.runtime.runner",
     "AgentRuns": "pilotage.runtime.runs",
+    "LeaseSettings": "pilotage.runtime.journal.lease",
     "OfflineModel": "pilotage.models.offline_model",
     "RunHandle": "pilotage.runtime.run.handles",
+    "WorkerSettings": "pilotage.runtime.delivery.worker",
     "step": "pilotage.runtime.door.step",
 }
 

@@ -62,7 +62,9 @@ from pilotage.errors import ToolError as ToolError
 from pilotage.models.offline_model import OfflineModel as OfflineModel
 from pilotage.quick import run as run
 from pilotage.quick import run_sync as run_sync
+from pilotage.runtime.delivery.worker import WorkerSettings as WorkerSettings
 from pilotage.runtime.door.step import step as step
+from pilotage.runtime.journal.lease import LeaseSettings as LeaseSettings
 from pilotage.runtime.run.handles import RunHandle as RunHandle
 from pilotage.runtime.runner import AgentRunner as AgentRunner
 from pilotage.runtime.runs import AgentRuns as AgentRuns
