@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -82,14 +83,43 @@ def main() -> None:
 def render(package: str, purpose: str) -> str:
     """The page of one package."""
     module = import_module(package)
-    rows = [f"| `{name}` | {summary(getattr(module, name))} |" for name in module.__all__]
+    rows = [f"| {linked(package, name)} | {summary(getattr(module, name))} |" for name in module.__all__]
     table = "\n".join(["| name | what it is |", "|---|---|", *rows])
-    details = (
-        f"::: {package}\n"
-        if package != "pilotage"
-        else f"::: {package}\n    options:\n      members: false\n"
-    )
-    return f"# `{package}`\n\n{purpose}\n\n{table}\n\n{details}"
+    return f"# `{package}`\n\n{purpose}\n\n{table}\n\n{details(package)}"
+
+
+def details(package: str) -> str:
+    """The documentation of the names; a function that has the name of its module is asked for by its full name."""
+    names = import_module(package).__all__
+    if package == "pilotage":
+        own = [name for name in names if address(package, name) == f"#{package}.{name}"]
+        return f"::: {package}\n    options:\n      members: [{', '.join(own)}]\n"
+    hidden = [address(package, name) for name in names if is_module(package, name)]
+    extra = [f"\n::: {each[1:]}\n    options:\n      show_root_heading: true\n" for each in hidden if each]
+    return f"::: {package}\n" + "".join(extra)
+
+
+def linked(package: str, name: str) -> str:
+    """The name in the table: a link to its documentation, if it has one."""
+    found = address(package, name)
+    return f"[`{name}`]({found})" if found else f"`{name}`"
+
+
+def address(package: str, name: str) -> str | None:
+    """Where the documentation of a class or function is; for `pilotage` usually on the page of a package below."""
+    value = getattr(import_module(package), name)
+    if not (inspect.isclass(value) or inspect.isfunction(value)) or value.__name__ != name:
+        return None
+    if package == "pilotage":
+        for below, (page, _) in PACKAGES.items():
+            if below != package and getattr(import_module(below), name, None) is value:
+                return f"{page}{address(below, name)}"
+    return f"#{value.__module__}.{name}" if is_module(package, name) else f"#{package}.{name}"
+
+
+def is_module(package: str, name: str) -> bool:
+    """Whether the package has a module of this name."""
+    return find_spec(f"{package}.{name}") is not None if package != "pilotage.errors" else False
 
 
 def summary(value: object) -> str:
