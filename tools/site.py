@@ -35,9 +35,10 @@ def main(site: Path) -> None:
 
 
 def ordered(index: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the search index with guides first; of symbols the names are left."""
-    items: list[dict[str, Any]] = [_of_symbol(each) if _is_symbol(each) else each for each in index["items"]]
-    return {**index, "items": sorted(items, key=_place)}
+    """Return the search index with guides first. Of symbols the full names are left, of their members nothing."""
+    guides: list[Mapping[str, Any]] = [each for each in index["items"] if not _symbol(each)]
+    symbols = [_named(each) for each in index["items"] if _symbol(each) and not _is_member(_symbol(each))]
+    return {**index, "items": [*sorted(guides, key=_place), *symbols]}
 
 
 def _place(item: Mapping[str, Any]) -> int:
@@ -45,12 +46,19 @@ def _place(item: Mapping[str, Any]) -> int:
     return ORDER.index(f"{folder}/") if slash and f"{folder}/" in ORDER else 0
 
 
-def _is_symbol(item: Mapping[str, Any]) -> bool:
-    return item["location"].startswith("reference/") and "#pilotage." in item["location"]
+def _symbol(item: Mapping[str, Any]) -> str:
+    """The name of the symbol that an entry is about; empty for a page and a section."""
+    page, _, name = item["location"].partition("#")
+    return name if page.startswith("reference/") and name.startswith("pilotage.") else ""
 
 
-def _of_symbol(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {**item, "text": ""}
+def _is_member(symbol: str) -> bool:
+    """Whether it is an attribute or a method: what stands in front of the last dot is a class."""
+    return symbol.split(".")[-2][:1].isupper()
+
+
+def _named(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {**item, "title": _symbol(item), "text": ""}
 
 
 def from_elsewhere(site: Path) -> Iterator[str]:
