@@ -102,7 +102,8 @@ check-mypy: $(STAMP)
 	@$(BIN)/mypy
 
 docs: $(STAMP) ## build the documentation into site/, warnings are errors
-	@$(BIN)/zensical build --config-file mkdocs.yml --strict --clean
+	@PYTHONPATH=. $(BIN)/zensical build --config-file mkdocs.yml --strict --clean
+	@$(BIN)/python -m tools.site site
 
 reference: $(STAMP) ## write docs/reference anew from what the packages export
 	@$(BIN)/python tools/reference.py

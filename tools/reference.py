@@ -1,12 +1,16 @@
-"""Write the pages of docs/reference from what the packages export."""
+"""Write the pages of docs/reference, and the type stub of `pilotage`, from what the packages export."""
 
 from __future__ import annotations
 
+import ast
 import inspect
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
-PAGES = Path(__file__).parents[1] / "docs" / "reference"
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "reference"
+STUB = ROOT / "src" / "pilotage" / "__init__.pyi"
 PACKAGES = {
     "pilotage": ("pilotage.md", "The names most people need, all of them also in the packages below."),
     "pilotage.agent": ("agent.md", "The agent contract: values, ports and tools."),
@@ -73,19 +77,49 @@ def main() -> None:
     """One page per package: a table of its names, then their documentation."""
     for package, (page, purpose) in PACKAGES.items():
         (PAGES / page).write_text(render(package, purpose))
+    STUB.write_text(stub())
 
 
 def render(package: str, purpose: str) -> str:
     """The page of one package."""
     module = import_module(package)
-    rows = [f"| `{name}` | {summary(getattr(module, name))} |" for name in module.__all__]
+    rows = [f"| {linked(package, name)} | {summary(getattr(module, name))} |" for name in module.__all__]
     table = "\n".join(["| name | what it is |", "|---|---|", *rows])
-    details = (
-        f"::: {package}\n"
-        if package != "pilotage"
-        else f"::: {package}\n    options:\n      members: false\n"
-    )
-    return f"# `{package}`\n\n{purpose}\n\n{table}\n\n{details}"
+    return f"# `{package}`\n\n{purpose}\n\n{table}\n\n{details(package)}"
+
+
+def details(package: str) -> str:
+    """The documentation of the names; a function that has the name of its module is asked for by its full name."""
+    names = import_module(package).__all__
+    if package == "pilotage":
+        own = [name for name in names if address(package, name) == f"#{package}.{name}"]
+        return f"::: {package}\n    options:\n      members: [{', '.join(own)}]\n"
+    hidden = [address(package, name) for name in names if is_module(package, name)]
+    extra = [f"\n::: {each[1:]}\n    options:\n      show_root_heading: true\n" for each in hidden if each]
+    return f"::: {package}\n" + "".join(extra)
+
+
+def linked(package: str, name: str) -> str:
+    """The name in the table: a link to its documentation, if it has one."""
+    found = address(package, name)
+    return f"[`{name}`]({found})" if found else f"`{name}`"
+
+
+def address(package: str, name: str) -> str | None:
+    """Where the documentation of a class or function is; for `pilotage` usually on the page of a package below."""
+    value = getattr(import_module(package), name)
+    if not (inspect.isclass(value) or inspect.isfunction(value)) or value.__name__ != name:
+        return None
+    if package == "pilotage":
+        for below, (page, _) in PACKAGES.items():
+            if below != package and getattr(import_module(below), name, None) is value:
+                return f"{page}{address(below, name)}"
+    return f"#{value.__module__}.{name}" if is_module(package, name) else f"#{package}.{name}"
+
+
+def is_module(package: str, name: str) -> bool:
+    """Whether the package has a module of this name."""
+    return find_spec(f"{package}.{name}") is not None if package != "pilotage.errors" else False
 
 
 def summary(value: object) -> str:
@@ -97,6 +131,22 @@ def summary(value: object) -> str:
     if isinstance(value, tuple):
         return "a constant"
     return "a type alias"
+
+
+def stub() -> str:
+    """Return the types of the names of `pilotage`, of which some are imported when they are first used."""
+    source = ast.parse(STUB.with_suffix(".py").read_text())
+    pairs = [
+        (node.module, alias.name)
+        for node in source.body
+        if isinstance(node, ast.ImportFrom) and node.module != "importlib"
+        for alias in node.names
+    ]
+    later: dict[str, str] = vars(import_module("pilotage"))["_IMPORTED_LATER"]
+    pairs += [(module, name) for name, module in later.items()]
+    lines = [f"from {module} import {name} as {name}" for module, name in sorted(pairs)]
+    head = "# The types of the names of `pilotage`. Written by `make reference`.\n# ruff: noqa: I001\n\n"
+    return head + "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 from starlette.applications import Starlette
 
-from pilotage import Agent, AgentExecutionSpec, Application, Pod, RecoveryStrategy, ToolEffects, agent_tool
+from pilotage import Agent, Application, Pod, ToolEffects, agent_tool
 from pilotage.adapters.agui import AGUICompatible
 from pilotage.testing import MemoryStore, ScriptedModel, calls, says
 
@@ -43,7 +43,7 @@ class BoxOffice:
 
 
 @AGUICompatible("/tickets")
-@Agent(spec=AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY))
+@Agent(durable=True)
 class TicketClerk:
     """Let the user pick a seat, sell it, and say so."""
 

@@ -14,19 +14,8 @@ from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pilotage import (
-    Agent,
-    AgentExecutionSpec,
-    Application,
-    Idempotency,
-    Pod,
-    RecoveryStrategy,
-    ToolEffects,
-    agent_tool,
-)
+from pilotage import Agent, AgentRuns, Application, Idempotency, OfflineModel, Pod, ToolEffects, agent_tool
 from pilotage.adapters.sqlalchemy import DatabaseSettings
-from pilotage.models import OfflineModel
-from pilotage.runtime import AgentRuns
 
 
 class Bank:
@@ -50,7 +39,7 @@ class Payments:
         return f"paid {amount}"
 
 
-@Agent(spec=AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY))
+@Agent(durable=True)
 class RefundDesk:
     """Refund what the customer is owed."""
 

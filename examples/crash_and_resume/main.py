@@ -19,20 +19,20 @@ from tempfile import TemporaryDirectory
 
 from pilotage import (
     Agent,
-    AgentExecutionSpec,
+    AgentRuns,
     AgentToolRuntimeContext,
     Application,
     Idempotency,
+    LeaseSettings,
+    OfflineModel,
     Pod,
-    RecoveryStrategy,
+    RunHandle,
+    ToolApprovalRequirement,
     ToolEffects,
     agent_tool,
 )
 from pilotage.adapters.sqlalchemy import DatabaseSettings
-from pilotage.agent import ToolApprovalRequirement
 from pilotage.errors import RunConflictError
-from pilotage.models import OfflineModel
-from pilotage.runtime import AgentRuns, LeaseSettings, RunHandle
 
 
 class Bank:
@@ -78,7 +78,7 @@ class Payments:
         return None if amount is None else f"the bank has it: {amount}"
 
 
-@Agent(spec=AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY))
+@Agent(durable=True)
 class Cashier:
     """Pay what is asked for."""
 

@@ -12,7 +12,10 @@ from tempfile import TemporaryDirectory
 from pilotage import (
     Agent,
     AgentExecutionSpec,
+    AgentRuns,
+    AgentTeammate,
     Application,
+    OfflineModel,
     RecoveryStrategy,
     ToolEffects,
     agent_tool,
@@ -21,14 +24,11 @@ from pilotage import (
 from pilotage.adapters.sqlalchemy import DatabaseSettings
 from pilotage.agent import (
     AgentDelegateTarget,
-    AgentTeammate,
     DelegationBudget,
     DelegationPacket,
     DelegationReturnPolicy,
     IAgentDelegate,
 )
-from pilotage.models import OfflineModel
-from pilotage.runtime import AgentRuns
 
 
 @Agent(spec=AgentExecutionSpec(name="researcher", objective="Finds facts."))
@@ -53,7 +53,7 @@ class Editor:
     """Have things researched before you write."""
 
 
-@Agent(spec=AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY, delegation_allowed=True))
+@Agent(durable=True, spec=AgentExecutionSpec(delegation_allowed=True))
 class Publisher:
     """Written by hand: it says in a packet what the child gets, and how much it may spend."""
 

@@ -29,7 +29,6 @@ from pilotage import (
     ModelMessage,
     ModelRequest,
     Principal,
-    RecoveryStrategy,
     Token,
 )
 from pilotage.adapters.fastapi import (
@@ -63,7 +62,7 @@ class Question(BaseModel):
     text: str
 
 
-@Agent(spec=AgentExecutionSpec(name="chat", recovery=RecoveryStrategy.ACTION_BOUNDARY))
+@Agent(durable=True, spec=AgentExecutionSpec(name="chat"))
 class Chat:
     """Answers questions, word by word."""
 

@@ -12,8 +12,10 @@ import asyncio
 
 from pilotage import (
     Agent,
+    AgentRunner,
     Application,
     Final,
+    OfflineModel,
     Pod,
     RunAgentInput,
     Token,
@@ -21,8 +23,6 @@ from pilotage import (
     ToolEffects,
     agent_tool,
 )
-from pilotage.models import OfflineModel
-from pilotage.runtime import AgentRunner
 
 
 @Pod

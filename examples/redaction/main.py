@@ -17,10 +17,11 @@ from pilotage import (
     PII,
     Agent,
     AgentExecutionSpec,
+    AgentRuns,
     Application,
     MaskingPolicy,
+    OfflineModel,
     Pod,
-    RecoveryStrategy,
     RunContext,
     SecretField,
     SensitiveField,
@@ -29,8 +30,6 @@ from pilotage import (
 )
 from pilotage.adapters.sqlalchemy import DatabaseSettings
 from pilotage.agent import ISecrets, SecretRef
-from pilotage.models import OfflineModel
-from pilotage.runtime import AgentRuns
 from pilotage.safety import StreamingRedactionPolicy, StreamingSensitivePattern
 
 PASSWORD, IBAN, KEY = "correct-horse-battery", "DE00123456789", "sk-0123456789abcdef"
@@ -55,7 +54,7 @@ class Vault(ISecrets):
         return PASSWORD
 
 
-@Agent(spec=AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY, redaction=KEYS))
+@Agent(durable=True, spec=AgentExecutionSpec(redaction=KEYS))
 class Clerk:
     """Ask the bank."""
 

@@ -12,16 +12,16 @@ from tempfile import TemporaryDirectory
 from pilotage import (
     Agent,
     AgentExecutionSpec,
+    AgentRuns,
     AgentSignalKind,
     AgentStatus,
     Application,
+    OfflineModel,
     Pod,
     ToolEffects,
     agent_tool,
 )
 from pilotage.adapters.sqlalchemy import DatabaseSettings
-from pilotage.models import OfflineModel
-from pilotage.runtime import AgentRuns
 
 
 @Pod

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
-from pilotage import Agent, AgentExecutionSpec, ToolEffects, agent_tool, run_sync
+from pilotage import Agent, ToolEffects, agent_tool, run_sync
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Journey:
     cabin: Literal["economy", "first"] = "economy"
 
 
-@Agent(spec=AgentExecutionSpec(output_type=Journey))
+@Agent(output=Journey)
 class Planner:
     """Plan journeys."""
 

@@ -64,17 +64,30 @@ async def run(
     """Run an agent once and give its result; `add` holds what it needs besides the pods it asks for by their class.
 
     Without a `model`, or one in `add`, an adapter that is installed and configured provides it, else the offline model.
+    In a notebook the cell shows text and tool calls while the run is under way.
 
     Raises:
         ApplicationStartError: the agent cannot run like this; the message says what is missing.
     """
     # The runtime is imported when something runs, so that defining agents stays cheap.
     from pilotage.models.default import default_model  # noqa: PLC0415
+    from pilotage.notebook import cell_view  # noqa: PLC0415
     from pilotage.runtime.quick import run_once  # noqa: PLC0415
 
-    return await run_once(
-        agent, given, model=model, add=add, principal=principal, default_model=default_model
-    )
+    view = cell_view()
+    try:
+        return await run_once(
+            agent,
+            given,
+            model=model,
+            add=add,
+            principal=principal,
+            default_model=default_model,
+            watch=view.add if view else None,
+        )
+    finally:
+        if view:
+            view.close()
 
 
 @overload

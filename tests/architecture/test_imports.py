@@ -78,3 +78,14 @@ def test_an_adapter_that_is_imported_after_the_plugins_serves_its_agents() -> No
         "    assert app.get(AgUiConfig) == AgUiConfig()"
     )
     assert {"ag_ui", "starlette"} <= third_party_after(program)
+
+
+def test_defining_an_agent_does_not_load_the_runtime() -> None:
+    program = (
+        "import sys\nfrom pilotage import Agent, agent_tool\n"
+        "@Agent(durable=True)\nclass Greeter:\n    'Greets.'\n"
+        "assert 'pilotage.runtime' not in sys.modules\n"
+        "from pilotage import AgentRuns\n"
+        "assert 'pilotage.runtime' in sys.modules"
+    )
+    assert third_party_after(program) == set()

@@ -8,6 +8,9 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from tools import reference
+
+import pilotage
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
@@ -68,6 +71,13 @@ def test_every_exported_class_and_function_has_a_docstring(package: str) -> None
 @pytest.mark.parametrize(("package", "page"), PACKAGES.items())
 def test_the_reference_shows_exactly_what_is_exported(package: str, page: str) -> None:
     text = (ROOT / "docs" / "reference" / page).read_text()
-    shown = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+    shown = re.findall(r"^\| \[?`(\w+)`(?:\]\([\w.-]*#[\w.]+\))? \|", text, re.MULTILINE)
     assert shown == exported(package), "run: make reference"
     assert f"::: {package}" in text
+
+
+def test_the_stub_has_the_names_of_the_package() -> None:
+    assert reference.STUB.read_text() == reference.stub(), "run: make reference"
+    named = re.findall(r"^from ([\w.]+) import (\w+) as (\w+)$", reference.STUB.read_text(), re.MULTILINE)
+    assert sorted(name for _, name, _ in named) == sorted(pilotage.__all__)
+    assert all(getattr(import_module(module), name) is getattr(pilotage, name) for module, name, _ in named)

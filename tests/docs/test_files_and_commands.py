@@ -29,7 +29,7 @@ def test_what_is_typed_answers_as_the_page_says(page: Path, tmp_path: Path) -> N
 def commands_of(block: Block) -> list[tuple[str, str]]:
     """Each command of a block, with what stands below it; what a reader has done already is left out."""
     found = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE)
-    return [(command, answer) for command, answer in found if not command.startswith("pip ")]
+    return [(command, answer) for command, answer in found if not command.startswith(("pip ", "make "))]
 
 
 def typed(command: str, folder: Path) -> str:

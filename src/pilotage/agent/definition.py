@@ -7,10 +7,12 @@ journal, the injected tools) is checked at start-up by `pilotage.agent.bootstrap
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Self
 
+from pilotage.agent.delegation import AgentTeammate
 from pilotage.agent.execution import ExecuteContract, read_execute
 from pilotage.agent.ports.journal import IAgentJournal
 from pilotage.agent.ports.repositories import (
@@ -23,6 +25,7 @@ from pilotage.agent.run_values import RunAgentInput
 from pilotage.agent.signal_handlers import SignalHandler, read_signal_handlers
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.spec import AgentExecutionSpec
+from pilotage.agent.spec_keywords import LIMITS, fill_spec
 from pilotage.agent.tools.catalog import AgentToolCatalog, discover_agent_tools, members_of
 from pilotage.agent.yields import AgentYield
 from pilotage.container.pod import Pod
@@ -38,9 +41,17 @@ def _no_handlers() -> Mapping[AgentSignalKind, SignalHandler]:
 
 @dataclass(kw_only=True, eq=False)
 class AgentDefinition(Pod):
-    """A pod that is an agent."""
+    """A pod that is an agent. `durable` and the options after it are keywords that fill the spec."""
 
     spec: AgentExecutionSpec = field(default_factory=AgentExecutionSpec)
+    durable: bool | None = None
+    output: object = None
+    teammates: Sequence[AgentTeammate | type[object]] = ()
+    timeout_seconds: float | None = None
+    max_steps: int | None = None
+    max_tool_calls: int | None = None
+    max_tokens: int | None = None
+    max_cost: Decimal | None = None
     tool_catalog: AgentToolCatalog = field(init=False, default_factory=AgentToolCatalog)
     execution: ExecuteContract | None = field(init=False, default=None)
     signal_handlers: Mapping[AgentSignalKind, SignalHandler] = field(init=False, default_factory=_no_handlers)
@@ -60,6 +71,14 @@ class AgentDefinition(Pod):
             raise AgentDefinitionError(str(error)) from error
 
     def define(self) -> None:
+        self.spec = fill_spec(
+            self.spec,
+            agent=self.target.__name__,
+            durable=self.durable,
+            output=self.output,
+            teammates=self.teammates,
+            limits={name: getattr(self, name) for name in LIMITS},
+        )
         # A class made from a declarative agent inherits the `execute()` that was bound there, not one of its own.
         is_bound = inspect.getattr_static(self.target, "execute", None) is runner_backed_execute
         self.execution = None if is_bound else read_execute(self.target)

@@ -18,6 +18,7 @@ from pilotage.agent.ports.model import ModelSelection
 from pilotage.agent.state import AgentState
 from pilotage.checks import reject_blank
 from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.markdown import counted, fenced, summary
 from pilotage.values import shared, value
 
 
@@ -96,6 +97,19 @@ class RunResult:
     def status(self) -> str:
         """The status of the run."""
         return self.state.status
+
+    def _repr_markdown_(self) -> str:
+        """Return how a notebook shows the result."""
+        state, tokens = self.state, self.usage.total_tokens or 0
+        took = (
+            counted(self.turns, "turn"),
+            counted(self.spent.tool_calls, "tool call"),
+            counted(tokens, "token"),
+        )
+        why = self.interruption_reason or (state.reason if self.error is None else None)
+        line = summary(state.status, (state.agent_type, *took, why))
+        blocks = (self.error, self.output if self.output is not None else state.current_activity)
+        return "\n\n".join([line, *(fenced(each) for each in blocks if each is not None)])
 
     @property
     def late_signals(self) -> tuple[str, ...]:

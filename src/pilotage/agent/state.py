@@ -17,6 +17,7 @@ from pilotage.checks import reject_naive, reject_negative
 from pilotage.errors import AgentDefinitionError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.markdown import code, fenced, summary
 from pilotage.values import value
 
 
@@ -169,6 +170,11 @@ class AgentState:
     def is_terminal(self) -> bool:
         """True when the run has ended for good."""
         return self.status.is_terminal
+
+    def _repr_markdown_(self) -> str:
+        """Return how a notebook shows the run."""
+        line = summary(self.status, (self.agent_type, self.reason, code(self.id)))
+        return f"{line}\n\n{fenced(self.current_activity)}" if self.current_activity else line
 
     def moved_to(
         self,

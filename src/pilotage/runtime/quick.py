@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pilotage.agent import plugin as agent_plugin
 from pilotage.agent.bootstrap import delegates_of
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
@@ -24,8 +25,12 @@ async def run_once(
     add: Iterable[object],
     principal: Principal,
     default_model: Callable[[], Iterable[object]],
+    watch: Callable[[AgentEvent], None] | None = None,
 ) -> RunResult:
-    """Run an agent in an application of its own; the default model is used if one is needed and none is given."""
+    """Run an agent in an application of its own; the default model is used if one is needed and none is given.
+
+    `watch` gets each event as it happens.
+    """
     definition = AgentDefinition.get(agent)
     app = Application(definition.agent_id).add(agent, *add)
     if model is not None:
@@ -36,11 +41,14 @@ async def run_once(
         app.add(*default_model())
     async with app:
         runner = AgentRunner.for_agent_instance(app.get(agent, definition.name)).for_principal(principal)
-        run = await runner.for_result().open(given)
+        run = await (runner if watch else runner.for_result()).open(given)
         try:
             events = run.events()
-            async for _ in events:
-                events.ready()
+            async for event in events:
+                others = events.ready()
+                if watch is not None:
+                    for each in (event, *others):
+                        watch(each)
             return await run.result()
         finally:
             await run.leave()

@@ -19,6 +19,7 @@ from pilotage.agent import (
     AgentSignalKind,
     AgentState,
     AgentStatus,
+    AgentTeammate,
     AgentYield,
     AgentYieldKind,
     ConversationTurn,
@@ -31,6 +32,7 @@ from pilotage.agent import (
     ModelToolCall,
     Principal,
     Progress,
+    RecoveryStrategy,
     RunAgentInput,
     SamplingOptions,
     StructuredOutputSpec,
@@ -72,6 +74,15 @@ def uninjectable() -> object:
     return Wrong
 
 
+def declared(spec: AgentExecutionSpec | None = None, **keywords: Any) -> Callable[[], object]:
+    """Defines an agent called Wrong with these keywords and this spec."""
+    return lambda: Agent(spec=spec or AgentExecutionSpec(), **keywords)(type("Wrong", (), {}))
+
+
+DURABLE = AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)
+STEERED = AgentExecutionSpec(accepted_signals=[AgentSignalKind.USER_MESSAGE])
+TEAMED = AgentExecutionSpec(teammates=[AgentTeammate("clerk", pod=int)])
+BOUND = AgentExecutionSpec(timeout_seconds=2, limits=AgentExecutionLimits(max_steps=5))
 STREAM = "AsyncGenerator[AgentYield[str], None]"
 CASES: list[tuple[str, Callable[[], object], str]] = [
     ("function", lambda: Agent(no_parameters), "@Agent decorates a class, not no_parameters. Write a class with an execute() method."),
@@ -100,6 +111,13 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("spec version", lambda: AgentExecutionSpec(version=0), "AgentExecutionSpec.version is 0. Use a positive number."),
     ("two timeouts", lambda: AgentExecutionSpec(timeout_seconds=1, limits=AgentExecutionLimits(2)), "AgentExecutionSpec.timeout_seconds is 1 and limits.timeout_seconds is 2. Set one of them, or both to the same value."),
     ("two compactions", lambda: AgentExecutionSpec(compaction=[KeepRecent(2)], compaction_policy=AgentCompactionPolicy([KeepRecent(1)])), "AgentExecutionSpec.compaction is (KeepRecent(turns=2),) and compaction_policy has (KeepRecent(turns=1),). Set one of them, or both to the same strategies."),
+    ("durable and not", declared(DURABLE, durable=False), "Wrong: @Agent(durable=False) contradicts recovery=ACTION_BOUNDARY of its spec. Declare one of them."),
+    ("durable by signals and not", declared(STEERED, durable=False), "Wrong: @Agent(durable=False) contradicts accepted_signals of its spec. Declare one of them."),
+    ("two outputs", declared(AgentExecutionSpec(output_type=list[int]), output=str), "Wrong: @Agent(output=str) contradicts output_type=list[int] of its spec. Declare one of them."),
+    ("two teams", declared(TEAMED, teammates=[int]), "Wrong: @Agent(teammates=[int]) contradicts teammates=[clerk] of its spec. Declare one of them."),
+    ("two step limits", declared(BOUND, max_steps=6), "Wrong: @Agent(max_steps=6) contradicts max_steps=5 of its spec. Declare one of them."),
+    ("two time limits", declared(BOUND, timeout_seconds=1.5), "Wrong: @Agent(timeout_seconds=1.5) contradicts timeout_seconds=2 of its spec. Declare one of them."),
+    ("keyword limit", declared(max_tokens=0), "AgentExecutionLimits.max_tokens is 0. Use a positive number, or leave it out."),
     ("threshold", lambda: AgentCompactionPolicy(trigger_token_threshold=0), "AgentCompactionPolicy.trigger_token_threshold is 0. Use a positive number, or leave it out."),
     ("limit", lambda: AgentExecutionLimits(max_steps=-1), "AgentExecutionLimits.max_steps is -1. Use a positive number, or leave it out."),
     ("cost", lambda: AgentExecutionLimits(max_cost=Decimal("Infinity")), "AgentExecutionLimits.max_cost is Decimal('Infinity'). Use a positive number, or leave it out."),

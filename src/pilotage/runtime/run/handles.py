@@ -12,6 +12,7 @@ from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentStatus
 from pilotage.errors import RunNotFoundError
+from pilotage.markdown import code, summary
 from pilotage.runtime.door.run import LiveRun
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import LogReader, Subscription
@@ -37,6 +38,13 @@ class RunHandle:
     async def result(self) -> RunResult:
         """Return the result of the run when this attempt is over; cancelling the wait does not cancel the run."""
         return await self._result()
+
+    def __repr__(self) -> str:
+        return f"RunHandle({self.id!r})"
+
+    def _repr_markdown_(self) -> str:
+        """Return how a notebook shows the handle."""
+        return summary("run", (code(self.id), "`await run.result()` waits for it"))
 
     def for_reader(self, records: RunReader) -> RunHandle:
         """Return the handle for a principal whose code did not start the run: its result is redacted."""
