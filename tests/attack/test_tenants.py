@@ -26,6 +26,7 @@ from pilotage.adapters.asgi.authentication import BearerTokens
 from pilotage.adapters.fastapi import agent_routes
 from pilotage.agent.evidence import AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
+from pilotage.agent.steering import AgentSteeringUpdate
 from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.runtime import AgentRuns, GivenAnswer
 from pilotage.runtime.journal.resolution import SkipAction
@@ -119,6 +120,7 @@ METHODS: dict[str, Method] = {
     "result": lambda v, run, q: v.runs.result(run, principal=EVE),
     "resume": lambda v, run, q: v.runs.resume(run, principal=EVE),
     "signal": lambda v, run, q: v.runs.signal(run, AgentSignalKind.CANCEL, principal=EVE),
+    "steer": lambda v, run, q: v.runs.steer(run, AgentSteeringUpdate("a", "left"), principal=EVE),
     "take_up": lambda v, run, q: v.runs.take_up(run, principal=EVE),
     "verify": lambda v, run, q: v.runs.verify(run, principal=EVE),
     "waiting_answers": lambda v, run, q: v.runs.waiting_answers(run, principal=EVE),

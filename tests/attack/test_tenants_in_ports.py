@@ -170,6 +170,7 @@ PROBES: dict[tuple[str, str], Probe] = {
     ),
     ("IAgentSignalRepository", "list_answers"): lambda at: at.signals.list_answers(RUN_ID),
     ("IAgentSignalRepository", "list_pending"): lambda at: at.signals.list_pending(RUN_ID),
+    ("IAgentSignalRepository", "list_steering"): lambda at: at.signals.list_steering(RUN_ID),
     ("IAgentSignalRepository", "mark_consumed"): lambda at: at.signals.mark_consumed(SIGNAL),
     ("IAgentEvidenceRepository", "append"): lambda at: at.evidence.append(
         AgentEvidence(EVIDENCE, RUN_ID, AgentEvidenceKind.CONTEXT, {})
