@@ -50,8 +50,7 @@ class CellView:
 def cell_view() -> CellView | None:
     """Return a view in the current cell, or None where no IPython kernel runs the program."""
     ipython: Any = sys.modules.get("IPython")
-    shell: Any = ipython.get_ipython() if ipython is not None else None
-    if getattr(shell, "kernel", None) is None:
+    if ipython is None or getattr(ipython.get_ipython(), "kernel", None) is None:
         return None
     output: Any = ipython.display.display(_bundle(""), raw=True, display_id=True)
 
