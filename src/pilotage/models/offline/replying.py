@@ -71,8 +71,8 @@ def _beginning(text: str, tokens: int) -> str:
     """Return the longest beginning of a text that takes no more than so many tokens."""
     if _tokens(text) <= tokens:
         return text
-    kept = to_bytes(text)[: int(max(tokens, 0) * BYTE_ESTIMATOR.bytes_per_token)]
-    return kept.decode(errors="ignore")
+    cut = to_bytes(text)[: int(max(tokens, 0) * BYTE_ESTIMATOR.bytes_per_token)]
+    return cut.decode(errors="ignore")
 
 
 _tokens = BYTE_ESTIMATOR.tokens_of

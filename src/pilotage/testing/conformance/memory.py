@@ -169,11 +169,11 @@ class MemoryConformance(Kit):
     async def test_an_item_that_has_not_expired_comes_back_with_its_moment(
         self, memory: IAgentMemory, second_memory: IAgentMemory
     ) -> None:
-        kept = await memory.remember(ADA, replace(fact("tea", "drinks tea"), expires_at=LATER))
-        assert kept.expires_at == LATER
+        stored = await memory.remember(ADA, replace(fact("tea", "drinks tea"), expires_at=LATER))
+        assert stored.expires_at == LATER
         for found in (await second_memory.recall(ADA, "tea"), await second_memory.recall(ADA, "")):
-            assert list(found) == [kept]
-        assert list(await second_memory.export(ADA)) == [kept]
+            assert list(found) == [stored]
+        assert list(await second_memory.export(ADA)) == [stored]
 
     async def test_an_expired_item_is_neither_found_nor_listed(self, memory: IAgentMemory) -> None:
         await memory.remember(ADA, fact("town", "lives in Graz"))
@@ -197,9 +197,9 @@ class MemoryConformance(Kit):
         self, memory: IAgentMemory, second_memory: IAgentMemory
     ) -> None:
         await memory.remember(ADA, replace(fact("drink", "drinks tea"), expires_at=EARLIER))
-        kept = await second_memory.remember(ADA, fact("drink", "drinks cocoa"))
-        assert kept.expires_at is None
-        assert list(await memory.export(ADA)) == [kept]
+        stored = await second_memory.remember(ADA, fact("drink", "drinks cocoa"))
+        assert stored.expires_at is None
+        assert list(await memory.export(ADA)) == [stored]
         assert list(await memory.recall(ADA, "tea")) == []
 
     async def test_the_moment_of_an_item_can_be_changed(self, memory: IAgentMemory) -> None:
