@@ -15,8 +15,8 @@ MOST = 5
 ANY_NUMBER = {"Table", "table", "create_table", "problem_responses"}
 """Functions of any number of like arguments: columns, statuses."""
 
-EVERY_EFFECT = {"new_action"}
-"""The maker of actions: called for every effect, where names would cost time."""
+EVERY_EFFECT = {"new_action", "_new_row"}
+"""The makers of actions and of rows: called for every effect, where names would cost time."""
 
 
 def long_calls() -> Iterator[tuple[str, str]]:

@@ -156,12 +156,13 @@ def _moment(at: datetime) -> str:
     """Return `at.isoformat()`, in half of its time: the rows of a second share the text of that second."""
     if at.tzinfo is not UTC or not at.microsecond:
         return at.isoformat()
-    second = _second(at.year, at.month, at.day, at.hour, at.minute, at.second)
+    second = _second((at.year, at.month, at.day, at.hour, at.minute, at.second))
     return f"{second}.{at.microsecond:06}+00:00"
 
 
 @lru_cache(maxsize=8)
-def _second(year: int, month: int, day: int, hour: int, minute: int, second: int) -> str:
+def _second(parts: tuple[int, int, int, int, int, int]) -> str:
+    year, month, day, hour, minute, second = parts
     return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
 
 

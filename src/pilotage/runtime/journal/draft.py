@@ -111,6 +111,7 @@ class CommitDraft:
     def add_row(
         self,
         texts: RowTexts,
+        *,
         action_id: str,
         kind: AgentActionKind | None,
         stage: JournalStage,
@@ -120,15 +121,13 @@ class CommitDraft:
         number: int = 0,
         turn: int | None = None,
     ) -> None:
-        """Add a row after the last one, chained to it.
-
-        Arguments go by position here and below: so many keywords cost as much as the digest of a row.
-        """
+        """Add a row after the last one, chained to it."""
         seq, salt, epoch = self._seq + 1, self._salt, self.epoch
         place = (seq, action_id, kind, stage, attempt, epoch, fingerprint, idempotency, number, turn)
         at = None if self._clock is None else self._clock.now()
         digest = self._chain.link(self._digest, place, at, payload_digest(texts, salt))
         self.rows.append(
+            # By position: Python makes a dictionary of so many keywords, which costs as much as the row's digest.
             _new_row(
                 seq,
                 action_id,
@@ -210,21 +209,21 @@ class CommitDraft:
         # The opening comes from callers and is checked; everything else is made here.
         make = _new_commit if opening is _NO_OPENING else JournalCommit
         commit = make(
-            self.run,
-            f"{self._token}:{self._commits}",
-            self.committed,
-            tuple(self.rows),
-            self.state,
-            tuple(self.consumed),
-            tuple(self.evidence),
-            tuple(self.facts),
-            opening.parent,
-            opening.conversation,
-            self.turns,
-            tuple(self.settled),
-            opening.lease,
-            tuple(self.closed),
-            self.read_signal,
+            run=self.run,
+            token=f"{self._token}:{self._commits}",
+            expected_head=self.committed,
+            rows=tuple(self.rows),
+            state=self.state,
+            consumed_signals=tuple(self.consumed),
+            evidence=tuple(self.evidence),
+            outbox=tuple(self.facts),
+            turns=self.turns,
+            settled=tuple(self.settled),
+            parent=opening.parent,
+            conversation=opening.conversation,
+            lease=opening.lease,
+            closed_signals=tuple(self.closed),
+            last_signal=self.read_signal,
         )
         self.rows, self.consumed, self.closed, self.state = [], [], [], None
         self.evidence, self.turns, self.facts, self.settled = [], None, [], []
@@ -237,4 +236,12 @@ class CommitDraft:
         self._add_without_action(texts, f"{words.EVENTS}{seq}", JournalStage.TOLD)
 
     def _add_without_action(self, texts: RowTexts, name: str, stage: JournalStage) -> None:
-        self.add_row(texts, name, None, stage, 1, "", _IDEMPOTENT)
+        self.add_row(
+            texts,
+            action_id=name,
+            kind=None,
+            stage=stage,
+            attempt=1,
+            fingerprint="",
+            idempotency=_IDEMPOTENT,
+        )
