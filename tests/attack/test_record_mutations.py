@@ -18,7 +18,8 @@ from tests.attack.outsiders import is_raw, printed, reader
 from tests.golden.place import Place
 from tests.golden.stored import Golden
 
-SHARES, ALL, SOME, COMMANDED = 10, 10_000, 60, 100
+SHARES, ALL, SOME, COMMANDED = 50, 10_000, 60, 100
+"""A share ends long before the time limit of a test, on a busy machine too."""
 
 
 @pytest.fixture(params=BACKENDS)
