@@ -107,9 +107,15 @@ class KeptRow:
             return canonical_json({"ciphertext": record.ciphertext, "key": record.key_id}), self.kept_view
         return record if isinstance(record, str) else "", self.kept_view
 
+    @property
+    def moment(self) -> str:
+        return "" if self.created_at is None else self.created_at.isoformat()
+
     def read(self) -> JournalRow:
         """The row as a reader gets it."""
-        read = stored_row(*self.columns, number=self.number, turn=self.turn, source=self)
+        read = stored_row(
+            *self.columns, self.digest, self.salt, number=self.number, turn=self.turn, source=self
+        )
         if read.stage is not JournalStage.BEFORE:
             # A record that cannot be decoded is found before the run is claimed.
             _ = read.record

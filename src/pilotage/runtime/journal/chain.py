@@ -90,18 +90,17 @@ class Chain:
 
     def links(self, row: JournalRow, previous: str, payloads: str) -> bool:
         """Return whether the digest of a stored row is that of a row after the row with the digest `previous`."""
-        digest, place = row.digest, place_of(row)
+        digest, place, key = row.digest, place_of(row), None
         version = _VERSIONS.get(len(digest), 1)
         if version < _VERSIONS.get(len(previous), 1):
             return False
         if version == 1:
             return digest == text_digest(f"{previous}\n{_place_text(*place)}\n{payloads}")
-        if version == _BOUND:
-            return digest == self._bound(previous, place, row.moment, payloads, None)
-        for key in self.keys:
-            if digest.startswith(key.tag):
-                return digest == self._bound(previous, place, row.moment, payloads, key)
-        return False
+        if version == _KEYED:
+            key = next((each for each in self.keys if digest.startswith(each.tag)), None)
+            if key is None:
+                return False
+        return digest == self._bound(previous, place, (row.source or row).moment, payloads, key)
 
     def lacks_key_of(self, rows: Iterable[JournalRow]) -> bool:
         """Return whether rows were written with a key that is not among these; one row alone may be damaged."""
@@ -127,7 +126,8 @@ def is_keyed(digest: str) -> bool:
 
 
 def _hashed(text: str, key: bytes, digits: int) -> str:
-    digest: str = _blake2b()(to_bytes(text), key=key, digest_size=digits // 2).hexdigest()
+    given = {"key": key} if key else {}
+    digest: str = _blake2b()(to_bytes(text), digest_size=digits // 2, **given).hexdigest()
     return digest
 
 
