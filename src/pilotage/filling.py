@@ -6,9 +6,8 @@ derives from theirs and adds nothing, and become values by a change of class.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields, replace
-from functools import cache
 from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
@@ -37,7 +36,7 @@ def unchecked_without(cls: Callable[..., T], *later: str) -> Callable[..., T]:
     Such a value is of a class of its own, which derives from that of the others: reading a field of theirs costs
     nothing more.
     """
-    known = _names_for(cls) | {"_closed": _completed_later(cls)}
+    known = _names_for(cls) | {"_closed": _completed_later(cls, later)}
     maker: Callable[..., T] = _maker(cls, known, frozenset(later))
     return maker
 
@@ -109,17 +108,24 @@ def _opened(cls: Any) -> Any:
     return type(cls.__name__, (cls,), {"__slots__": (), **name, **_OPEN})
 
 
-@cache
-def _completed_later(cls: Any) -> Any:
-    """Return the class of values without some fields. An operation that needs all of them fills the rest."""
-    names = frozenset(each.name for each in fields(cls))
+def _completed_later(cls: Any, later: Sequence[str]) -> Any:
+    """Return the class of values without some fields. An operation that needs all of them fills the rest.
 
-    def made(self: Any, name: str) -> Any:
-        if name not in names:
-            raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}")
-        field = self._make_later(name)
-        object.__setattr__(self, name, field)
-        return field
+    A field that is left out is a property, the others are read like those of any value.
+    """
+    names = [each.name for each in fields(cls)]
+
+    def made_later(name: str) -> property:
+        slot = vars(cls)[name]
+
+        def made(self: Any) -> Any:
+            try:
+                return slot.__get__(self)
+            except AttributeError:
+                slot.__set__(self, field := self._make_later(name))
+                return field
+
+        return property(made)
 
     def completing(name: str) -> Callable[..., Any]:
         def method(self: Any, *args: Any) -> Any:
@@ -130,9 +136,10 @@ def _completed_later(cls: Any) -> Any:
 
         return method
 
-    members = {name: completing(name) for name in ("__eq__", "__hash__", "__reduce_ex__")}
+    members: dict[str, Any] = {name: made_later(name) for name in later}
+    members |= {name: completing(name) for name in ("__eq__", "__hash__", "__reduce_ex__")}
     place = {"__slots__": (), "__module__": cls.__module__, "__qualname__": cls.__qualname__}
-    return type(cls.__name__, (cls,), {"__getattr__": made, **members, **place})
+    return type(cls.__name__, (cls,), {**members, **place})
 
 
 class _Absent:

@@ -9,6 +9,7 @@ import pytest
 from tests.behaviour.office import Clerk, Office, Worker, resume, start
 
 from pilotage import AgentState, AgentStatus, Principal
+from pilotage.agent.ports.journal import JournalHead
 from pilotage.errors import RunConflictError
 from pilotage.runtime.journal.interruptions import RunOwnershipLost
 from pilotage.testing import MemoryStateRepository, MemoryStore, ProcessStopped, StopBefore
@@ -124,7 +125,7 @@ class LooksAndWaits(MemoryStateRepository):
         super().__init__(store)
         self.looked, self.let_go = asyncio.Event(), asyncio.Event()
 
-    async def get_with_head(self, state_id: str) -> tuple[AgentState, int] | None:
+    async def get_with_head(self, state_id: str) -> tuple[AgentState, JournalHead] | None:
         found = await super().get_with_head(state_id)
         self.looked.set()
         await self.let_go.wait()

@@ -382,17 +382,17 @@ class LooksParentsUpById(MemoryJournal):
 class CountsChanges(MemoryStateRepository):
     """Takes the row of the last change of the state for the last row of the journal."""
 
-    async def get_with_head(self, state_id: str) -> tuple[AgentState, int] | None:
+    async def get_with_head(self, state_id: str) -> tuple[AgentState, JournalHead] | None:
         found = await super().get_with_head(state_id)
-        return found and (found[0], min(found[1], 2))
+        return found and (found[0], replace(found[1], seq=min(found[1].seq, 2)))
 
 
 class CountsRowsOfNobody(MemoryStateRepository):
     """Knows no run before its journal has begun."""
 
-    async def get_with_head(self, state_id: str) -> tuple[AgentState, int] | None:
+    async def get_with_head(self, state_id: str) -> tuple[AgentState, JournalHead] | None:
         found = await super().get_with_head(state_id)
-        return found if found and found[1] else None
+        return found if found and found[1].seq else None
 
 
 def store_fixtures(

@@ -176,7 +176,7 @@ class RunReader:
             raise CallerError(
                 f"run {run_id!r} has no journal: it was not started here, and cannot be resumed."
             )
-        damage = damage_in(stored, head, self._chain(state))
+        damage = self._damage(state, stored, head)
         rows = self._opened(run, stored)
         if damage is None and rows is not stored:
             damage = unopened(rows)
@@ -189,29 +189,40 @@ class RunReader:
 
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
-            RecordSealError: the application does not have the key of its rows.
         """
         found = await self._services.states.get_with_head(run_id)
         if found is None or (principal is not None and found[0].tenant_id != principal.tenant):
             raise RunNotFoundError(f"there is no run {run_id!r}.")
-        state, last = found
+        state, head = found
         run = RunKey(state.tenant_id, run_id)
-        if last is None:
+        if head is None:
             # The store does not know: while the head stays the same, so does the state.
-            last = (await self._services.journal.head(run) or NO_HEAD).seq
+            head = await self._services.journal.head(run) or NO_HEAD
             state = await self.state(run_id, principal)
         stored = await self.stored_rows(run)
-        head = await self._services.journal.head(run) or NO_HEAD
-        if head.seq != last:
-            # The owner committed between the reads: the rows may end anywhere between the two heads.
-            state = await self.state(run_id, principal)
-            if stored and last <= stored[-1].seq <= head.seq:
-                head = JournalHead(stored[-1].seq, stored[-1].epoch, stored[-1].digest)
-        if self._chain(state).lacks_key_of(stored):
-            raise RecordSealError(
-                f"the rows of run {run_id!r} were written with a key, which this application does not have. {WAY_OUT}"
-            )
+        if not stored or (stored[-1].seq, stored[-1].digest) != (head.seq, head.digest):
+            before, head = head, await self._services.journal.head(run) or NO_HEAD
+            if head.seq != before.seq:
+                # The owner committed between the reads: the rows may end anywhere between the two heads.
+                state = await self.state(run_id, principal)
+                if stored and before.seq <= stored[-1].seq <= head.seq:
+                    head = JournalHead(stored[-1].seq, stored[-1].epoch, stored[-1].digest)
         return state, stored, head
+
+    def _damage(self, state: AgentState, stored: Sequence[JournalRow], head: JournalHead) -> Damage | None:
+        """Return the first damage of stored rows; None where they are whole.
+
+        Raises:
+            RecordSealError: the application does not have the key of the rows.
+        """
+        chain = self._chain(state)
+        damage = damage_in(stored, head, chain)
+        # Rows that fit were written with a key that is there.
+        if damage is not None and chain.lacks_key_of(stored):
+            raise RecordSealError(
+                f"the rows of run {state.id!r} were written with a key, which this application does not have. {WAY_OUT}"
+            )
+        return damage
 
     def _chain(self, state: AgentState) -> Chain:
         return self._services.chain(RunKey(state.tenant_id, state.id), state.agent_type)
@@ -277,7 +288,7 @@ class RunReader:
         """
         state, rows, head = await self._stored(run_id, principal)
         run = RunKey(state.tenant_id, run_id)
-        damage = damage_in(rows, head, self._chain(state)) or erased_by_hand(state, rows)
+        damage = self._damage(state, rows, head) or erased_by_hand(state, rows)
         if damage is not None:
             raise DamagedEntryError(f"run {run_id!r}: {damage}.")
         journal = self._services.journal

@@ -117,7 +117,7 @@ class AgentRuns(StartsRuns, ReadsRuns, OldNames):
             return answered if id is None else replace(answered, id=id)
         stored = await self._sender.send(state, kind, payload or {}, id)
         if kind in LETS_POISONED_GO_ON and not state.is_terminal:
-            await self._resumer.forget_claims(run_id, principal)
+            await self._resumer.forget_claims(state)
         if kind is AgentSignalKind.RESUME and not state.is_terminal:
             await self._resume_paused(run_id, principal)
         return stored

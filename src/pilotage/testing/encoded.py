@@ -99,9 +99,15 @@ class EncodedRow:
             return canonical_json({"ciphertext": record.ciphertext, "key": record.key_id}), self.view_text
         return record if isinstance(record, str) else "", self.view_text
 
+    @property
+    def moment(self) -> str:
+        return "" if self.created_at is None else self.created_at.isoformat()
+
     def read(self) -> JournalRow:
         """Return the decoded row."""
-        read = stored_row(*self.columns, number=self.number, turn=self.turn, source=self)
+        read = stored_row(
+            *self.columns, self.digest, self.salt, number=self.number, turn=self.turn, source=self
+        )
         if read.stage is not JournalStage.BEFORE:
             # A record that cannot be decoded is found before the run is claimed.
             _ = read.record

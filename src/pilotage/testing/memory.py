@@ -138,6 +138,9 @@ class MemoryJournal(IAgentJournal):
         return journal.end if journal else None
 
 
+_NO_HEAD = JournalHead(0, 0, "")
+
+
 class MemoryStateRepository(IAgentStateRepository):
     """States in memory. With a `tenant` it has only that tenant's runs, without one those of all."""
 
@@ -154,12 +157,12 @@ class MemoryStateRepository(IAgentStateRepository):
         stored = self._tables.states.find(self._tenant, state_id)
         return self._read(stored) if stored else None
 
-    async def get_with_head(self, state_id: str) -> tuple[AgentState, int] | None:
+    async def get_with_head(self, state_id: str) -> tuple[AgentState, JournalHead] | None:
         state = await self.get_or_none(state_id)
         if state is None:
             return None
         journal = self._tables.journals.find(state.tenant_id, state_id)
-        return state, journal.head if journal else 0
+        return state, (journal.end if journal else None) or _NO_HEAD
 
     async def save(self, state: AgentState) -> AgentState:
         run = RunKey(state.tenant_id, state.id)

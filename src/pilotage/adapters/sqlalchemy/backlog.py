@@ -26,7 +26,7 @@ from sqlalchemy import (
 from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.leases import LEASE_IS_OVER, acquired_lease
-from pilotage.adapters.sqlalchemy.statements import of_run, place_of
+from pilotage.adapters.sqlalchemy.statements import Prepared, of_run, place_of
 from pilotage.adapters.sqlalchemy.tables import leases, runs, signals
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import (
@@ -139,7 +139,7 @@ _SETTLE = {
     for counts in (True, False)
 }
 
-_FORGET = (
+_FORGET = Prepared(
     update(runs)
     .where(*of_run(runs), or_(runs.c.claims > 0, runs.c.claim_after.is_not(None)))
     .values(claims=0, claimed_at=null(), claim_problem=null(), claim_after=null())
@@ -191,7 +191,7 @@ class SqlAlchemyBacklog(IAgentBacklog):
         await self._database.write(lambda connection: connection.execute(_SETTLE[counts], given))
 
     async def forget(self, run: RunKey) -> None:
-        await self._database.hint(lambda connection: connection.execute(_FORGET, place_of(run)))
+        await self._database.hint(lambda connection: _FORGET.rows(connection, place_of(run)), is_small=True)
 
     async def claims_of(self, run: RunKey) -> ClaimRecord:
         def look(connection: Connection) -> ClaimRecord:

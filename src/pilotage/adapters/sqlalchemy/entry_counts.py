@@ -53,24 +53,39 @@ def add_entries(
     codes: RowCodes, connection: Connection, table: Table, number: int, scope: Sequence[str] = ()
 ) -> None:
     """Count entries that a transaction adds to a scope of a table, or removes from it where the number is negative."""
-    if not number or not codes.is_on:
+    add_to_scopes(codes, connection, table, {tuple(scope): number})
+
+
+def add_to_scopes(
+    codes: RowCodes, connection: Connection, table: Table, numbers: Mapping[tuple[str, ...], int]
+) -> None:
+    """Count entries of several scopes.
+
+    Every transaction locks the counts in this order: those of scopes by their names, then that of the table.
+    """
+    if not codes.is_on:
         return
+    begun = sum(_add(codes, connection, table, scope, numbers[scope]) for scope in sorted(numbers))
+    if begun:
+        _add(codes, connection, table, (), begun)
+
+
+def _add(codes: RowCodes, connection: Connection, table: Table, scope: Sequence[str], number: int) -> bool:
+    """Add to the count of a scope, and return whether that begins a scope which the table counts."""
+    if not number:
+        return False
+    begins = False
     place = _place(table, scope_text(scope))
     found = connection.execute(_ONE.with_for_update(), place).mappings().first()
     if found is None:
-        _begin(codes, connection, table, scope)
+        row = _row(codes, table, scope_text(scope), 0)
+        begins = bool(_INSERT.run(connection, [row]) and scope and table not in _OF_RUNS)
         found = connection.execute(_ONE.with_for_update(), place).mappings().one()
     _COUNTS.check(codes, found)
     changed: Values = {"count": _COUNTS.decoded(found) + number, "changes": found["changes"] + 1}
     code = codes.text(counts, {**found, **changed})
     connection.execute(_SET.values(**changed, code=code), place)
-
-
-def _begin(codes: RowCodes, connection: Connection, table: Table, scope: Sequence[str]) -> None:
-    """Begin to count a scope; the table counts it."""
-    row = _row(codes, table, scope_text(scope), 0)
-    if _INSERT.run(connection, [row]) and scope and table not in _OF_RUNS:
-        add_entries(codes, connection, table, 1)
+    return begins
 
 
 def weight_of(hour: datetime) -> int:

@@ -23,7 +23,14 @@ from pilotage.adapters.sqlalchemy.database import Begin, Database
 from pilotage.adapters.sqlalchemy.entry_counts import all_counts
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored
-from pilotage.adapters.sqlalchemy.rows import COLUMNS, Page, StoredRow, echoed_rows, row_of
+from pilotage.adapters.sqlalchemy.rows import (
+    COLUMNS,
+    Page,
+    StoredPayloads,
+    echoed_rows,
+    payloads_in,
+    row_of,
+)
 from pilotage.adapters.sqlalchemy.run_check import damage_beside_rows
 from pilotage.adapters.sqlalchemy.statements import Prepared, in_keys, of_run, place_of
 from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, evidence, journal, runs, signals
@@ -332,24 +339,25 @@ def _look_closely(connection: Connection, commits: Iterable[JournalCommit], know
 def read_page(connection: Connection, run: RunKey, after: int) -> list[JournalRow]:
     """Return the rows of a run after a number, up to 500 of them."""
     page, place = Page(), {**place_of(run), "after": after}
-    found = [StoredRow._make((*columns, page)) for columns in _ROWS.rows(connection, place)]
-    _fill(page, connection, found)
+    found = _ROWS.rows(connection, place)
+    payloads = [payloads_in(columns, page) for columns in found]
+    _fill(page, connection, payloads)
     if after:
-        _fill(page, connection, _echoed_elsewhere(connection, run, page, found))
-    return [row_of(stored) for stored in found]
+        _fill(page, connection, _echoed_elsewhere(connection, run, page, payloads))
+    return list(map(row_of, found, payloads))
 
 
-def _fill(page: Page, connection: Connection, rows: Sequence[StoredRow]) -> None:
+def _fill(page: Page, connection: Connection, rows: Sequence[StoredPayloads]) -> None:
     """Add the blobs and records of these rows to a page."""
     packed = {row.record_blob for row in rows} | {row.view_blob for row in rows}
     digests = {from_packed(digest) for digest in packed if digest is not None}
     if digests:
         found = connection.execute(_BLOBS, {"digests": sorted(digests)})
         page.blobs.update({row.digest: row.content for row in found})
-    page.records.update({row.seq: (row.record_stored, row.record_blob) for row in rows})
+    page.records.update({row.seq: row for row in rows})
 
 
-def _rows_in_view(page: Page, row: StoredRow) -> Sequence[int]:
+def _rows_in_view(page: Page, row: StoredPayloads) -> Sequence[int]:
     """Return the numbers of the rows that the view of a row points to; none for a view that cannot be decoded."""
     try:
         return list(echoed_rows(page.text(row.view_stored, row.view_blob)))
@@ -358,12 +366,12 @@ def _rows_in_view(page: Page, row: StoredRow) -> Sequence[int]:
 
 
 def _echoed_elsewhere(
-    connection: Connection, run: RunKey, page: Page, rows: Sequence[StoredRow]
-) -> list[StoredRow]:
+    connection: Connection, run: RunKey, page: Page, rows: Sequence[StoredPayloads]
+) -> list[StoredPayloads]:
     """Return the rows before the page that views in it point to; views point only to earlier rows."""
     missing = {seq for row in rows for seq in _rows_in_view(page, row)} - page.records.keys()
     if not missing:
         return []
     number = connection.execute(select(NUMBER), place_of(run)).scalar_one()
     named = {**place_of(run), "places": [number * PLACES + seq for seq in sorted(missing)]}
-    return [StoredRow._make((*columns, page)) for columns in connection.execute(_ECHOED, named)]
+    return [payloads_in(tuple(columns), page) for columns in connection.execute(_ECHOED, named)]

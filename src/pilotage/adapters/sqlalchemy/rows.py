@@ -18,13 +18,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from pilotage.adapters.sqlalchemy.columns import (
     UNDECODABLE,
     as_moment,
     from_packed,
     from_stored,
+    moment_text,
     to_packed,
 )
 from pilotage.adapters.sqlalchemy.mapping import UnstorableError, Values
@@ -264,8 +265,8 @@ class Page:
 
     def __init__(self) -> None:
         self.blobs: dict[str, str] = {}
-        self.records: dict[int, tuple[str | None, bytes | None]] = {}
-        """The columns of records by the numbers of their rows; views may point to rows before the page."""
+        self.records: dict[int, StoredPayloads] = {}
+        """The payloads by the numbers of their rows; views may point to rows before the page."""
 
     def text(self, stored: str | None, blob: bytes | None) -> str | None:
         """Return a text that is in its column or in a blob.
@@ -282,31 +283,21 @@ class Page:
 
     def record_text(self, seq: int) -> str:
         """Return the text of a row's record."""
-        return self.text(*self.records[seq]) or ""
+        row = self.records[seq]
+        return self.text(row.record_stored, row.record_blob) or ""
 
 
-class StoredRow(NamedTuple):
-    """A row of a journal as it was read: its columns as the database has them, in this order, and its page."""
+class StoredPayloads(NamedTuple):
+    """The payloads and the time of a row: their columns as the database has them, and the page of the row."""
 
     seq: int
-    action: str
-    kind: str | None
-    stage: str
-    attempt: int
-    epoch: int
-    fingerprint: bytes
-    idempotency: str
-    number: int | None
-    turn: int | None
+    stored_moment: int | datetime
     key: str | None
     record_stored: str | None
     record_blob: bytes | None
     view_stored: str | None
     view_blob: bytes | None
-    digest_packed: bytes
-    salt_packed: bytes
     erased: bytes | None
-    moment: int | datetime
     page: Page
 
     @property
@@ -336,31 +327,27 @@ class StoredRow(NamedTuple):
     @property
     def payloads(self) -> tuple[str, str]:
         page = self.page
-        record, key = page.text(self.record_stored, self.record_blob) or "", self.key_id
-        view = page.text(self.view_stored, self.view_blob)
-        whole = record if view is None else _whole_view(record, view, page.record_text)
-        if key is None:
+        record = page.text(self.record_stored, self.record_blob) or ""
+        if self.view_stored is None and self.view_blob is None:
+            whole = record
+        else:
+            view = page.text(self.view_stored, self.view_blob) or ""
+            whole = _whole_view(record, view, page.record_text)
+        if self.key is None:
             return record, whole
-        return canonical_json({"ciphertext": record, "key": key}), whole
-
-    @property
-    def digest(self) -> str:
-        try:
-            return from_packed(self.digest_packed)
-        except UNDECODABLE:
-            return ""
+        return canonical_json({"ciphertext": record, "key": self.key_id}), whole
 
     @property
     def created_at(self) -> datetime | None:
         try:
-            return as_moment(self.moment)
+            return as_moment(self.stored_moment)
         except UNDECODABLE:
             return None
 
     @property
-    def salt(self) -> str:
+    def moment(self) -> str:
         try:
-            return from_packed(self.salt_packed)
+            return moment_text(self.stored_moment)
         except UNDECODABLE:
             return ""
 
@@ -370,12 +357,23 @@ class StoredRow(NamedTuple):
         return None if self.key is None else from_stored(self.key)
 
 
+Columns: TypeAlias = tuple[Any, ...]
+"""The columns of a row as the database has them, by `COLUMNS`."""
+
+_OF_PAYLOADS = ("created_at", "key_id", "record", "record_blob", "view", "view_blob", "erased")
 COLUMNS = (
     *("action_id", "kind", "stage", "attempt", "epoch", "fingerprint", "idempotency"),
-    *("number", "turn", "key_id"),
-    *("record", "record_blob", "view", "view_blob", "digest", "salt", "erased", "created_at"),
+    *("number", "turn", "digest", "salt", *_OF_PAYLOADS),
 )
-"""The columns of a `StoredRow` after its number."""
+"""The columns that rows are read with, after their number."""
+_PAYLOADS = slice(-len(_OF_PAYLOADS), None)
+_PLACE = slice(0, -len(_OF_PAYLOADS))
+
+
+def payloads_in(columns: Columns, page: Page) -> StoredPayloads:
+    """Return the payloads in the columns of a row."""
+    return StoredPayloads._make((columns[0], *columns[_PAYLOADS], page))
+
 
 _KINDS: Mapping[str | None, AgentActionKind | None] = {
     None: None,
@@ -386,28 +384,30 @@ _CLASSES = {each.value: each for each in Idempotency}
 _TOLD, _BEFORE = JournalStage.TOLD, JournalStage.BEFORE
 
 
-def row_of(stored: StoredRow) -> JournalRow:
+def row_of(columns: Columns, payloads: StoredPayloads) -> JournalRow:
     """Return the journal row in these columns; one that they do not describe has an `UnreadableRecord`."""
     try:
-        return _row_of(stored)
+        return _row_of(columns, payloads)
     except UNDECODABLE as error:
         reason = f"{type(error).__name__}: {error}"
-        known = (stored.kind, _KINDS), (stored.stage, _STAGES), (stored.idempotency, _CLASSES)
+        _, _, kind, stage, _, _, _, idempotency, *_ = columns
+        known = (kind, _KINDS), (stage, _STAGES), (idempotency, _CLASSES)
         unknown = next((word for word, names in known if word not in names), None)
         if unknown is not None:
             reason = f"{unknown!r} is no kind, stage or class of actions"
-        return _unreadable(stored, reason)
+        return _unreadable(columns, reason)
 
 
-def _unreadable(stored: StoredRow, reason: str) -> JournalRow:
+def _unreadable(columns: Columns, reason: str) -> JournalRow:
     """Return a row in place of one whose columns cannot be decoded: it belongs to no action."""
+    seq, action, _, _, _, epoch, *_ = columns
     return JournalRow(
-        max(stored.seq, 1),
-        str(stored.action).strip() or "?",
+        max(seq, 1),
+        str(action).strip() or "?",
         None,
         JournalStage.CLAIMED,
         attempt=1,
-        epoch=max(stored.epoch, 1) if type(stored.epoch) is int else 1,
+        epoch=max(epoch, 1) if type(epoch) is int else 1,
         fingerprint="",
         idempotency=Idempotency.IDEMPOTENT,
         record=UnreadableRecord(reason),
@@ -416,26 +416,37 @@ def _unreadable(stored: StoredRow, reason: str) -> JournalRow:
     )
 
 
-def _row_of(stored: StoredRow) -> JournalRow:
-    stage = _STAGES[stored.stage]
+def _row_of(columns: Columns, payloads: StoredPayloads) -> JournalRow:
+    seq, action, kind, word, attempt, epoch, fingerprint, idempotency, number, turn, digest, salt = columns[
+        _PLACE
+    ]
+    stage = _STAGES[word]
     # SQLite stores any value in any column, and a reader of the row computes with these.
-    if not type(stored.attempt) is type(stored.epoch) is int:
-        raise TypeError(f"attempt {stored.attempt!r} and epoch {stored.epoch!r} are no numbers")
+    if not type(attempt) is type(epoch) is int:
+        raise TypeError(f"attempt {attempt!r} and epoch {epoch!r} are no numbers")
     place = (
-        stored.seq,
-        from_stored(stored.action),
-        _KINDS[stored.kind],
-        stage,
-        stored.attempt,
-        stored.epoch,
-        from_packed(stored.fingerprint),
-        _CLASSES[stored.idempotency],
+        *(seq, from_stored(action), _KINDS[kind], stage, attempt, epoch),
+        *(from_packed(fingerprint), _CLASSES[idempotency]),
     )
+    try:
+        digest, salt = from_packed(digest), _salt_in(salt)
+    except UNDECODABLE:
+        # The chain tells the damage.
+        digest, salt = _decodable(digest), _decodable(salt)
     # Readers need the views of told rows and the records of outcomes: these are decoded at once, in the thread that
     # reads, so that an unreadable row is found before the run is claimed.
     if stage is _TOLD:
-        return shown_row(*place, stored.view, source=stored)
-    number, turn = stored.number or 0, stored.turn
+        return shown_row(*place, payloads.view, digest, salt, source=payloads)
     if stage is _BEFORE:
-        return stored_row(*place, number=number, source=stored)
-    return recorded_row(*place, stored.record, number=number, turn=turn, source=stored)
+        return stored_row(*place, digest, salt, number or 0, source=payloads)
+    return recorded_row(*place, payloads.record, digest, salt, number or 0, turn, source=payloads)
+
+
+_salt_in = lru_cache(maxsize=256)(from_packed)
+
+
+def _decodable(packed: bytes) -> str:
+    try:
+        return from_packed(packed)
+    except UNDECODABLE:
+        return ""

@@ -24,7 +24,7 @@ from pilotage.adapters.sqlalchemy.mapping import (
 from pilotage.adapters.sqlalchemy.statements import Prepared, of_run, place_of
 from pilotage.adapters.sqlalchemy.stored_entries import STATES
 from pilotage.adapters.sqlalchemy.tables import runs, signals
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.journal import JournalHead, RunKey
 from pilotage.agent.ports.repositories import IAgentStateRepository, RunPage
 from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.agent.state import AgentState, AgentStatus
@@ -81,7 +81,7 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
         found = await self.get_with_head(state_id)
         return None if found is None else found[0]
 
-    async def get_with_head(self, state_id: str) -> tuple[AgentState, int] | None:
+    async def get_with_head(self, state_id: str) -> tuple[AgentState, JournalHead] | None:
         codes = self._database.engines.codes
         return await self._database.read(lambda connection: _find(connection, codes, self._tenant, state_id))
 
@@ -157,13 +157,14 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
 
 def _find(
     connection: Connection, codes: RowCodes, tenant: str | None, run_id: str
-) -> tuple[AgentState, int] | None:
+) -> tuple[AgentState, JournalHead] | None:
     place = {"run": run_id} if tenant is None else {"run": run_id, "tenant": tenant}
     found = (_ONE if tenant is None else _OWN).named_rows(connection, place)
     only_one(run_id, [values["tenant_id"] for values in found])
     if not found:
         return None
-    return STATES.read(codes, found[0]), found[0]["head"]
+    row = found[0]
+    return STATES.read(codes, row), JournalHead(row["head"], row["epoch"], row["digest"])
 
 
 def _save(connection: Connection, values: dict[str, Any]) -> None:

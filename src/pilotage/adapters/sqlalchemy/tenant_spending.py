@@ -17,7 +17,7 @@ from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.entry_counts import (
-    add_entries,
+    add_to_scopes,
     check_counted,
     counted,
     scope_text,
@@ -127,28 +127,33 @@ class SqlAlchemyTenantSpending(ITenantSpending):
 def settle_together(
     codes: RowCodes, connection: Connection, settled: Sequence[tuple[str, BudgetSettlement]]
 ) -> None:
-    """Release holds and add what was used, in an open transaction; tenants in the order of their ids."""
-    keys = [(tenant, settlement.reservation.id) for tenant, settlement in settled]
+    """Release holds and add what was used, in an open transaction.
+
+    Every transaction locks in the same order, so that two of them never wait for each other: the hours by tenant, then
+    the counts of tenants that have a new hour, then the count of all tenants.
+    """
+    keys = sorted((tenant, settlement.reservation.id) for tenant, settlement in settled)
     connection.execute(_RELEASE, {"keys": keys})
     hour = BudgetPeriod.HOUR.start(_time(connection))
+    begun: dict[tuple[str, ...], int] = {}
     for tenant in sorted({tenant for tenant, _ in settled}):
         used = [settlement.used for whose, settlement in settled if whose == tenant]
         place = {"tenant": tenant, "since": hour}
         stored = connection.execute(_HOUR, place).mappings().first()
         if stored is None:
-            _begin_hour(codes, connection, tenant, hour)
+            begun[tenant,] = _begin_hour(codes, connection, tenant, hour)
             stored = connection.execute(_HOUR, place).mappings().one()
         total = _columns(reduce(BudgetAmount.__add__, used, _SPENDING.read(codes, stored)))
         code = codes.text(spending, {"tenant_id": tenant, "hour": hour, **total})
         connection.execute(_ADD.values({**total, "code": code}), place)
+    add_to_scopes(codes, connection, spending, begun)
 
 
-def _begin_hour(codes: RowCodes, connection: Connection, tenant: str, hour: datetime) -> None:
-    """Add the row of an hour, unless another process has just done so."""
+def _begin_hour(codes: RowCodes, connection: Connection, tenant: str, hour: datetime) -> int:
+    """Add the row of an hour, and return what it counts for: 0 where another process has just added it."""
     row: Values = {"tenant_id": tenant, "hour": hour, **_columns(_NOTHING)}
     row["code"] = codes.packed(spending, row)
-    added = _NEW_HOURS.run(connection, [row])
-    add_entries(codes, connection, spending, added * weight_of(hour), (tenant,))
+    return _NEW_HOURS.run(connection, [row]) * weight_of(hour)
 
 
 def _time(connection: Connection) -> datetime:

@@ -133,7 +133,7 @@ _new_texts = unchecked(RowTexts)
 
 
 class IStoredRow(Protocol):
-    """A row as a store has read it: its payloads are decoded on first use.
+    """The payloads and the time of a row as a store has read them, decoded on first use.
 
     A record that cannot be decoded is an `UnreadableRecord`, such a view is None: readers see the other rows all the
     same, and a run with such a row is not resumed.
@@ -158,15 +158,11 @@ class IStoredRow(Protocol):
         ...
 
     @property
-    def digest(self) -> str: ...
-    @property
     def created_at(self) -> datetime | None: ...
     @property
-    def salt(self) -> str: ...
-
-
-_THE_REST = ("digest", "created_at", "salt")
-_DECODED_LATER = ("record", "view", *_THE_REST)
+    def moment(self) -> str:
+        """The text of the time, see `JournalRow.moment`."""
+        ...
 
 
 @value
@@ -212,6 +208,13 @@ class JournalRow:
         return not isinstance(self.record, (SealedRecord, ErasedRecord, UnreadableRecord))
 
     @property
+    def moment(self) -> str:
+        """The text of the time that the row was given; empty where it has none."""
+        if self.source is not None:
+            return self.source.moment
+        return "" if self.created_at is None else self.created_at.isoformat()
+
+    @property
     def texts(self) -> RowTexts:
         """The canonical texts of record and view; made now where the row was changed since it was chained."""
         known = self.encoded
@@ -234,13 +237,13 @@ class JournalRow:
         reject_naive(self, created_at=self.created_at)
 
 
-stored_row = unchecked_without(JournalRow, *_DECODED_LATER)
+stored_row = unchecked_without(JournalRow, "record", "view", "created_at")
 """A row as a store has kept it, which was checked when it was written; what it says is still in its source."""
 
-recorded_row = unchecked_without(JournalRow, "view", *_THE_REST)
+recorded_row = unchecked_without(JournalRow, "view", "created_at")
 """The same with its record, which was decoded at once."""
 
-shown_row = unchecked_without(JournalRow, "record", *_THE_REST)
+shown_row = unchecked_without(JournalRow, "record", "created_at")
 """The same with its view."""
 
 

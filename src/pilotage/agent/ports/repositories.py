@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from pilotage.agent.evidence import AgentEvidence
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.journal import JournalHead, RunKey
 from pilotage.agent.ports.providers import persistence_port
 from pilotage.agent.signals import (
     AgentSignal,
@@ -74,11 +74,11 @@ class IAgentStateRepository(ABC):
     async def list_resume_candidates(self) -> Sequence[AgentState]:
         """All runs that are active, interrupted or cancelling, oldest first."""
 
-    async def get_with_head(self, state_id: str) -> tuple[AgentState, int | None] | None:
-        """The state of a run and the number of the last row its journal had in the same moment; None for no such run.
+    async def get_with_head(self, state_id: str) -> tuple[AgentState, JournalHead | None] | None:
+        """The state of a run and the head that its journal had in the same moment; None for no such run.
 
-        While that row is still the last one, rows and state belong together. 0 stands for a run without a journal,
-        None for a store without a method of its own, which does not know: the journal is asked before and after.
+        Rows that end in that head belong to the state. The head of a run without a journal has the number 0; a store
+        without a method of its own gives None, and the journal is asked.
         """
         state = await self.get_or_none(state_id)
         return None if state is None else (state, None)

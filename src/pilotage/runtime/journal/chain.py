@@ -54,7 +54,8 @@ _QUOTED: dict[str | None, str] = {
 }
 """The canonical texts of the words in a row's place."""
 _BOUND_DIGITS, _KEYED_DIGITS, _TAG_DIGITS = 56, 60, 8
-_VERSIONS = {_BOUND_DIGITS: 2, _KEYED_DIGITS: 3}
+_BOUND, _KEYED = 2, 3
+_VERSIONS = {_BOUND_DIGITS: _BOUND, _KEYED_DIGITS: _KEYED}
 
 
 @value
@@ -89,21 +90,22 @@ class Chain:
         """Return the digest of a new row after the row with the digest `previous`."""
         if not self.binding:
             return text_digest(f"{previous}\n{_place_text(place)}\n{payloads}")
-        return self._bound(previous, place, at, payloads, self.keys[0] if self.keys else None)
+        moment = "" if at is None else _moment(at)
+        return self._bound(previous, place, moment, payloads, self.keys[0] if self.keys else None)
 
-    def links(self, digest: str, previous: str, place: Place, at: datetime | None, payloads: str) -> bool:
-        """Return whether a stored digest is that of a row after the row with the digest `previous`."""
+    def links(self, row: JournalRow, previous: str, payloads: str) -> bool:
+        """Return whether the digest of a stored row is that of a row after the row with the digest `previous`."""
+        digest, place, key = row.digest, place_of(row), None
         version = _VERSIONS.get(len(digest), 1)
         if version < _VERSIONS.get(len(previous), 1):
             return False
         if version == 1:
             return digest == text_digest(f"{previous}\n{_place_text(place)}\n{payloads}")
-        if not is_keyed(digest):
-            return digest == self._bound(previous, place, at, payloads, None)
-        for key in self.keys:
-            if digest.startswith(key.tag):
-                return digest == self._bound(previous, place, at, payloads, key)
-        return False
+        if version == _KEYED:
+            key = next((each for each in self.keys if digest.startswith(each.tag)), None)
+            if key is None:
+                return False
+        return digest == self._bound(previous, place, (row.source or row).moment, payloads, key)
 
     def lacks_key_of(self, rows: Iterable[JournalRow]) -> bool:
         """Return whether rows were written with a key that is not among these; one row alone may be damaged."""
@@ -112,10 +114,7 @@ class Chain:
         unknown = [count for tag, count in tags.items() if tag not in known]
         return bool(unknown) and (len(unknown) == len(tags) or max(unknown) > 1)
 
-    def _bound(
-        self, previous: str, place: Place, at: datetime | None, payloads: str, key: ChainKey | None
-    ) -> str:
-        moment = "" if at is None else _moment(at)
+    def _bound(self, previous: str, place: Place, moment: str, payloads: str, key: ChainKey | None) -> str:
         text = f"{previous}\n{self.binding}\n{_place_text(place)}\n{moment}\n{payloads}"
         if key is None:
             return _hashed(text, b"", _BOUND_DIGITS)
@@ -132,7 +131,8 @@ def is_keyed(digest: str) -> bool:
 
 
 def _hashed(text: str, key: bytes, digits: int) -> str:
-    digest: str = _blake2b()(to_bytes(text), key=key, digest_size=digits // 2).hexdigest()
+    given = {"key": key} if key else {}
+    digest: str = _blake2b()(to_bytes(text), digest_size=digits // 2, **given).hexdigest()
     return digest
 
 
@@ -261,15 +261,8 @@ def _end_damage(last: JournalRow | None, head: JournalHead) -> Damage | None:
 
 def _misfit(row: JournalRow, previous: str, chain: Chain) -> str | None:
     """Return why a row cannot be the one that was written after the row with the digest `previous`; None if it can."""
-    source = row.source
     try:
-        if source is not None and source.is_plain:
-            # As they are stored, without decoding them: this is nearly every row of every run that is resumed.
-            record, view = source.payloads
-            payloads = text_digest(f"{source.salt}\n{words.OPEN_PAYLOAD}\n{record}\n{view}")
-        else:
-            payloads = _payload_digest_of(row)
-        fits = chain.links(row.digest, previous, place_of(row), row.created_at, payloads)
+        fits = chain.links(row, previous, _payload_digest_of(row))
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         return f"it cannot be decoded: {error}"
     if row.stage is not JournalStage.BEFORE and isinstance(row.record, UnreadableRecord):
@@ -279,9 +272,15 @@ def _misfit(row: JournalRow, previous: str, chain: Chain) -> str | None:
 
 
 def _payload_digest_of(row: JournalRow) -> str:
-    """Return the digest of payloads that are sealed or erased, or of a row that was not read from a store."""
+    """Return the digest of a row's payloads; texts that were read from a store are not decoded for it."""
     source = row.source
-    if source is None or not isinstance(row.record, SealedRecord):
+    if source is None:
+        return payload_digest(row.texts, row.salt)
+    if source.is_plain:
+        kind = words.OPEN_PAYLOAD
+    elif isinstance(row.record, SealedRecord):
+        kind = words.SEALED_PAYLOAD
+    else:
         return payload_digest(row.texts, row.salt)
     record, view = source.payloads
-    return text_digest(f"{source.salt}\n{words.SEALED_PAYLOAD}\n{record}\n{view}")
+    return text_digest(f"{row.salt}\n{kind}\n{record}\n{view}")

@@ -52,18 +52,14 @@ class RunResumer:
             CallerError: the run is a child run, or its record is so damaged that it cannot be interrupted either.
         """
         async with self._lock_of(run_id):
-            if by_person:
-                await self.forget_claims(run_id, principal)
             handle = await self._resumed(run_id, principal, by_person=by_person, limits=limits)
         self._watch.begin()
         return handle
 
-    async def forget_claims(self, run_id: str, principal: Principal | None) -> None:
+    async def forget_claims(self, state: AgentState) -> None:
         """Count the claims of a run from zero: a person resumes or cancels it."""
-        backlog = self._services.backlog
-        if backlog is not None:
-            state = await self._supervisor.records.state(run_id, principal)
-            await backlog.forget(RunKey(state.tenant_id, run_id))
+        if (backlog := self._services.backlog) is not None:
+            await backlog.forget(RunKey(state.tenant_id, state.id))
 
     async def root_of(self, state: AgentState, principal: Principal | None) -> AgentState:
         """Return the run above a run and its parents."""
@@ -111,6 +107,8 @@ class RunResumer:
         supervisor = self._supervisor
         record = await supervisor.records.checked(run_id, principal)
         state = record.state
+        if by_person:
+            await self.forget_claims(state)
         live = supervisor.live(run_id)
         is_under_way = live is not None and not _is_pausing(live, state)
         if limits is not None and (state.is_terminal or is_under_way):

@@ -108,11 +108,16 @@ class TransactionConformance(Kit):
         await commit_one(journal, commit_of(row(3), row(4)))
         state = await states.get(RUN.run_id)
         assert state.status is AgentStatus.INTERRUPTED
-        assert await states.get_with_head(RUN.run_id) == (state, 4)
+        assert await states.get_with_head(RUN.run_id) == (state, await journal.head(RUN))
 
     async def test_a_state_without_a_journal_comes_with_no_head(self, states: IAgentStateRepository) -> None:
         saved = await states.save(STATE)
-        assert await states.get_with_head(RUN.run_id) == (saved, 0)
+        found = await states.get_with_head(RUN.run_id)
+        assert found is not None
+        state, head = found
+        assert state == saved
+        assert head is not None
+        assert head.seq == 0
 
     async def test_a_commit_that_lost_the_run_changes_nothing_anywhere(
         self,

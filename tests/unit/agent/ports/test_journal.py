@@ -62,7 +62,8 @@ def test_a_row_is_numbered_and_named(wrong: dict[str, object]) -> None:
 class Source:
     """What `ROW` was read from, its payloads as texts; notes what is asked for."""
 
-    digest, created_at, salt = "d", None, ""
+    created_at = None
+    moment = ""
 
     def __init__(self, record: str = '{"to":"DE-1"}', *, is_plain: bool = True) -> None:
         self._record = record
@@ -90,6 +91,7 @@ def read_from(source: Source) -> JournalRow:
         ROW.epoch,
         ROW.fingerprint,
         ROW.idempotency,
+        ROW.digest,
         source=source,
     )
 
