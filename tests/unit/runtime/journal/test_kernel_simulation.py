@@ -625,7 +625,7 @@ class CutsPayments(Kernel):
 class StrikesNobody(Kernel):
     """Law 4 off: a cancellation that was put off does not strike."""
 
-    def ask(self, call: Call, *, is_struck: bool = False) -> OnAsk:
+    def ask(self, call: Call, is_struck: bool = False) -> OnAsk:
         return super().ask(call)
 
 
