@@ -139,7 +139,7 @@ def _refuse_deletion(self: Any, name: str) -> None:
 
 
 def _is_frozen(self: object, name: str) -> bool:
-    """Return whether a class is a value itself; one that merely derives from it may set its own attributes."""
+    """Return whether an attribute may not be set; a class that merely derives from a value may set its own ones."""
     return _FIELDS in vars(type(self)) or name in getattr(self, _FIELDS)
 
 

@@ -143,7 +143,7 @@ def _text(part: object) -> str | None:
 
 
 def _object(text: str, *, may_be_empty: bool) -> JsonObject | None:
-    """Return the arguments, or None if they are no complete object; an empty text means no arguments."""
+    """Return the arguments, or None if they are no complete object; an empty text may mean no arguments."""
     if not text.strip():
         return {} if may_be_empty else None
     try:

@@ -309,7 +309,7 @@ class Scanner:
         self._start = start
 
     def _is_known(self, state: State, start: int, at: int) -> bool:
-        """Return whether another attempt failed in this state; if not, add the state to the trail of this one."""
+        """Return whether another attempt failed here in this state; add a shared state to the trail of this one."""
         if state.depth == _UNSEEN:
             state.depth = at - start
             return False
