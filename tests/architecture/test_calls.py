@@ -15,7 +15,7 @@ MOST = 5
 ANY_NUMBER = {"Table", "table", "create_table", "problem_responses"}
 """Functions of any number of like arguments: columns, statuses."""
 
-EVERY_EFFECT = {"new_action", "_new_row", "recorded_row"}
+EVERY_EFFECT = {"new_action", "add_row", "_new_row", "recorded_row"}
 """The makers of actions and of rows: called for every effect, where names would cost time."""
 
 

@@ -33,6 +33,9 @@ class Engines(ABC):
     single: Callable[[], AbstractContextManager[Connection]] | None
     """Gives a connection on which each statement is a durable transaction that may write to several tables, or None."""
 
+    answers_at_once: bool
+    """Whether the result of a statement is known as soon as it is sent: there is no network."""
+
     hinting: Engine
     """Like `writing`, for what may be lost with the machine: leases and hints."""
 

@@ -25,6 +25,7 @@ _LOCAL = "SET LOCAL synchronous_commit = off"
 class PostgresqlEngines(Engines):
     """The engines of a PostgreSQL database; all of them share one pool."""
 
+    answers_at_once = False
     writes_in_place = False
 
     def __init__(self, url: URL, settings: DatabaseSettings) -> None:

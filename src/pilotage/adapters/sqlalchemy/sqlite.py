@@ -65,6 +65,7 @@ class SqliteEngines(Engines):
     """
 
     single = None
+    answers_at_once = True
     writers = 1
     # A missing file does not come back by itself.
     patience_seconds = 0.0

@@ -194,34 +194,42 @@ def bulk_insert(
     computed: Expressions = lambda _: {},
     *,
     extra: Types | None = None,
-    beside: tuple[Table, Sequence[str]] | None = None,
+    beside: tuple[Table, Sequence[str], str] | None = None,
     skips_known: bool = False,
     replaces: Sequence[str] = (),
+    key: Sequence[str] = (),
+    returning: Sequence[str] = (),
 ) -> Bulk:
     """Return an insert of rows with columns that are given and columns computed from these.
 
-    `extra` are given values that are no columns. `beside` is a table with one row for each given row, found by its
-    key, for computed columns. `skips_known` ignores rows that exist; `replaces` is the key by which rows are replaced.
+    `extra` are given values that are no columns. `beside` is a table with one row for each given row, its key, and a
+    column that computed ones need: PostgreSQL reads it there, SQLite gets it with the given row.
+    `skips_known` ignores rows that exist; `replaces` is the key by which rows are replaced. It may return columns of
+    the rows with the given `key`.
     """
+    returned = [table.c[name] for name in returning]
 
     def build(values: Given, source: FromClause | None) -> ClauseElement:
+        if source is not None and beside is not None:
+            values = {**values, beside[2]: beside[0].c[beside[2]]}
         expressions = {**{name: values[name] for name in given}, **computed(values)}
-        insert = sqlite.insert(table) if source is None else postgresql.insert(table)
-        if source is None and beside is None:
-            all_ = insert.values(expressions)
+        if source is None:
+            # Inline: it does not return the keys that the database makes.
+            all_ = sqlite.insert(table).values(expressions).inline()
         else:
-            chosen = select(*expressions.values())
-            if source is not None:
-                chosen = chosen.select_from(source)
+            chosen = select(*expressions.values()).select_from(source)
             if beside is not None:
                 chosen = chosen.where(*(beside[0].c[name] == values[name] for name in beside[1]))
-            all_ = insert.from_select(list(expressions), chosen)
+            all_ = postgresql.insert(table).from_select(list(expressions), chosen)
         if replaces:
             changed = {name: all_.excluded[name] for name in expressions if name not in replaces}
-            return all_.on_conflict_do_update(index_elements=list(replaces), set_=changed)
-        return all_.on_conflict_do_nothing() if skips_known else all_
+            all_ = all_.on_conflict_do_update(index_elements=list(replaces), set_=changed)
+        elif skips_known:
+            all_ = all_.on_conflict_do_nothing()
+        return all_.returning(*returned) if returned and source is not None else all_
 
-    return Bulk({**{name: table.c[name].type for name in given}, **(extra or {})}, build)
+    types = {**{name: table.c[name].type for name in given}, **(extra or {})}
+    return Bulk(types, build, _reading(table, key, returned) if returned else None)
 
 
 def bulk_update(
@@ -241,11 +249,15 @@ def bulk_update(
         changed = sa.update(table).where(*matches, condition(values)).values(dict(computed(values)))
         return changed.returning(*returned) if returned and source is not None else changed
 
-    def read(values: Given, _: FromClause | None) -> ClauseElement:
-        return sa.select(*returned).where(*(table.c[name] == values[name] for name in key))
-
     types = {**{name: table.c[name].type for name in key}, **given}
-    return Bulk(types, build, read if returned else None)
+    return Bulk(types, build, _reading(table, key, returned) if returned else None)
+
+
+def _reading(table: Table, key: Sequence[str], columns: Sequence[ColumnElement[Any]]) -> Build:
+    def read(values: Given, _: FromClause | None) -> ClauseElement:
+        return sa.select(*columns).where(*(table.c[name] == values[name] for name in key))
+
+    return read
 
 
 def bulk_delete(table: Table, key: Sequence[str]) -> Bulk:

@@ -90,7 +90,9 @@ def _moved(given: Given) -> Mapping[str, ColumnElement[Any]]:
     }
 
 
-_INSERT_RUNS = bulk_insert(runs, (*_RUN, *_REST), _created, extra=_TIMES, skips_known=True)
+_INSERT_RUNS = bulk_insert(
+    runs, (*_RUN, *_REST), _created, extra=_TIMES, skips_known=True, key=_RUN, returning=_WRITTEN
+)
 
 _MOVE_RUNS = bulk_update(
     runs,
@@ -138,14 +140,13 @@ def _placed(given: Given, position: ColumnElement[int]) -> Mapping[str, ColumnEl
 _INSERT_ROWS = bulk_insert(
     journal,
     _ROW,
-    lambda given: _placed(given, runs.c.position),
+    lambda given: _placed(given, given["position"]),
     extra={
-        "tenant_id": runs.c.tenant_id.type,
-        "run_id": runs.c.run_id.type,
+        **{name: runs.c[name].type for name in (*_RUN, "position")},
         "seq": journal.c.run.type,
         "given_at": MomentColumn(),
     },
-    beside=(runs, _RUN),
+    beside=(runs, _RUN, "position"),
 )
 
 _INSERT_BLOBS = bulk_insert(
@@ -215,14 +216,9 @@ def write_in_transaction(engines: Engines, connection: Connection, batch: Batch)
         # The first commit of a run may also name its parent.
         only_advances = run["status"] is None and run["expected"] > 0
         (made if not run["is_stored"] else advanced if only_advances else moved).append(run)
-    counted = (
-        # Runs that end release their conversations before others take them.
-        (_MOVE_RUNS, moved),
-        (_ADVANCE_RUNS, advanced),
-        (_INSERT_RUNS, made),
-        (_INSERT_ROWS, batch.journal),
-        (_CONSUME, batch.consumed),
-    )
+    # Runs that end release their conversations before others take them.
+    of_runs = ((_MOVE_RUNS, moved), (_ADVANCE_RUNS, advanced), (_INSERT_RUNS, made))
+    counted = ((_INSERT_ROWS, batch.journal), (_CONSUME, batch.consumed))
     beside = (
         (INSERT_EVIDENCE, batch.evidence),
         (_INSERT_EVENTS, batch.outbox),
@@ -232,17 +228,16 @@ def write_in_transaction(engines: Engines, connection: Connection, batch: Batch)
     with engines.in_one_trip(connection):
         if batch.blobs:
             _INSERT_BLOBS.send(line, batch.blobs)
-        expected = [(bulk, bulk.send(line, rows), rows) for bulk, rows in counted if rows]
+        expected = [(bulk.send(line, rows), rows) for bulk, rows in of_runs if rows]
+        if engines.answers_at_once:
+            _place_rows(batch.journal, [found for sent, _ in expected for found in sent.fetchall()])
+        sent_after = [(bulk.send(line, rows), rows) for bulk, rows in counted if rows]
         for bulk, rows in beside:
             if rows:
                 bulk.send(line, rows)
-    written: list[tuple[Any, ...]] = []
-    for bulk, sent, rows in expected:
-        if sent.rowcount != len(rows):
-            raise ConflictingWriteError("somebody else has written at the same time")
-        if bulk.read is not None:
-            written += sent.fetchall()
-    last_signals = _last_signals(written)
+    if any(sent.rowcount != len(rows) for sent, rows in (*expected, *sent_after)):
+        raise ConflictingWriteError("another process has written at the same time")
+    last_signals = _last_signals(found for sent, _ in expected for found in sent.fetchall())
     for key, added in sorted(batch.turns, key=lambda turn: (turn[0].tenant_id, turn[1].conversation_id)):
         append_turns(
             engines, connection, key.tenant_id, added.conversation_id, added=added.turns, run_id=key.run_id
@@ -250,6 +245,20 @@ def write_in_transaction(engines: Engines, connection: Connection, batch: Batch)
     if batch.settled:
         settle_together(engines.codes, connection, batch.settled)
     return last_signals
+
+
+def _place_rows(rows: Iterable[Values], written: Iterable[tuple[Any, ...]]) -> None:
+    """Add the position of its run to each row.
+
+    Raises:
+        ConflictingWriteError: a run does not exist.
+    """
+    positions = {(from_stored(tenant), from_stored(run)): position for tenant, run, _, position in written}
+    try:
+        for row in rows:
+            row["position"] = positions[row["tenant_id"], row["run_id"]]
+    except KeyError as error:
+        raise ConflictingWriteError(f"there is no run {error.args[0][1]!r}") from error
 
 
 def _last_signals(written: Iterable[tuple[Any, ...]]) -> LastSignals:
@@ -271,8 +280,7 @@ _PARTS = {**_RUNS, **_BESIDE, "rows": _INSERT_ROWS}
 
 
 def _statement() -> Any:
-    returned = [runs.c[name] for name in _WRITTEN]
-    moved, made = _MOVE_RUNS.over("moved"), _INSERT_RUNS.over("made").returning(*returned)
+    moved, made = _MOVE_RUNS.over("moved"), _INSERT_RUNS.over("made")
     parts = [sa.select(moved.cte("moved")), sa.select(made.cte("made"))]
     beside = [bulk.over(name).cte(name) for name, bulk in _BESIDE.items()]
     written = sa.union_all(*parts).cte("written")

@@ -111,7 +111,6 @@ class CommitDraft:
     def add_row(
         self,
         texts: RowTexts,
-        *,
         action_id: str,
         kind: AgentActionKind | None,
         stage: JournalStage,
@@ -209,10 +208,10 @@ class CommitDraft:
         # The opening comes from callers and is checked; everything else is made here.
         make = _new_commit if opening is _NO_OPENING else JournalCommit
         commit = make(
-            run=self.run,
-            token=f"{self._token}:{self._commits}",
-            expected_head=self.committed,
-            rows=tuple(self.rows),
+            self.run,
+            f"{self._token}:{self._commits}",
+            self.committed,
+            tuple(self.rows),
             state=self.state,
             consumed_signals=tuple(self.consumed),
             evidence=tuple(self.evidence),
@@ -236,12 +235,4 @@ class CommitDraft:
         self._add_without_action(texts, f"{words.EVENTS}{seq}", JournalStage.TOLD)
 
     def _add_without_action(self, texts: RowTexts, name: str, stage: JournalStage) -> None:
-        self.add_row(
-            texts,
-            action_id=name,
-            kind=None,
-            stage=stage,
-            attempt=1,
-            fingerprint="",
-            idempotency=_IDEMPOTENT,
-        )
+        self.add_row(texts, name, None, stage, 1, "", _IDEMPOTENT)

@@ -144,14 +144,14 @@ class Ledger(CommitQueue):
             texts = RowTexts.of(record, view, added)
         self._draft.add_row(
             texts,
-            action_id=action.id,
-            kind=action.kind,
-            stage=stage,
-            attempt=attempt,
-            fingerprint=action.fingerprint,
-            idempotency=action.idempotency,
-            number=number,
-            turn=turn,
+            action.id,
+            action.kind,
+            stage,
+            attempt,
+            action.fingerprint,
+            action.idempotency,
+            number,
+            turn,
         )
         if stage is not _BEFORE:
             self.commit_soon()
@@ -169,14 +169,14 @@ class Ledger(CommitQueue):
         )
         self._draft.add_row(
             RowTexts.of(stored, row.view),
-            action_id=row.action_id,
-            kind=row.kind,
-            stage=row.stage,
-            attempt=row.attempt,
-            fingerprint=row.fingerprint,
-            idempotency=row.idempotency,
-            number=row.number,
-            turn=row.turn,
+            row.action_id,
+            row.kind,
+            row.stage,
+            row.attempt,
+            row.fingerprint,
+            row.idempotency,
+            row.number,
+            row.turn,
         )
 
     async def reopen(self, missing: SealMissing) -> None:
