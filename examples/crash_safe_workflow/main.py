@@ -1,4 +1,4 @@
-"""Kill the workflow with SIGKILL inside of each step, start it again, and look at what happened outside.
+"""Kill the workflow with SIGKILL inside of a step, start it again, and look at what happened outside.
 
 A step that may be repeated is done again after a kill. The payment may not: the run asks a person.
 
@@ -34,26 +34,27 @@ def start(order: str, *, killed_in: str | None = None) -> str:
     return done.stdout
 
 
-async def answer(order: str) -> None:
-    """Look into the ledger, as a person would, and say that the payment was made."""
+async def answer(order: str) -> str:
+    """Look into the ledger, as a person would, say that the payment was made, and return how the run ends."""
     async with Application("shop").add(Shipping).load_plugins() as app:
         runs = app.get(AgentRuns)
         waiting = await runs.start(Shipping, order, id=order)
         (question,) = await runs.questions(waiting.id)
         await runs.answer(waiting.id, question.id, RecoveryDecision.DONE, result=f"receipt for {order}")
-        await (await runs.resume(waiting.id)).result()
+        result = await (await runs.resume(waiting.id)).result()
+        print(f"{order}: {result.status}: {result.output}")
+        return f"{result.status}: {result.output}\n"
 
 
 def main() -> None:
-    """Three orders, three kills."""
-    for order, killed_in in (("A-1", "pack"), ("A-2", "courier"), ("A-3", "pay")):
+    """Two orders, two kills."""
+    for order, killed_in in (("A-1", "pack"), ("A-2", "pay")):
         LEDGER.unlink(missing_ok=True)
         start(order, killed_in=killed_in)
         shown = start(order)
         if killed_in == "pay":
             assert shown == QUESTION
-            asyncio.run(answer(order))
-            shown = start(order)
+            shown = asyncio.run(answer(order))
         assert shown == f"completed: receipt for {order}; courier for parcel of {order}\n"
         assert LEDGER.read_text().split().count("pay") == 1
     print("demo: ok")

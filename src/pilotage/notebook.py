@@ -1,12 +1,13 @@
 """Shows a run in the cell of a notebook while it is under way. Does nothing outside of an IPython kernel.
 
-IPython is not imported: a program that runs in a kernel has it already.
+IPython is no dependency: a program that runs in a kernel has it already.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from time import monotonic
 from typing import Any
 
@@ -52,7 +53,8 @@ def cell_view() -> CellView | None:
     ipython: Any = sys.modules.get("IPython")
     if ipython is None or getattr(ipython.get_ipython(), "kernel", None) is None:
         return None
-    output: Any = ipython.display.display(_bundle(""), raw=True, display_id=True)
+    display: Any = import_module("IPython.display")
+    output: Any = display.display(_bundle(""), raw=True, display_id=True)
 
     def show(text: str) -> None:
         output.update(_bundle(text), raw=True)

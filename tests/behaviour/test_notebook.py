@@ -39,13 +39,14 @@ class Kernel:
         self.shown.append(bundle["text/markdown"])
 
 
-def module_with(shell: object, kernel: Kernel) -> Any:
-    return SimpleNamespace(get_ipython=lambda: shell, display=SimpleNamespace(display=kernel.display))
+def install(monkeypatch: pytest.MonkeyPatch, shell: object, kernel: Kernel) -> None:
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=kernel.display))
 
 
 async def test_a_run_is_shown_in_the_cell_and_cleared_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel()
-    monkeypatch.setitem(sys.modules, "IPython", module_with(SimpleNamespace(kernel=kernel), kernel))
+    install(monkeypatch, SimpleNamespace(kernel=kernel), kernel)
     model = ScriptedModel([calls("nickname", name="Ada"), says("Good day, Countess.")])
     result = await run(Greeter, "greet Ada", model=model)
     assert result.output == "Good day, Countess."
@@ -55,7 +56,7 @@ async def test_a_run_is_shown_in_the_cell_and_cleared_at_its_end(monkeypatch: py
 
 async def test_a_run_that_cannot_start_leaves_an_empty_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel()
-    monkeypatch.setitem(sys.modules, "IPython", module_with(SimpleNamespace(kernel=kernel), kernel))
+    install(monkeypatch, SimpleNamespace(kernel=kernel), kernel)
     with pytest.raises(Exception, match="nothing provides"):
         await run(Agent(durable=True)(type("Durable", (), {})), "greet Ada")
     assert kernel.shown == [""]
@@ -65,7 +66,7 @@ async def test_a_run_that_cannot_start_leaves_an_empty_cell(monkeypatch: pytest.
 def test_a_terminal_shows_nothing_while_a_run_is_under_way(
     monkeypatch: pytest.MonkeyPatch, shell: object
 ) -> None:
-    monkeypatch.setitem(sys.modules, "IPython", module_with(shell, Kernel()))
+    install(monkeypatch, shell, Kernel())
     assert cell_view() is None
 
 
