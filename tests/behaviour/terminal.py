@@ -19,6 +19,8 @@ from typing import Self
 CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\n"
 _PATIENCE = 40.0
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+# A status line is written over.
+_STATUS = re.compile(r"\r\x1b\[2K[^\r\n]*(?=\r\x1b\[2K)|\r\x1b\[2K")
 # The terminal becomes the one that Ctrl-C in it reaches the command, also where the tests run in the background.
 _LAUNCH = """
 import fcntl, os, signal, sys, termios
@@ -47,7 +49,7 @@ class Terminal:
             start_new_session=True,
         )
         os.close(slave)
-        self._raw = ""
+        self._bytes = b""
         self._seen = 0
 
     def __enter__(self) -> Self:
@@ -61,12 +63,12 @@ class Terminal:
     @property
     def raw(self) -> str:
         """Everything that came out, with what a terminal obeys."""
-        return self._raw
+        return self._bytes.decode(errors="replace")
 
     @property
     def text(self) -> str:
         """Everything that can be read."""
-        return _ESCAPES.sub("", self._raw).replace("\r\n", "\n")
+        return _ESCAPES.sub("", _STATUS.sub("", self.raw)).replace("\r\n", "\n")
 
     def expect(self, words: str) -> None:
         """Wait until the words appear behind those that were expected before."""
@@ -95,5 +97,5 @@ class Terminal:
             piece = os.read(self._master, 65_536)
         except OSError:  # nobody is on the other side any more
             return False
-        self._raw += piece.decode(errors="replace")
+        self._bytes += piece
         return bool(piece)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotage.cli.words import TextSpan, cleaned, columns, cut, line, one_line, plain, width
+from pilotage.cli.text import TextSpan, cleaned, columns, cut, line, one_line, plain, width
 
 
 @pytest.mark.parametrize(
