@@ -5,8 +5,9 @@ from __future__ import annotations
 import getpass
 import os
 import shlex
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -17,26 +18,47 @@ from pilotage.values import value
 TENANT = "PILOTAGE_TENANT"
 AS = "PILOTAGE_AS"
 
-AppOption = Annotated[
-    str | None,
-    typer.Option(
-        "--app",
-        metavar="MODULE:NAME",
-        help="The application, or an agent to make one for. Default: PILOTAGE_APP, or tool.pilotage.app in "
-        "pyproject.toml.",
+_SHARED: Mapping[str, tuple[Any, object]] = {
+    "app": (
+        Annotated[
+            str | None,
+            typer.Option(
+                "--app",
+                metavar="MODULE:NAME",
+                help="The application, or an agent to make one for. Default: PILOTAGE_APP, or tool.pilotage.app in "
+                "pyproject.toml.",
+            ),
+        ],
+        None,
     ),
-]
-TenantOption = Annotated[
-    str | None,
-    typer.Option("--tenant", metavar="NAME", help="The tenant. Default: PILOTAGE_TENANT, or 'default'."),
-]
-AsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--as", metavar="NAME", help="The principal that acts. Default: PILOTAGE_AS, or your login name."
+    "tenant": (
+        Annotated[
+            str | None,
+            typer.Option(
+                "--tenant", metavar="NAME", help="The tenant. Default: PILOTAGE_TENANT, or 'default'."
+            ),
+        ],
+        None,
     ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="For programs: JSON, one value a line.")]
+    "principal_id": (
+        Annotated[
+            str | None,
+            typer.Option(
+                "--as",
+                metavar="NAME",
+                help="The principal that acts. Default: PILOTAGE_AS, or your login name.",
+            ),
+        ],
+        None,
+    ),
+    "as_json": (
+        Annotated[bool, typer.Option("--json", help="For programs: JSON, one value a line.")],
+        False,
+    ),
+}
+READS = ("app", "tenant", "as_json")
+CHANGES = ("app", "tenant", "principal_id", "as_json")
+
 ReasoningOption = Annotated[bool, typer.Option("--reasoning", help="Show the model's reasoning, too.")]
 
 
@@ -73,6 +95,31 @@ def _login() -> str:
         return getpass.getuser()
     except (OSError, KeyError):  # a container may have no name for its user
         return LOCAL.id
+
+
+def takes(names: Sequence[str]) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
+    """Give a command shared options behind its own: it gets them as its first argument, and returns its exit code."""
+
+    def decorate(command: Callable[..., int | None]) -> Callable[..., None]:
+        hints = get_type_hints(command, include_extras=True)
+        _, *own = signature(command).parameters.values()
+        parameters = [each.replace(annotation=hints[each.name]) for each in own]
+        parameters += [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for name, (annotation, default) in _SHARED.items()
+            if name in names
+        ]
+
+        def call(**given: Any) -> None:
+            options = CommandOptions(**{name: given.pop(name) for name in names})
+            finish(command(options, **given) or 0)
+
+        call.__doc__, call.__name__ = command.__doc__, command.__name__
+        call.__annotations__ = {each.name: each.annotation for each in parameters}
+        setattr(call, "__signature__", Signature(parameters))  # noqa: B010 - functions have no such field
+        return call
+
+    return decorate
 
 
 def finish(code: int) -> None:

@@ -35,21 +35,21 @@ from pilotage.agent.recovery_request import AgentRecoveryRequest, OpenAction, Re
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason
 from pilotage.agent.tools.metadata import ToolRisk
-from pilotage.cli.prompt import InputLines, Prompt
-from pilotage.cli.run_output import EventFormatter
-from pilotage.cli.screen import PlainWriter, Screen
+from pilotage.cli.handlers.change_runs import answers_inside
+from pilotage.cli.handlers.doctor import code_of_findings, finding_lines, note, off, well
 from pilotage.cli.json_view import event_json, question_json
+from pilotage.cli.prompt import InputLines, Prompt
 from pilotage.cli.question_view import open_questions
+from pilotage.cli.run_output import EventFormatter
 from pilotage.cli.run_view import (
     RunFacts,
     ending_lines,
     run_lines,
     run_page,
 )
-from pilotage.cli.timeline import counted, timeline_lines, timeline_of
+from pilotage.cli.screen import PlainWriter, Screen
 from pilotage.cli.text import Hints, Line, TextSpan, ago, length, plain, short
-from pilotage.cli.handlers.change_runs import answers_inside
-from pilotage.cli.handlers.doctor import code_of_findings, finding_lines, note, off, well
+from pilotage.cli.timeline import timeline_lines, timeline_of
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.answers import Question

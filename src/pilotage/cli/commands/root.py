@@ -11,15 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from pilotage.cli.commands import runs, storage
-from pilotage.cli.options import (
-    AppOption,
-    AsOption,
-    CommandOptions,
-    JsonOption,
-    ReasoningOption,
-    TenantOption,
-    finish,
-)
+from pilotage.cli.options import CHANGES, CommandOptions, ReasoningOption, finish, takes
 
 Target = Annotated[
     str, typer.Argument(metavar="MODULE:NAME", help="For example shop.main:app, or shop/main.py:app.")
@@ -86,7 +78,9 @@ def new(
     new_project(name)
 
 
+@takes(CHANGES)
 def run(
+    options: CommandOptions,
     agent: AgentArgument,
     text: Annotated[
         str | None,
@@ -95,12 +89,8 @@ def run(
         ),
     ] = None,
     conversation: ConversationOption = None,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
     reasoning: ReasoningOption = False,
-) -> None:
+) -> int:
     """Run an agent and show what it does. Ctrl-C cancels the run, a second one leaves it.
 
     In a terminal, questions of the run are asked here. Runs of a durable agent are stored by its application and can
@@ -108,26 +98,23 @@ def run(
     """
     from pilotage.cli.handlers.run import RunSettings, run_agent
 
-    options = CommandOptions(app, tenant, as_, json)
-    finish(run_agent(options, agent, text, RunSettings(conversation, reasoning)))
+    return run_agent(options, agent, text, RunSettings(conversation, reasoning))
 
 
+@takes(("app", "tenant", "principal_id"))
 def chat(
+    options: CommandOptions,
     agent: AgentArgument,
     conversation: ConversationOption = None,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
     reasoning: ReasoningOption = False,
-) -> None:
+) -> int:
     """Chat with an agent: a run for each line, as one conversation.
 
     Questions are asked between the lines. Ctrl-C cancels the run under way; Ctrl-D or /quit ends the chat.
     """
     from pilotage.cli.handlers.run import RunSettings, chat_with_agent
 
-    options = CommandOptions(app, tenant, as_)
-    finish(chat_with_agent(options, agent, RunSettings(conversation, reasoning)))
+    return chat_with_agent(options, agent, RunSettings(conversation, reasoning))
 
 
 def serve(
@@ -157,16 +144,15 @@ def serve(
     finish(serve_application(application, host, port, token or []))
 
 
-def agui_stdio(
-    agent: AgentArgument, app: AppOption = None, tenant: TenantOption = None, as_: AsOption = None
-) -> None:
+@takes(("app", "tenant", "principal_id"))
+def agui_stdio(options: CommandOptions, agent: AgentArgument) -> int:
     """Talk AG-UI over standard input and output.
 
     One JSON text a line, in both directions.
     """
     from pilotage.cli.handlers.run import talk_agui
 
-    finish(talk_agui(CommandOptions(app, tenant, as_), agent))
+    return talk_agui(options, agent)
 
 
 def worker(
@@ -189,14 +175,15 @@ def worker(
     finish(work(application, concurrency, grace))
 
 
-def doctor(app: AppOption = None, json: JsonOption = False) -> None:
+@takes(("app", "as_json"))
+def doctor(options: CommandOptions) -> int:
     """Check the set-up: settings, plugins, database, model server and application.
 
     Every problem is shown with its remedy.
     """
     from pilotage.cli.handlers.doctor import examine
 
-    finish(examine(app, as_json=json))
+    return examine(options.app, as_json=options.as_json)
 
 
 def check(application: Target) -> None:

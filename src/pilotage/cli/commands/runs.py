@@ -10,15 +10,7 @@ import typer
 
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.state import AgentStatus
-from pilotage.cli.options import (
-    AppOption,
-    AsOption,
-    CommandOptions,
-    JsonOption,
-    ReasoningOption,
-    TenantOption,
-    finish,
-)
+from pilotage.cli.options import CHANGES, READS, CommandOptions, ReasoningOption, takes
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run, or its beginning.")]
 Request = Annotated[
@@ -77,7 +69,9 @@ def moment(text: str) -> datetime | timedelta:
 
 
 @commands.command("list")
+@takes(READS)
 def list_(
+    options: CommandOptions,
     status: Annotated[
         list[AgentStatus] | None,
         typer.Option(
@@ -97,29 +91,29 @@ def list_(
         int, typer.Option("--limit", metavar="N", min=1, max=1_000, help="At most so many.")
     ] = 20,
     after: Annotated[str | None, typer.Option("--after", metavar="CURSOR", help="The next page.")] = None,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> int:
     """List the runs of a tenant, newest first."""
     from pilotage.cli.application import read_runs
     from pilotage.cli.handlers.read_runs import RunFilter, list_runs
 
     wanted = RunFilter(status or (), agent, moment(since) if since else None, limit, after)
-    finish(read_runs(CommandOptions(app, tenant, as_json=json), list_runs, wanted))
+    return read_runs(options, list_runs, wanted)
 
 
 @commands.command()
-def show(run: Run, app: AppOption = None, tenant: TenantOption = None, json: JsonOption = False) -> None:
+@takes(READS)
+def show(options: CommandOptions, run: Run) -> int:
     """Show one run on one page: its status, questions, actions and result, and what to do."""
     from pilotage.cli.application import read_runs
     from pilotage.cli.handlers.read_runs import show_run
 
-    finish(read_runs(CommandOptions(app, tenant, as_json=json), show_run, run))
+    return read_runs(options, show_run, run)
 
 
 @commands.command()
+@takes(READS)
 def events(
+    options: CommandOptions,
     run: Run,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Follow the run until it has ended.")
@@ -127,94 +121,88 @@ def events(
     after: Annotated[
         str | None, typer.Option("--after", metavar="CURSOR", help="Only events after this cursor.")
     ] = None,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    json: JsonOption = False,
     reasoning: ReasoningOption = False,
-) -> None:
+) -> int:
     """Show the events of a run, from its start or from a cursor."""
     from pilotage.cli.application import read_runs
     from pilotage.cli.handlers.read_runs import show_events
 
-    options = CommandOptions(app, tenant, as_json=json)
-    finish(read_runs(options, show_events, run, after=after, follows=follow, reasoning=reasoning))
+    return read_runs(options, show_events, run, after=after, follows=follow, reasoning=reasoning)
 
 
 @commands.command()
-def verify(run: Run, app: AppOption = None, tenant: TenantOption = None, json: JsonOption = False) -> None:
+@takes(READS)
+def verify(options: CommandOptions, run: Run) -> int:
     """Check the record of a run against itself and its state."""
     from pilotage.cli.application import read_runs
     from pilotage.cli.handlers.read_runs import verify_run
 
-    finish(read_runs(CommandOptions(app, tenant, as_json=json), verify_run, run))
+    return read_runs(options, verify_run, run)
 
 
 @commands.command()
+@takes(CHANGES)
 def resume(
+    options: CommandOptions,
     run: Run,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> int:
     """Resume a run in this process, and follow it. Recorded actions are replayed, not repeated."""
     from pilotage.cli.application import change_runs
     from pilotage.cli.handlers.change_runs import resume as work
 
-    finish(change_runs(CommandOptions(app, tenant, as_, json), work, run))
+    return change_runs(options, work, run)
 
 
 @commands.command()
+@takes(CHANGES)
 def send(
+    options: CommandOptions,
     run: Run,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message.")],
     steering: Annotated[
         bool, typer.Option("--steering", help="As a steering instruction, not as a message.")
     ] = False,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> int:
     """Send a message to a run."""
     from pilotage.cli.application import change_runs
     from pilotage.cli.handlers.change_runs import send as work
 
     kind = AgentSignalKind.STEERING_INSTRUCTION if steering else AgentSignalKind.USER_MESSAGE
-    finish(change_runs(CommandOptions(app, tenant, as_, json), work, run, kind, text))
+    return change_runs(options, work, run, kind, text)
 
 
 @commands.command()
+@takes(CHANGES)
 def fork(
+    options: CommandOptions,
     run: Run,
     at: Annotated[
         int | None,
         typer.Option("--at", min=1, metavar="ROW", help="Up to this row of its journal. Default: all."),
     ] = None,
     resume_it: Annotated[bool, typer.Option("--resume", help="Drive the new run in this process.")] = False,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> int:
     """Create a run with the first rows of another run's journal."""
     from pilotage.cli.application import change_runs
     from pilotage.cli.handlers.change_runs import fork as work
 
-    finish(change_runs(CommandOptions(app, tenant, as_, json), work, run, at, resumes=resume_it))
+    return change_runs(options, work, run, at, resumes=resume_it)
 
 
 @commands.command()
-def questions(run: Run, app: AppOption = None, tenant: TenantOption = None, json: JsonOption = False) -> None:
+@takes(READS)
+def questions(options: CommandOptions, run: Run) -> int:
     """List the open questions of a run and its child runs, with the commands that answer them."""
     from pilotage.cli.application import read_runs
     from pilotage.cli.handlers.read_runs import list_questions
 
-    finish(read_runs(CommandOptions(app, tenant, as_json=json), list_questions, run))
+    return read_runs(options, list_questions, run)
 
 
 @commands.command()
+@takes(CHANGES)
 def answer(
+    options: CommandOptions,
     request: Request,
     decision: Annotated[Decision, typer.Argument(help="One that the question allows.")],
     arguments: Annotated[
@@ -228,14 +216,9 @@ def answer(
     action: ActionOption = None,
     comment: CommentOption = None,
     resume: ResumeOption = False,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> int:
     """Answer a question of a run. A worker then continues the run, or this command with --resume."""
-    options = CommandOptions(app, tenant, as_, json)
-    _answer(
+    return _answer(
         decision, request, options, comment, resumes=resume, arguments=arguments, result=result, inside=action
     )
 
@@ -244,17 +227,14 @@ def _declare_answer(decision: Decision, words: str) -> None:
     """Declare the command of a decision that needs nothing but the question."""
 
     def command(
+        options: CommandOptions,
         request: Request,
         comment: CommentOption = None,
         resume: ResumeOption = False,
-        app: AppOption = None,
-        tenant: TenantOption = None,
-        as_: AsOption = None,
-        json: JsonOption = False,
-    ) -> None:
-        _answer(decision, request, CommandOptions(app, tenant, as_, json), comment, resumes=resume)
+    ) -> int:
+        return _answer(decision, request, options, comment, resumes=resume)
 
-    commands.command(decision.value, help=words)(command)
+    commands.command(decision.value, help=words)(takes(CHANGES)(command))
 
 
 _declare_answer(Decision.APPROVE, "Approve the action of a question.")
@@ -262,7 +242,9 @@ _declare_answer(Decision.REJECT, "Reject the action of a question.")
 
 
 @commands.command()
+@takes(CHANGES)
 def modify(
+    options: CommandOptions,
     request: Request,
     arguments: Annotated[
         str,
@@ -270,35 +252,28 @@ def modify(
     ],
     comment: CommentOption = None,
     resume: ResumeOption = False,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> int:
     """Approve the action with other arguments."""
-    options = CommandOptions(app, tenant, as_, json)
-    _answer(Decision.MODIFY, request, options, comment, resumes=resume, arguments=arguments)
+    return _answer(Decision.MODIFY, request, options, comment, resumes=resume, arguments=arguments)
 
 
 _declare_answer(Decision.DEFER, "Postpone the answer: the run continues to wait.")
 
 
 @commands.command()
+@takes(CHANGES)
 def retry(
+    options: CommandOptions,
     request: Request,
     action: ActionOption = None,
     comment: CommentOption = None,
     resume: ResumeOption = False,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> int:
     """Repeat an action whose outcome is unknown."""
-    _answer(
+    return _answer(
         Decision.RETRY,
         request,
-        CommandOptions(app, tenant, as_, json),
+        options,
         comment,
         resumes=resume,
         inside=action,
@@ -306,45 +281,41 @@ def retry(
 
 
 @commands.command()
+@takes(CHANGES)
 def done(
+    options: CommandOptions,
     request: Request,
     result: Annotated[str, typer.Option("--result", metavar="JSON", help="The result; null is one.")],
     comment: CommentOption = None,
     resume: ResumeOption = False,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> int:
     """Give the result of an action whose outcome is unknown: it happened."""
-    _answer(
-        Decision.DONE, request, CommandOptions(app, tenant, as_, json), comment, resumes=resume, result=result
-    )
+    return _answer(Decision.DONE, request, options, comment, resumes=resume, result=result)
 
 
 _declare_answer(Decision.FAIL, "Let a run fail that has an action with an unknown outcome.")
 
 
 @commands.command()
+@takes(CHANGES)
 def cancel(
+    options: CommandOptions,
     run: Run,
     reason: Annotated[
         str | None, typer.Option("--reason", metavar="TEXT", help="The reason; it is recorded.")
     ] = None,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> int:
     """Cancel a run in any state."""
     from pilotage.cli.application import change_runs
     from pilotage.cli.handlers.change_runs import cancel as work
 
-    finish(change_runs(CommandOptions(app, tenant, as_, json), work, run, reason))
+    return change_runs(options, work, run, reason)
 
 
 @commands.command()
+@takes(CHANGES)
 def resolve(
+    options: CommandOptions,
     run: Run,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason; it is recorded.")],
     skip: Annotated[
@@ -364,19 +335,14 @@ def resolve(
         typer.Option("--fork-at", min=1, metavar="ROW", help="Create a run with the rows before this one."),
     ] = None,
     resume: ResumeOption = False,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> int:
     """Decide about a run that diverged from its record: --skip, --done or --fork-at."""
     from pilotage.cli.application import change_runs
     from pilotage.cli.handlers.change_runs import resolution_of
     from pilotage.cli.handlers.change_runs import resolve as work
 
     chosen = resolution_of(skip=skip, done=done, result=result, fork_at=fork_at)
-    options = CommandOptions(app, tenant, as_, json)
-    finish(change_runs(options, work, run, chosen, reason, resumes=resume))
+    return change_runs(options, work, run, chosen, reason, resumes=resume)
 
 
 def _answer(
@@ -389,11 +355,11 @@ def _answer(
     arguments: str | None = None,
     result: str | None = None,
     inside: list[str] | None = None,
-) -> None:
+) -> int:
     from pilotage.cli.application import change_runs
     from pilotage.cli.handlers.change_runs import answer as work
     from pilotage.cli.handlers.change_runs import answer_details
 
     details = answer_details(arguments=arguments, result=result, comment=comment)
     decided, open_actions = decision.value, inside or ()
-    finish(change_runs(options, work, request, decided, details, resumes=resumes, inside=open_actions))
+    return change_runs(options, work, request, decided, details, resumes=resumes, inside=open_actions)

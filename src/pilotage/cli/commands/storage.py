@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pilotage.agent.ports.memory import MOST_RECALLED, MemoryKind
-from pilotage.cli.options import AppOption, AsOption, CommandOptions, JsonOption, TenantOption, finish
+from pilotage.cli.options import CHANGES, CommandOptions, finish, takes
 
 UrlOption = Annotated[
     str | None,
@@ -58,7 +58,8 @@ def check_database(url: UrlOption = None) -> None:
 
 
 @audit.command()
-def heads(app: AppOption = None, tenant: TenantOption = None) -> None:
+@takes(("app", "tenant"))
+def heads(options: CommandOptions) -> int:
     """Write the head of every run's journal to standard output, a line of JSON each.
 
     Store them where the administrators of the database cannot write. With --tenant, those of one tenant.
@@ -66,24 +67,26 @@ def heads(app: AppOption = None, tenant: TenantOption = None) -> None:
     from pilotage.cli.application import read_runs
     from pilotage.cli.handlers.storage import write_heads
 
-    finish(read_runs(CommandOptions(app, tenant), write_heads))
+    return read_runs(options, write_heads)
 
 
 @audit.command()
+@takes(("app", "as_json"))
 def check(
+    options: CommandOptions,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The output of `pilotage audit heads`.")],
-    app: AppOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> int:
     """Show runs that are gone or do not continue from the heads in a file."""
     from pilotage.cli.application import read_runs
     from pilotage.cli.handlers.storage import check_heads
 
-    finish(read_runs(CommandOptions(app, as_json=json), check_heads, file))
+    return read_runs(options, check_heads, file)
 
 
 @memory.command("list")
+@takes(CHANGES)
 def list_memory(
+    options: CommandOptions,
     query: Annotated[
         str,
         typer.Argument(metavar="[QUERY]", help="Items with these words, best first. Default: the latest."),
@@ -94,52 +97,44 @@ def list_memory(
     ] = 20,
     user: UserOption = None,
     agent: AgentOption = None,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> int:
     """List what is stored for a user."""
     from pilotage.cli.handlers import storage
 
-    shared = CommandOptions(app, tenant, as_, json)
-    finish(storage.list_memory(storage.MemoryOptions(shared, user, agent), query, kind, limit))
+    return storage.list_memory(storage.MemoryOptions(options, user, agent), query, kind, limit)
 
 
 @memory.command("show")
+@takes(CHANGES)
 def show_memory(
+    options: CommandOptions,
     item: Annotated[str, typer.Argument(metavar="ITEM", help="The id of an item, or its beginning.")],
     user: UserOption = None,
     agent: AgentOption = None,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> int:
     """Show one item with its trust label."""
     from pilotage.cli.handlers import storage
 
-    shared = CommandOptions(app, tenant, as_, json)
-    finish(storage.show_memory(storage.MemoryOptions(shared, user, agent), item))
+    return storage.show_memory(storage.MemoryOptions(options, user, agent), item)
 
 
 @memory.command("export")
+@takes(("app", "tenant", "principal_id"))
 def export_memory(
+    options: CommandOptions,
     user: UserOption = None,
     agent: AgentOption = None,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-) -> None:
+) -> int:
     """Write everything that is stored for a user, oldest first, a line of JSON each."""
     from pilotage.cli.handlers import storage
 
-    shared = CommandOptions(app, tenant, as_, as_json=True)
-    finish(storage.export_memory(storage.MemoryOptions(shared, user, agent)))
+    return storage.export_memory(storage.MemoryOptions(options, user, agent))
 
 
 @memory.command("forget")
+@takes(CHANGES)
 def forget_memory(
+    options: CommandOptions,
     item: Annotated[
         str | None, typer.Argument(metavar="[ITEM]", help="The id of an item, or its beginning.")
     ] = None,
@@ -148,13 +143,8 @@ def forget_memory(
     ] = False,
     user: UserOption = None,
     agent: AgentOption = None,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> int:
     """Delete an item, or with --all everything that is stored for a user. It cannot be undone."""
     from pilotage.cli.handlers import storage
 
-    shared = CommandOptions(app, tenant, as_, json)
-    finish(storage.forget_memory(storage.MemoryOptions(shared, user, agent), item, is_everything=everything))
+    return storage.forget_memory(storage.MemoryOptions(options, user, agent), item, is_everything=everything)
