@@ -34,11 +34,16 @@ class Terminal:
     """`pilotage` with these words, in a terminal of so many columns."""
 
     def __init__(
-        self, *words: str, folder: Path, columns: int = 100, environ: Mapping[str, str] | None = None
+        self,
+        *words: str,
+        folder: Path,
+        columns: int = 100,
+        environ: Mapping[str, str] | None = None,
+        program: Sequence[str] = (sys.executable, "-m", "pilotage"),
     ) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-        command: Sequence[str] = [sys.executable, "-m", "pilotage.cli.main", *words]
+        command = [*program, *words]
         self._process = subprocess.Popen(  # noqa: S603 - our own command
             [sys.executable, "-I", "-S", "-c", _LAUNCH, *command],
             stdin=slave,
@@ -83,9 +88,8 @@ class Terminal:
         os.write(self._master, text.encode())
 
     def ended(self) -> int:
-        """Wait for the end of the command; its exit code."""
-        deadline = time.monotonic() + _PATIENCE
-        while self._read(deadline):
+        """Wait for the end of the command, as long as it shows something; its exit code."""
+        while self._read(time.monotonic() + _PATIENCE):
             pass
         return self._process.wait(timeout=_PATIENCE)
 
