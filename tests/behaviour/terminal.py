@@ -30,6 +30,11 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
+def _without_size(environ: Mapping[str, str]) -> dict[str, str]:
+    """Without variables that programs believe more than the terminal."""
+    return {name: each for name, each in environ.items() if name not in ("COLUMNS", "LINES")}
+
+
 class Terminal:
     """`pilotage` with these words, in a terminal of so many columns."""
 
@@ -50,7 +55,12 @@ class Terminal:
             stdout=slave,
             stderr=slave,
             cwd=folder,
-            env={**os.environ, "TERM": "xterm-256color", "PILOTAGE_AS": "ada", **(environ or {})},
+            env={
+                **_without_size(os.environ),
+                "TERM": "xterm-256color",
+                "PILOTAGE_AS": "ada",
+                **(environ or {}),
+            },
             start_new_session=True,
         )
         os.close(slave)

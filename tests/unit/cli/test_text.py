@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotage.cli.text import TextSpan, cleaned, columns, cut, line, one_line, plain, width
+from pilotage.cli.text import (
+    StreamWrapper,
+    TextSpan,
+    Tone,
+    cleaned,
+    columns,
+    cut,
+    line,
+    one_line,
+    plain,
+    width,
+    wrapped,
+)
 
 
 @pytest.mark.parametrize(
@@ -63,3 +75,54 @@ def test_columns_line_up_and_the_last_one_gives_way() -> None:
 
 def test_lines_are_joined_without_blanks_at_their_ends() -> None:
     assert plain([line("a", TextSpan(" b  ")), ()]) == "a b\n\n"
+
+
+@pytest.mark.parametrize(
+    ("long", "room", "shown"),
+    [
+        (line("short"), 10, "short\n"),
+        (line("one two three"), 8, "one two\n  three\n"),
+        (line("  one two three"), 9, "  one two\n    three\n"),
+        (line("key ", TextSpan("one two", hangs=True)), 9, "key one\n    two\n"),
+        (line("a long key ", TextSpan("one two", hangs=True)), 16, "a long key one\n    two\n"),
+        (line("go: ", TextSpan("pilotage run x", Tone.COMMAND)), 15, "go: pilotage \\\n  run x\n"),
+        (line("ab", "cd ef"), 6, "abcd\n  ef\n"),
+        (line("no-blank-at-all"), 5, "no-blank-at-all\n"),
+    ],
+)
+def test_a_long_line_is_broken_between_words(long: tuple[TextSpan, ...], room: int, shown: str) -> None:
+    assert plain(wrapped(long, room)) == shown
+
+
+@given(st.lists(st.text("ab 世", max_size=12), max_size=6), st.integers(4, 20))
+def test_wrapping_loses_nothing_but_blanks_and_fits_unless_a_word_is_too_long(
+    texts: list[str], room: int
+) -> None:
+    whole = line(*map(TextSpan, texts))
+    shown = plain(wrapped(whole, room))
+    assert shown.replace(" ", "").replace("\n", "") == "".join(texts).replace(" ", "")
+    longest = max((width(word) for word in "".join(texts).split(" ")), default=0)
+    assert all(width(each) <= max(room, longest + 6) for each in shown.splitlines())
+
+
+@given(st.lists(st.text("ab \n", max_size=9), max_size=12), st.integers(1, 12))
+def test_streamed_text_is_broken_between_words_however_it_comes(pieces: list[str], room: int) -> None:
+    wrapper = StreamWrapper(room)
+    shown = "".join(map(wrapper.feed, pieces)) + wrapper.end()
+    text = "".join(pieces)
+    assert shown.split() == text.split()
+    longest = max(map(len, text.split()), default=0)
+    assert all(len(each) <= max(room, longest) or not each[0].strip() for each in shown.split("\n") if each)
+
+
+def test_a_streamed_word_is_held_until_it_is_complete_unless_it_is_long() -> None:
+    wrapper = StreamWrapper(10)
+    assert [wrapper.feed(each) for each in ("Good d", "ay, Coun", "tess", ".\n")] == [
+        "Good",
+        " day,",
+        "",
+        "\nCountess.\n",
+    ]
+    assert wrapper.feed("世界") == "世界"
+    assert wrapper.end() == ""
+    assert wrapper.feed("x" * 40) == "x" * 40

@@ -49,7 +49,7 @@ from pilotage.cli.run_view import (
 )
 from pilotage.cli.screen import PlainWriter, Screen
 from pilotage.cli.text import Hints, Line, TextSpan, ago, length, plain, short
-from pilotage.cli.timeline import timeline_lines, timeline_of
+from pilotage.cli.timeline import counted, timeline_lines, timeline_of
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.answers import Question
@@ -143,6 +143,52 @@ def test_a_timeline_folds_what_belongs_together() -> None:
     )
 
 
+def test_a_timeline_in_a_small_room_has_a_line_for_each_part() -> None:
+    assert plain(timeline_lines(timeline_of(EVIDENCE[1:3]), room=40)) == (
+        "12:00:02  approval wait  1 s\n    tool:pay#1/approval\n    approve by ada: ok\n"
+    )
+
+
+def test_a_step_that_was_repeated_is_labelled_and_counted() -> None:
+    steps = [
+        row(1, "run/step:quote#1", "step", "after", result=1, idempotency="idempotent"),
+        row(2, "run/step:mail#1", "step", "before", idempotency="idempotent"),
+        row(3, "run/step:mail#1", "step", "after", result=2, idempotency="idempotent"),
+        row(4, "run/step:pay#1", "step", "before", idempotency="unknown"),
+        row(5, "run/step:pay#1", "step", "after", result=3, idempotency="unknown"),
+        row(6, "run/tool:wire#1", "tool_call", "after", attempt=2, result="wired"),
+    ]
+    # The step that may not be repeated was settled by a person, in the process after the crash.
+    entries = timeline_of(steps, {("run/step:mail#1", 1), ("run/step:pay#1", 1)})
+    assert [each.name for each in entries] == [
+        "step:quote#1",
+        "step:mail#1 (retried after a crash)",
+        "step:pay#1",
+        "tool:wire#1 (retried, attempt 2)",
+    ]
+    assert counted(entries) == "1 tool call, 3 steps, 2 retried"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "lines"),
+    [
+        (
+            {"tool_name": "pay", "metadata": {"reason": "more than\n the limit"}},
+            ["  why       more than the limit"],
+        ),
+        (
+            {"tool_name": "pay", "score": 7, "rule": "night shift"},
+            ["  score     7", "  rule      night shift"],
+        ),
+        ({}, []),
+    ],
+)
+def test_a_question_shows_why_it_is_asked(metadata: JsonObject, lines: list[str]) -> None:
+    shown = plain(open_questions([approval(metadata=metadata)], HINTS)).splitlines()
+    assert shown[3 : 3 + len(lines)] == lines
+    assert shown[3 + len(lines)] == "  action    shop.Payments:pay"
+
+
 @pytest.mark.parametrize(
     ("situation", "more", "words"),
     [
@@ -174,6 +220,9 @@ def test_a_list_on_a_terminal_has_short_ids_and_fits() -> None:
     assert plain(run_lines([busy], NOW, room=60)) == (
         "RUN           AGENT  STATUS  STARTED    ACTIVITY\n"
         "0123456789ab  desk   active  3 min ago  a long tale of many…\n"
+    )
+    assert plain(run_lines([busy], NOW, room=50)) == (
+        "0123456789ab  desk  active\n    3 min ago, a long tale of many\\x1b[2J words\n"
     )
     assert plain(run_lines([], NOW)) == "no runs\n"
 

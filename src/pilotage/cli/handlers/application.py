@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import signal
 import sys
@@ -131,6 +132,8 @@ def work(application: str, concurrency: int | None, grace: float | None) -> int:
 
 def _bind_settings(app: Application, concurrency: int | None, grace: float | None) -> None:
     """Give the application settings of a worker: its own, if it has some, with the changes of the command line."""
+    if grace is not None and not math.isfinite(grace):
+        raise CallerError(f"--grace is {grace}. Give a number of seconds.")
     given: dict[str, Any] = {"concurrency": concurrency, "grace_seconds": grace}
     changes = {name: each for name, each in given.items() if each is not None}
     if app.contains(WorkerSettings) and not changes:

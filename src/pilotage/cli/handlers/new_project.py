@@ -13,6 +13,7 @@ from pilotage.cli.screen import Screen
 from pilotage.cli.text import TextSpan, Tone, columns, line
 from pilotage.errors import CallerError
 
+_LONGEST_NAME = 100
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 _FILES = {
     "pyproject.toml": "pyproject.toml.txt",
@@ -40,14 +41,17 @@ def new_project(name: str, folder: Path | None = None) -> None:
         CallerError: the name is invalid, or a file or folder has it.
     """
     root = (folder or Path.cwd()) / name
-    if _NAME.fullmatch(name) and root.exists():
+    if len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) and root.exists():
         raise CallerError(f"there is a {name!r} here already. Choose another name, or move it away.")
     package = package_of(name)
     written = project_files(name, package)
-    for path, text in written.items():
-        file = root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+    try:
+        for path, text in written.items():
+            file = root / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+    except OSError as error:
+        raise CallerError(f"{str(root)!r} cannot be written: {error.strerror}.") from error
     screen = Screen.of_process()
     screen.print(*(line(TextSpan(f"{name}/{path}", Tone.NAME)) for path in written))
     screen.message((), line(TextSpan("next:", Tone.STRONG)), *columns([_next(*each, name) for each in _NEXT]))
@@ -74,7 +78,7 @@ def package_of(name: str) -> str:
         CallerError: it is no package name, or would hide another module.
     """
     package = name.replace("-", "_")
-    if not _NAME.fullmatch(name) or keyword.iskeyword(package):
+    if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name) or keyword.iskeyword(package):
         raise CallerError(
             f"{name!r} is no name for a project. Use small letters, digits and dashes: for example help-desk."
         )
