@@ -42,7 +42,7 @@ if __name__ == "__main__":
 def till(tmp_path: Path, sqlite_template: Path) -> Till:
     till = Till(tmp_path, sqlite_template)
     (tmp_path / "cafe.py").write_text(REMEMBER)
-    subprocess.run([sys.executable, "cafe.py"], cwd=tmp_path, check=True)  # noqa: S603
+    subprocess.run([sys.executable, "cafe.py"], cwd=tmp_path, check=True)
     return till
 
 

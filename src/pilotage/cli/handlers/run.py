@@ -48,11 +48,11 @@ def run_agent(options: CommandOptions, agent: str, text: str | None, settings: R
         CallerError: the input does not fit the agent.
     """
     chosen, definition = application_to_run(agent, options.app)
-    return in_application(options, chosen, _run_once, definition, text, settings)
+    return in_application(options, chosen, _run_once, definition, text=text, settings=settings)
 
 
 async def _run_once(
-    session: Session, definition: AgentDefinition, text: str | None, settings: RunSettings
+    session: Session, definition: AgentDefinition, *, text: str | None, settings: RunSettings
 ) -> int:
     prompt = prompt_for(session.screen, as_json=session.options.as_json)
     given = given_by(definition, await _read(text, definition, prompt))
@@ -73,10 +73,10 @@ def chat_with_agent(options: CommandOptions, agent: str, settings: RunSettings) 
         raise CallerError(
             f"{definition.target.__name__} takes {_taken(definition)}, not a text. Use: pilotage run {agent} JSON."
         )
-    return in_application(options, chosen, _chat, definition, agent, settings)
+    return in_application(options, chosen, _chat, definition, agent=agent, settings=settings)
 
 
-async def _chat(session: Session, definition: AgentDefinition, agent: str, settings: RunSettings) -> int:
+async def _chat(session: Session, definition: AgentDefinition, *, agent: str, settings: RunSettings) -> int:
     """Read lines and run the agent for each; a run that waits for an answer ends the chat."""
     screen = session.screen
     conversation = settings.conversation or session.runs.services.ids.uid()
