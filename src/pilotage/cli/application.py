@@ -8,6 +8,7 @@ imported before the event loop starts.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -33,7 +34,7 @@ from pilotage.agent.ports.repositories import (
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.principal import Principal
 from pilotage.cli.options import CommandOptions
-from pilotage.cli.screen import Screen
+from pilotage.cli.screen import Screen, ScreenLogHandler
 from pilotage.cli.spinner import Spinner
 from pilotage.cli.target import (
     APP,
@@ -122,6 +123,7 @@ def _called(
     **kwargs: P.kwargs,
 ) -> int:
     screen, hints = Screen.of_process(), options.hints(chosen.option if chosen else "")
+    logging.basicConfig(handlers=[ScreenLogHandler(screen)])  # unless the application has configured its log
 
     async def call() -> int:
         spinner = Spinner(screen)

@@ -166,8 +166,8 @@ class InputLines:
         while b"\n" not in self._rest:
             piece = await self._piece()
             if not piece:
-                taken, self._rest = self._rest.decode(errors="replace").strip(), b""
-                return taken or None
+                last, self._rest = self._rest, b""
+                return last.decode(errors="replace").strip() or None
             self._rest += piece
         taken, _, self._rest = self._rest.partition(b"\n")
         return taken.decode(errors="replace").strip()

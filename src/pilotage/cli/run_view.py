@@ -52,6 +52,7 @@ _WAITS = {
 }
 _HEADINGS = ("RUN", "AGENT", "STATUS", "STARTED", "ACTIVITY")
 _LEAST_ACTIVITY = 12
+_LONGEST_ERROR = 500
 _SIDES = ("", "RECORDED", "ASKED")
 _COMPARED = ("kind", "label", "number", "arguments", "row")
 
@@ -255,7 +256,7 @@ def _why(result: RunResult) -> str:
     words = str(error.get("message") or result.state.current_activity or "")
     code = error.get("code")
     known = f" ({code})" if code and code != "cancelled" else ""
-    return f": {cleaned(words)}{known}" if words else ""
+    return f": {one_line(words, _LONGEST_ERROR)}{known}" if words else ""
 
 
 def divergence_of(state: AgentState) -> JsonObject | None:

@@ -7,6 +7,7 @@ error, so that a pipe carries nothing but the answer.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from abc import ABC, abstractmethod
@@ -180,6 +181,17 @@ class Screen:
             fitting = wrapped(safe, self.width) if is_wrapped and self.width else [safe]
             for one in fitting:
                 writer.write((*one, _END))
+
+
+class ScreenLogHandler(logging.Handler):
+    """Writes warnings of the log as messages, so that they do not break a status line."""
+
+    def __init__(self, screen: Screen) -> None:
+        super().__init__(logging.WARNING)
+        self._screen = screen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._screen.message(line(TextSpan(record.getMessage(), Tone.QUIET)))
 
 
 def print_error(text: str) -> None:
