@@ -168,7 +168,7 @@ def send(
     from pilotage.cli.handlers.change_runs import send as work
 
     kind = AgentSignalKind.STEERING_INSTRUCTION if steering else AgentSignalKind.USER_MESSAGE
-    return change_runs(options, work, run, kind, text)
+    return change_runs(options, work, run, kind, {"text": text})
 
 
 @commands.command()

@@ -76,10 +76,10 @@ async def cancel(session: Session, text: str, reason: str | None) -> int:
     return ExitCode.DONE
 
 
-async def send(session: Session, text: str, kind: AgentSignalKind, message: str) -> int:
-    """Send a message to a run."""
+async def send(session: Session, text: str, kind: AgentSignalKind, payload: JsonObject) -> int:
+    """Send a message or a steering instruction to a run."""
     state = await find_run(session.runs, text, session.principal)
-    signal = await session.runs.signal(state.id, kind, {"text": message}, principal=session.principal)
+    signal = await session.runs.signal(state.id, kind, payload, principal=session.principal)
     value = {"id": signal.id, "run_id": state.id, "kind": signal.kind}
     session.screen.answer(value, line(f"sent to run {state.id}"), as_json=session.options.as_json)
     return ExitCode.DONE
