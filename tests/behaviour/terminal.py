@@ -103,6 +103,11 @@ class Terminal:
             pass
         return self._process.wait(timeout=_PATIENCE)
 
+    def read_more(self) -> None:
+        """Wait until more appears."""
+        if not self._read(time.monotonic() + _PATIENCE):
+            raise AssertionError(f"nothing more came. There is:\n{self.text}")
+
     def _read(self, deadline: float) -> bool:
         ready, _, _ = select.select([self._master], [], [], max(deadline - time.monotonic(), 0))
         if not ready:

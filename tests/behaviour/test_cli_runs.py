@@ -13,6 +13,7 @@ from tests.behaviour.till import Till, steady
 from pilotage import ApprovalDecision
 from pilotage.agent import RecoveryDecision
 from pilotage.cli.commands.runs import Decision
+from pilotage.cli.exit_codes import ExitCode
 
 PAYMENT = "pay to DE-0815-4711 amount 5"
 RECOVERY = "wire amount 5"
@@ -413,6 +414,38 @@ def test_a_run_whose_key_is_away_is_shown_as_far_as_it_can_be_read_and_no_key_is
     assert not key.exists()
     kept.rename(key)
     assert "questions\n" in till.call("runs", "show", run).out
+
+
+def test_a_step_that_was_repeated_after_a_crash_is_labelled_and_counted(till: Till) -> None:
+    (till.folder / "flow.py").write_text(
+        "import os\n"
+        "from pilotage.runtime import LeaseSettings, step\n"
+        "from till import *\n"
+        "@Agent(spec=AgentExecutionSpec(recovery=DURABLE))\n"
+        "class Flow:\n"
+        "    async def execute(self, text: str) -> str:\n"
+        '        quote = await step("quote", lambda: "7", returns=str)\n'
+        '        return quote + await step("mail", self.mail, returns=str, idempotency=Idempotency.IDEMPOTENT)\n'
+        "    async def mail(self) -> str:\n"
+        '        if not Path("died").exists():\n'
+        '            Path("died").touch()\n'
+        "            os._exit(9)\n"
+        '        return " sent"\n'
+        'app = Application("flow").add(Flow, LeaseSettings(seconds=1)).load_plugins()\n'
+    )
+    command = [sys.executable, "-m", "pilotage", "run", "flow:Flow", "x"]
+    died = subprocess.run(command, cwd=till.folder, capture_output=True, text=True, check=False)  # noqa: S603
+    assert died.returncode == 9
+    run = died.stderr.split()[1]
+    code = ExitCode.CONFLICT
+    while code == ExitCode.CONFLICT:  # until the lease of the dead process is over
+        resumed = till.call("runs", "resume", run, "--app", "flow:app")
+        code = ExitCode(resumed.code)
+    assert (code, resumed.out) == (0, "7 sent\n")
+    page = till.call("runs", "show", run, "--app", "flow:app").out
+    assert "\nactions: 2 steps, 1 retried\n" in page
+    assert "step:mail#1 (retried after a crash)" in page
+    assert "step:quote#1  " in page
 
 
 def test_a_run_that_was_erased_is_shown_as_such(till: Till) -> None:

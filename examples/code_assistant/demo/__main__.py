@@ -44,7 +44,7 @@ NEXT = (
     ("the same with your own model", "make demo MODEL_BASE_URL=... MODEL_NAME=..."),
 )
 PAUSE_SECONDS = 1.0
-"""How long a heading stands alone on a terminal."""
+"""The pause after a heading on a terminal."""
 
 
 class Worker:

@@ -1,8 +1,7 @@
 """Choose the application of a command, and start as much of it as the command needs.
 
-Commands that read start nothing but the store: a model server that is down, or an agent that cannot start, does not
-keep anybody from reading runs. Commands that change a run start the application, without its worker. The application is
-imported before the event loop starts.
+Commands that read start only the store: they work while a model server is down, or an agent cannot start. Commands that
+change a run start the application, without its worker. The application is imported before the event loop starts.
 """
 
 from __future__ import annotations
@@ -243,7 +242,7 @@ async def acting(app: Application) -> AsyncGenerator[AgentRuns, None]:
 
 @asynccontextmanager
 async def reading(app: Application | None) -> AsyncGenerator[AgentRuns, None]:
-    """Start the store of an application, and yield its runs; None stands for the database of the environment.
+    """Start the store of an application, and yield its runs; None is the database of the environment.
 
     Nothing is changed: no database and no key is made, and tables are not upgraded.
 
@@ -261,7 +260,7 @@ async def reading(app: Application | None) -> AsyncGenerator[AgentRuns, None]:
 
 @asynccontextmanager
 async def memory_of(app: Application | None, *, is_changed: bool) -> AsyncGenerator[IAgentMemory, None]:
-    """Start the memory of an application, and yield it; None stands for the database of the environment.
+    """Start the memory of an application, and yield it; None is the database of the environment.
 
     Raises:
         CallerError: the application has no memory, or there is no database yet.

@@ -41,7 +41,7 @@ async def follow(run: FollowedRun, output: RunOutput, prompt: Prompt | None) -> 
 
 
 def ending_code(result: RunResult | None, *, was_interrupted: bool) -> ExitCode:
-    """Return the exit code of the command; None stands for an ephemeral run that was cancelled."""
+    """Return the exit code of the command; None is a cancelled ephemeral run."""
     status = AgentStatus.CANCELLED if result is None else result.state.status
     if was_interrupted and status is AgentStatus.CANCELLED:
         return ExitCode.INTERRUPTED

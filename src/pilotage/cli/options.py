@@ -18,43 +18,27 @@ from pilotage.values import value
 TENANT = "PILOTAGE_TENANT"
 AS = "PILOTAGE_AS"
 
-_SHARED: Mapping[str, tuple[Any, object]] = {
+_SHARED: Mapping[str, tuple[Any, Any]] = {
     "app": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--app",
-                metavar="MODULE:NAME",
-                help="The application, or an agent to make one for. Default: PILOTAGE_APP, or tool.pilotage.app in "
-                "pyproject.toml.",
-            ),
-        ],
-        None,
+        str | None,
+        typer.Option(
+            "--app",
+            metavar="MODULE:NAME",
+            help="The application, or an agent to make one for. Default: PILOTAGE_APP, or tool.pilotage.app in "
+            "pyproject.toml.",
+        ),
     ),
     "tenant": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--tenant", metavar="NAME", help="The tenant. Default: PILOTAGE_TENANT, or 'default'."
-            ),
-        ],
-        None,
+        str | None,
+        typer.Option("--tenant", metavar="NAME", help="The tenant. Default: PILOTAGE_TENANT, or 'default'."),
     ),
     "principal_id": (
-        Annotated[
-            str | None,
-            typer.Option(
-                "--as",
-                metavar="NAME",
-                help="The principal that acts. Default: PILOTAGE_AS, or your login name.",
-            ),
-        ],
-        None,
+        str | None,
+        typer.Option(
+            "--as", metavar="NAME", help="The principal that acts. Default: PILOTAGE_AS, or your login name."
+        ),
     ),
-    "as_json": (
-        Annotated[bool, typer.Option("--json", help="For programs: JSON, one value a line.")],
-        False,
-    ),
+    "as_json": (bool, typer.Option("--json", help="For programs: JSON, one value a line.")),
 }
 READS = ("app", "tenant", "as_json")
 CHANGES = ("app", "tenant", "principal_id", "as_json")
@@ -98,17 +82,13 @@ def _login() -> str:
 
 
 def takes(names: Sequence[str]) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
-    """Give a command shared options behind its own: it gets them as its first argument, and returns its exit code."""
+    """Add shared options to a command: it gets them as its first argument, and returns its exit code."""
 
     def decorate(command: Callable[..., int | None]) -> Callable[..., None]:
         hints = get_type_hints(command, include_extras=True)
         _, *own = signature(command).parameters.values()
         parameters = [each.replace(annotation=hints[each.name]) for each in own]
-        parameters += [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-            for name, (annotation, default) in _SHARED.items()
-            if name in names
-        ]
+        parameters += map(_shared_parameter, names)
 
         def call(**given: Any) -> None:
             options = CommandOptions(**{name: given.pop(name) for name in names})
@@ -120,6 +100,12 @@ def takes(names: Sequence[str]) -> Callable[[Callable[..., int | None]], Callabl
         return call
 
     return decorate
+
+
+def _shared_parameter(name: str) -> Parameter:
+    type_, option = _SHARED[name]
+    default = False if type_ is bool else None
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[type_, option])
 
 
 def finish(code: int) -> None:
