@@ -145,6 +145,16 @@ def test_a_second_ctrl_c_leaves_at_once_and_the_run_can_be_resumed(till: Till) -
     assert '"output": null' in till.call("runs", "show", left, "--json").out
 
 
+def test_a_terminal_shows_what_a_run_waits_for_and_since_when(till: Till) -> None:
+    with Terminal("run", "Clerk", "wait", folder=till.folder, environ=APP) as terminal:
+        while " wait, 2 s" not in terminal.raw:
+            terminal.read_more()
+        terminal.type(CTRL_C)
+        terminal.expect("cancelled: the run was ephemeral")
+        assert terminal.ended() == 130
+        assert " wait, " not in terminal.text  # the line was written over
+
+
 def test_lines_are_cut_to_the_width_of_the_terminal(till: Till) -> None:
     till.waiting_run()
     for columns, rows in ((60, 2), (72, 2), (90, 2)):
