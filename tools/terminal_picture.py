@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-ROWS, COLUMNS = 34, 104
+ROWS, COLUMNS = 34, 82
 LINE, CHARACTER, MARGIN, BAR = 19, 8.4, 18, 34
 SECONDS_PER_LINE = 0.3
 _STYLE = re.compile(r"\x1b\[([0-9;]*)m")

@@ -1,7 +1,7 @@
 """The assistant at a keyboard: `python -m examples.code_assistant.chat [FOLDER]`, or `make chat`.
 
-While it works, what you type reaches it: more to do, or /cancel. When it wants to change something, it asks. When the
-process ends in between, the next one goes on with the run.
+Lines typed during a run are messages to the run, or /cancel. The assistant asks before it changes something. A run of
+a process that ended is resumed by the next one. `pilotage chat` chats with any agent; this one adds the messages.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from examples.code_assistant.application import code_assistant, offline_model
-from examples.code_assistant.console import Console, RunView, spelled
+from examples.code_assistant.console import Console, RunView
 from examples.code_assistant.declarative import DeclarativeCodeAssistant
 from examples.code_assistant.keyboard import Keyboard
 from pilotage import AgentSignalKind, AgentStatus
@@ -34,10 +34,10 @@ class Chat:
         self._runs, self._console, self._keyboard = runs, console, keyboard
 
     async def go_on(self) -> None:
-        """Take up what another process left behind, then one run for each line."""
+        """Resume the open runs of other processes, then start a run for each line."""
         for left in (await self._runs.list(agent=DeclarativeCodeAssistant, statuses=_OPEN)).runs:
             self._console.line(
-                f"A run was left here ({left.current_activity or left.status}). It goes on.", "dim"
+                f"An open run was found here ({left.current_activity or left.status}). It is resumed.", "dim"
             )
             await self._follow(await self._taken_up(left.id))
         self._console.line(_HELP, "dim")
@@ -50,11 +50,11 @@ class Chat:
             try:
                 return await self._runs.resume(run_id)
             except RunConflictError:
-                # The process that had it is gone, or about to be: its lease runs out.
+                # The owner has ended, and its lease expires soon.
                 await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
     async def _follow(self, run: RunHandle) -> None:
-        """Show a run to its end, and let the person have a say."""
+        """Show a run to its end, and ask its questions."""
         view = RunView(self._console)
         while True:
             await self._watch(run, view)
@@ -62,7 +62,7 @@ class Chat:
             if not questions:
                 break
             for question in questions:
-                if not await self._ask(run.id, question):
+                if not await self._ask(run.id, question, view):
                     self._console.line("The question stays open; the next chat here asks it again.", "dim")
                     return
             run = await self._runs.resume(run.id)
@@ -80,13 +80,13 @@ class Chat:
                 await listening
 
     async def _listen(self, run_id: str) -> None:
-        """What is typed while a run goes on is for the run."""
+        """Send lines that are typed during a run to the run."""
         while line := await self._keyboard.line():
             passing = asyncio.ensure_future(self._pass_on(run_id, line))
             try:
                 await asyncio.shield(passing)
             except asyncio.CancelledError:
-                # The run is over, and the line has left the keyboard: it arrives, or is put back.
+                # The run has ended while the line was sent: it arrives, or is put back.
                 await passing
                 raise
 
@@ -96,16 +96,18 @@ class Chat:
                 await self._runs.cancel(run_id, reason="the person at the keyboard")
             else:
                 await self._runs.signal(run_id, AgentSignalKind.USER_MESSAGE, {"text": line})
-                self._console.line("  (it hears that before it goes on)", "dim")
+                self._console.line("  (sent to the run)", "dim")
         except CallerError:
-            # It has ended in this moment: what was typed is for the next run.
+            # The run has just ended: the line is for the next run.
             if line != "/cancel":
                 self._keyboard.put_back(line)
 
-    async def _ask(self, run_id: str, question: AgentApprovalRequest | AgentRecoveryRequest) -> bool:
-        """Ask the person; False where there is nobody to answer any more."""
+    async def _ask(
+        self, run_id: str, question: AgentApprovalRequest | AgentRecoveryRequest, view: RunView
+    ) -> bool:
+        """Ask the person; return False if the input has ended."""
         while True:
-            self._console.line(f"  ? {question.prompt} {spelled(question.arguments)}", "yellow")
+            view.ask(question)
             if isinstance(question, AgentRecoveryRequest):
                 answer = await self._line("    retry, done, fail or cancel? ")
             else:
@@ -143,7 +145,7 @@ class Chat:
 
 
 async def chat(folder: Path) -> None:
-    """Chat in a folder until nobody says anything more."""
+    """Chat in a folder until the input ends."""
     async with code_assistant(folder, *offline_model(), LEASE) as app:
         await Chat(app.get(AgentRuns), Console(), Keyboard()).go_on()
 

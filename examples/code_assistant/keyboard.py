@@ -1,4 +1,4 @@
-"""Lines that somebody types, or that a pipe brings."""
+"""Lines of standard input, typed or piped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TextIO
 
 
 class Keyboard:
-    """Gives lines one by one. Where nobody sits there, they are all there already, and are for later."""
+    """Gives lines one by one. Lines of a pipe are there at once, and are read one after the other."""
 
     def __init__(self, lines: TextIO = sys.stdin) -> None:
         self.is_interactive = lines.isatty()
@@ -30,7 +30,7 @@ class Keyboard:
         return line
 
     def put_back(self, line: str) -> None:
-        """Nobody took the line: it is the next one again."""
+        """Make a line that was not used the next one again."""
         self._put_back.append(line)
 
     def _read(self) -> None:

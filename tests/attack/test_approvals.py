@@ -39,7 +39,7 @@ from pilotage.agent import (
 from pilotage.agent.approval import ApprovalTerms
 from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
 from pilotage.agent.tools.metadata import ToolApprovalRequirement, ToolRisk, ToolRiskAxis
-from pilotage.cli.work.acting_on_runs import answer_details
+from pilotage.cli.handlers.change_runs import answer_details
 from pilotage.errors import AnswerConflictError, CallerError, RunNotFoundError
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.plugin import initialize

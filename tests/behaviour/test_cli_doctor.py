@@ -62,10 +62,7 @@ def test_where_nothing_is_off_the_exit_code_says_so(till: Till) -> None:
     lines = called.out.splitlines()
     assert lines[0].startswith("✓  pilotage     0.")
     assert "✓  plugins      agent, agui, openai, pilotage.adapters.sqlalchemy, runtime, sealing" in lines
-    assert (
-        "✓  database     sqlite:///.pilotage/pilotage.db: none yet, it is made when a run is to be kept"
-        in lines
-    )
+    assert "✓  database     sqlite:///.pilotage/pilotage.db: made by the first durable run" in lines
     assert "✓  application  till: no problems" in lines
     assert "✓  model        OfflineModel, of application 'till'" in lines
     assert not (till.folder / ".pilotage").exists()
@@ -76,7 +73,10 @@ def test_what_is_not_there_and_may_be_meant_so_is_a_note(till: Till) -> None:
     assert called.code == 0
     healths = found(doctor(till, "--json"))
     assert (healths["model"], healths["application"]) == ("note", "note")
-    assert "·  model        no server is named: pilotage run takes the offline model" in called.out
+    assert (
+        "·  model        PILOTAGE_MODEL_BASE_URL is not set: an agent without an application runs with the offline"
+        in called.out
+    )
     assert (
         "·  application  none is named\n                Name it: --app MODULE:NAME, or PILOTAGE_APP.\n"
         in called.out
@@ -89,7 +89,7 @@ def test_the_database_of_the_application_counts_more_than_that_of_the_environmen
         "from till import *\n"
         'app = Application("own").add(Desk, Payments, OfflineModel(), DatabaseSettings("sqlite:///own.db")).load_plugins()\n'
     )
-    assert "sqlite:///own.db: none yet" in doctor(till, "--app", "own:app").out
+    assert "sqlite:///own.db: made by" in doctor(till, "--app", "own:app").out
 
 
 def test_a_server_that_serves_the_model_is_well(till: Till, models: str) -> None:

@@ -40,10 +40,14 @@ def test_a_new_project_passes_its_own_test_and_runs_without_a_server(
     where = called(installed, tmp_path, "-c", "import pilotage; print(pilotage.__file__)").stdout
     assert where.startswith(installed["PYTHONPATH"])
     made = called(installed, tmp_path, "-m", "pilotage.cli.main", "new", "help-desk")
-    assert (made.returncode, made.stderr.startswith("try it: cd help-desk && pilotage run Greeter")) == (
-        0,
-        True,
-    )
+    assert made.returncode == 0
+    assert [each.split("  ")[1] for each in made.stderr.splitlines()[2:]] == [
+        "cd help-desk",
+        'pilotage run Greeter "greet Ada"',
+        "pilotage chat Greeter",
+        "python -m pytest",
+        "pilotage doctor",
+    ]
     project = tmp_path / "help-desk"
     assert made.stdout.splitlines() == [
         "help-desk/pyproject.toml",
@@ -61,6 +65,9 @@ def test_a_new_project_passes_its_own_test_and_runs_without_a_server(
     assert (ran.returncode, ran.stdout.splitlines()[0]) == (0, "Good day, Countess."), ran.stderr
     well = called(installed, project, "-m", "pilotage.cli.main", "doctor")
     assert (well.returncode, "application  help-desk: no problems" in well.stdout) == (0, True), well.stdout
+    readme = (project / "README.md").read_text()
+    assert "export PILOTAGE_MODEL_NAME=" in readme
+    assert not [file for file in project.rglob("*.*") if file.is_file() and "{{" in file.read_text()]
     settings = tomllib.loads((project / "pyproject.toml").read_text())
     assert settings["tool"]["pilotage"]["app"] == "help_desk.main:app"
 
@@ -75,7 +82,7 @@ def test_what_is_no_name_is_refused(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["json", "pilotage", "tests", "pydantic"])
 def test_a_name_that_would_hide_another_module_is_refused(tmp_path: Path, name: str) -> None:
     refused = Till(tmp_path).call("new", name)
-    assert (refused.code, "would hide the module" in refused.err) == (2, True)
+    assert (refused.code, "would hide the installed module" in refused.err) == (2, True)
     assert not (tmp_path / name).exists()
 
 

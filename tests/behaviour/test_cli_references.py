@@ -8,7 +8,7 @@ import pytest
 
 from pilotage import Agent, AgentExecutionSpec, Application, Principal, RecoveryStrategy
 from pilotage.agent.principal import LOCAL
-from pilotage.cli.work.reading_runs import find_run
+from pilotage.cli.handlers.read_runs import find_run
 from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.ids import IIds
 from pilotage.runtime import AgentRuns

@@ -110,8 +110,8 @@ def test_a_diverged_run_shows_both_sides_the_line_and_the_ways_out(till: Till) -
 def test_a_call_is_skipped_and_the_run_comes_to_its_end(till: Till) -> None:
     run = diverged_run(till, NO_GIFT)
     resolved = till.call("runs", "resolve", run[:8], "--skip", "tool:gift#1", "--reason", "no gifts any more")
-    assert (resolved.code, resolved.out) == (0, "resolved: tool:gift#1 is passed over\n")
-    assert resolved.err == f"a worker takes the run up, or: pilotage runs resume {run[:12]}\n"
+    assert (resolved.code, resolved.out) == (0, "resolved: tool:gift#1 is skipped\n")
+    assert resolved.err == f"a worker continues the run, or: pilotage runs resume {run[:12]}\n"
     assert till.call("runs", "verify", run).code == 0
     assert till.call("runs", "resume", run).code == 3
     assert till.call("runs", "approve", run, "--resume").out == "ship A-1\n"

@@ -19,7 +19,7 @@ def test_a_pipe_carries_the_answer_and_nothing_else(till: Till) -> None:
     called = till.call("run", "Clerk", "balance of bob")
     assert called.code == 0
     assert called.out == "balance(bob) gave 7\n(Pilotage's offline model: rules, not a language model.)\n"
-    assert called.err == '● balance(of="bob")\n  └ 7\n✓ completed: 2 steps, 1 tool call, 99 tokens\n'
+    assert called.err == '● balance(of="bob")\n  └ 7\n✓ completed: 2 model calls, 1 tool call, 99 tokens\n'
 
 
 def test_text_comes_from_standard_input_where_it_is_a_dash(till: Till) -> None:
@@ -64,20 +64,18 @@ def test_a_run_that_waits_says_for_what_and_how_to_go_on(till: Till) -> None:
         "run RUN\n"
         '● pay(amount=5, to="***4711")\n'
         "? Approve the call of tool 'pay'?\n"
+        "    amount = 5\n"
+        '    to = "***4711"\n'
         "  action    till.Payments:pay\n"
         "  risk      read, write, side_effect, network\n"
         "  by        ada\n"
         "  approvers any principal of the tenant\n"
         "  policy    built-in/1\n"
-        "    amount = 5\n"
-        '    to = "***4711"\n'
         "  pilotage runs approve RUN\n"
         "  pilotage runs reject RUN\n"
-        "  pilotage runs modify RUN --arguments '{…}'\n"
-        "  pilotage runs defer RUN\n"
-        "  pilotage runs cancel RUN\n"
+        "  or        modify --arguments '{…}', defer, cancel\n"
         "then, unless a worker does: pilotage runs resume RUN\n"
-        "look into it: pilotage runs show RUN\n"
+        "details: pilotage runs show RUN\n"
     )
     assert till.ledger == []
 

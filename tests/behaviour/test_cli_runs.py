@@ -13,6 +13,7 @@ from tests.behaviour.till import Till, steady
 from pilotage import ApprovalDecision
 from pilotage.agent import RecoveryDecision
 from pilotage.cli.commands.runs import Decision
+from pilotage.cli.exit_codes import ExitCode
 
 PAYMENT = "pay to DE-0815-4711 amount 5"
 RECOVERY = "wire amount 5"
@@ -66,22 +67,20 @@ def test_one_page_says_how_a_run_stands_what_it_waits_for_and_what_it_did(till: 
         "started  ... (...)\n"
         "changed  ... (...)\n"
         "\n"
-        "waits for\n"
+        "questions\n"
         "? Approve the call of tool 'pay'?\n"
+        "    amount = 5\n"
+        '    to = "***4711"\n'
         "  action    till.Payments:pay\n"
         "  risk      read, write, side_effect, network\n"
         "  by        ada\n"
         "  approvers any principal of the tenant\n"
         "  policy    built-in/1\n"
-        "    amount = 5\n"
-        '    to = "***4711"\n'
         "  pilotage runs approve RUN\n"
         "  pilotage runs reject RUN\n"
-        "  pilotage runs modify RUN --arguments '{…}'\n"
-        "  pilotage runs defer RUN\n"
-        "  pilotage runs cancel RUN\n"
+        "  or        modify --arguments '{…}', defer, cancel\n"
         "\n"
-        "did\n"
+        "actions: 2 model calls, 1 tool call\n"
         "...  model call     model#1                    calls balance\n"
         "...  tool call      tool:balance#1             7\n"
         "...  model call     model#2                    calls pay\n"
@@ -95,12 +94,10 @@ def test_an_approved_run_is_resumed_and_pays_once(till: Till) -> None:
     run = till.waiting_run()
     approved = till.call("runs", "approve", run[:6], "--comment", "known customer")
     assert (approved.code, approved.out) == (0, "approve: Approve the call of tool 'pay'?\n")
-    assert approved.err == (
-        f"stored; it waits for a worker to take the run up, or: pilotage runs resume {run[:12]}\n"
-    )
+    assert approved.err == (f"stored; a worker continues the run, or: pilotage runs resume {run[:12]}\n")
     waiting = steady(till.call("runs", "show", run).out, RUN=run)
-    assert "answered, and waits for a worker to take it up\n  approve by ada ...: Approve the call" in waiting
-    assert "waits for\n" not in waiting
+    assert "answered; waits for a worker\n  approve by ada ...: Approve the call" in waiting
+    assert "questions\n" not in waiting
     resumed = till.call("runs", "resume", run[:6])
     assert resumed.code == 0
     assert resumed.out.startswith("pay(5, DE-0815-4711) gave paid 5\n")
@@ -108,7 +105,7 @@ def test_an_approved_run_is_resumed_and_pays_once(till: Till) -> None:
     assert till.ledger == ["DE-0815-4711 5"]
     page = till.call("runs", "show", run).out
     assert "approve by ada: known customer" in page
-    assert "came to\npay(5, DE-0815-4711) gave paid 5\n" in page
+    assert "result\npay(5, DE-0815-4711) gave paid 5\n" in page
     assert till.call("runs", "resume", run).code == 0  # its result, and nothing is paid again
     assert till.ledger == ["DE-0815-4711 5"]
 
@@ -348,7 +345,7 @@ def test_looking_makes_no_database(tmp_path: Path, app: str) -> None:
     till = Till(tmp_path)
     called = till.call("runs", "list", environ={"PILOTAGE_APP": app})
     assert called.code == 4
-    assert "there is no database '.pilotage/pilotage.db' here, so no run was kept." in called.err
+    assert "there is no database '.pilotage/pilotage.db' here, so there are no runs." in called.err
     assert not (till.folder / ".pilotage").exists()
 
 
@@ -375,8 +372,8 @@ def test_looking_starts_nothing_of_the_application_but_its_store(till: Till) -> 
         "app.add(Loud)\n"
     )
     assert till.call("runs", "show", run, "--app", "loud:app").code == 0
-    with pytest.raises(RuntimeError, match="somebody started me"):
-        till.call("runs", "approve", run, "--app", "loud:app")
+    started = till.call("runs", "approve", run, "--app", "loud:app")
+    assert (started.code, "RuntimeError: somebody started me (at " in started.err) == (1, True)
 
 
 def test_a_project_says_which_application_is_meant(till: Till) -> None:
@@ -403,7 +400,7 @@ def test_questions_of_children_are_answered_one_by_one_and_the_run_above_goes_on
         True,
     )
     assert till.call("runs", "approve", first[:12]).err == (
-        f"stored; it waits for a worker to take the run up, or: pilotage runs resume {boss[:12]}\n"
+        f"stored; a worker continues the run, or: pilotage runs resume {boss[:12]}\n"
     )
     done = till.call("runs", "approve", second[:12], "--resume")
     assert (done.code, done.out) == (0, "paid 5, paid 5\n")
@@ -428,11 +425,43 @@ def test_a_run_whose_key_is_away_is_shown_as_far_as_it_can_be_read_and_no_key_is
     assert shown.code == 0
     assert "status   waits for approval\n" in shown.out
     assert '  amount=5, to="***4711"\n' in shown.out
-    assert "waits for\n" not in shown.out
+    assert "questions\n" not in shown.out
     assert "is sealed with the key " in shown.out
     assert not key.exists()
     kept.rename(key)
-    assert "waits for\n" in till.call("runs", "show", run).out
+    assert "questions\n" in till.call("runs", "show", run).out
+
+
+def test_a_step_that_was_repeated_after_a_crash_is_labelled_and_counted(till: Till) -> None:
+    (till.folder / "flow.py").write_text(
+        "import os\n"
+        "from pilotage.runtime import LeaseSettings, step\n"
+        "from till import *\n"
+        "@Agent(spec=AgentExecutionSpec(recovery=DURABLE))\n"
+        "class Flow:\n"
+        "    async def execute(self, text: str) -> str:\n"
+        '        quote = await step("quote", lambda: "7", returns=str)\n'
+        '        return quote + await step("mail", self.mail, returns=str, idempotency=Idempotency.IDEMPOTENT)\n'
+        "    async def mail(self) -> str:\n"
+        '        if not Path("died").exists():\n'
+        '            Path("died").touch()\n'
+        "            os._exit(9)\n"
+        '        return " sent"\n'
+        'app = Application("flow").add(Flow, LeaseSettings(seconds=1)).load_plugins()\n'
+    )
+    command = [sys.executable, "-m", "pilotage", "run", "flow:Flow", "x"]
+    died = subprocess.run(command, cwd=till.folder, capture_output=True, text=True, check=False)  # noqa: S603
+    assert died.returncode == 9
+    run = died.stderr.split()[1]
+    code = ExitCode.CONFLICT
+    while code == ExitCode.CONFLICT:  # until the lease of the dead process is over
+        resumed = till.call("runs", "resume", run, "--app", "flow:app")
+        code = ExitCode(resumed.code)
+    assert (code, resumed.out) == (0, "7 sent\n")
+    page = till.call("runs", "show", run, "--app", "flow:app").out
+    assert "\nactions: 2 steps, 1 retried\n" in page
+    assert "step:mail#1 (retried after a crash)" in page
+    assert "step:quote#1  " in page
 
 
 def test_a_run_that_was_erased_is_shown_as_such(till: Till) -> None:

@@ -84,8 +84,8 @@ def test_a_token_lets_somebody_in_and_says_who_they_are(till: Till) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--host", "0.0.0.0"), "nothing says who they are"),  # noqa: S104 - it is refused
-        (("--host", "example.org"), "nothing says who they are"),
+        (("--host", "0.0.0.0"), "requests are not authenticated"),  # noqa: S104 - it is refused
+        (("--host", "example.org"), "requests are not authenticated"),
         (("--token", "ada"), "--token 'ada': write WHO=VARIABLE, for example ada@acme=ADA_TOKEN."),
         (("--token", "ada=NO_SUCH_VARIABLE"), "the environment variable 'NO_SUCH_VARIABLE' is not set."),
     ],

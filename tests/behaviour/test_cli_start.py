@@ -83,7 +83,10 @@ def test_a_shell_completes_commands_options_and_values(typed: str, offered: set[
             "'yesterday' is no time. Write 15m, 2h, 7d or 2026-11-15T08:00.",
         ),
         (("run",), "AGENT"),
-        (("check", "till"), "'till' names no application. Write MODULE:NAME, for example shop.main:app."),
+        (
+            ("check", "till"),
+            "'till' names no application. Write MODULE:NAME, for example shop.main:app, or FILE.py:NAME.",
+        ),
     ],
 )
 def test_a_wrong_call_is_named(words: tuple[str, ...], message: str, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_a_run_is_streamed_and_says_how_it_came_out(till: Till) -> None:
         terminal.expect('● balance(of="bob")')
         terminal.expect("└ 7")
         terminal.expect("balance(bob) gave 7")
-        terminal.expect("✓ completed: 2 steps, 1 tool call, ")
+        terminal.expect("✓ completed: 2 model calls, 1 tool call, ")
         assert terminal.ended() == 0
         assert (
             terminal.text.count("balance(bob) gave 7") == 1
@@ -56,7 +56,7 @@ def test_what_a_person_changes_is_what_runs(till: Till) -> None:
         terminal.type(f"modify{ENTER}")
         terminal.expect("in full > ")
         terminal.type('{"to": "DE-0815-4711"}' + ENTER)
-        terminal.expect("The request stays open.")
+        terminal.expect("request stays open.")
         terminal.expect("Ctrl-D: later) > ")
         terminal.type(f"modify{ENTER}")
         terminal.expect("in full > ")
@@ -90,7 +90,7 @@ def test_ctrl_c_cancels_the_run_and_says_so(till: Till) -> None:
         terminal.type(CTRL_C)
         terminal.expect("cancelling; Ctrl-C again leaves at once")
         terminal.expect("cancelled: Ctrl-C")
-        terminal.expect("look into it: pilotage runs show ")
+        terminal.expect("details: pilotage runs show ")
         assert terminal.ended() == 130
     assert '"status": "cancelled"' in till.call("runs", "list", "--json").out
 
@@ -109,7 +109,7 @@ def test_ctrl_c_ends_a_run_that_nobody_keeps(till: Till) -> None:
     with Terminal("run", "Clerk", "wait", folder=till.folder, environ=APP) as terminal:
         terminal.expect("● wait()")
         terminal.type(CTRL_C)
-        terminal.expect("cancelled: nothing of the run was kept")
+        terminal.expect("cancelled: the run was ephemeral")
         assert terminal.ended() == 130
 
 
@@ -138,20 +138,33 @@ def test_a_second_ctrl_c_leaves_at_once_and_the_run_can_be_resumed(till: Till) -
         terminal.type(CTRL_C)
         terminal.expect("cancelling")
         terminal.type(CTRL_C)
-        terminal.expect("left: a durable run stays where it is and can be resumed")
+        terminal.expect("left: a durable run can be resumed")
         assert terminal.ended() == 130
         (left,) = re.findall(r"run ([0-9a-f]{32})", terminal.text)
     assert till.call("runs", "verify", left).code == 0
     assert '"output": null' in till.call("runs", "show", left, "--json").out
 
 
+def test_a_terminal_shows_what_a_run_waits_for_and_since_when(till: Till) -> None:
+    with Terminal("run", "Clerk", "wait", folder=till.folder, environ=APP) as terminal:
+        while " wait, 2 s" not in terminal.raw:
+            terminal.read_more()
+        terminal.type(CTRL_C)
+        terminal.expect("cancelled: the run was ephemeral")
+        assert terminal.ended() == 130
+        assert " wait, " not in terminal.text  # the line was written over
+
+
 def test_lines_are_cut_to_the_width_of_the_terminal(till: Till) -> None:
     till.waiting_run()
-    for columns in (60, 90):
+    for columns, rows in ((60, 2), (72, 2), (90, 2)):
         with Terminal("runs", "list", folder=till.folder, columns=columns, environ=APP) as terminal:
             assert terminal.ended() == 0
-            assert max(map(len, terminal.text.splitlines())) <= columns
-            assert terminal.text.splitlines()[1].endswith("…") is (columns == 60)
+            lines = terminal.text.splitlines()
+            assert max(map(len, lines)) <= columns
+            assert len(lines) == rows
+            assert lines[1].endswith("…") is (columns == 72)
+            assert lines[0].startswith("RUN ") is (columns > 60)
 
 
 def test_colours_stay_away_where_nobody_wants_them(till: Till) -> None:

@@ -54,7 +54,10 @@ def test_the_graph_is_described_as_text_and_as_mermaid(capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("my_shop", "'my_shop' names no application. Write MODULE:NAME, for example shop.main:app."),
+        (
+            "my_shop",
+            "'my_shop' names no application. Write MODULE:NAME, for example shop.main:app, or FILE.py:NAME.",
+        ),
         (
             "no_shop:app",
             "'no_shop:app': No module named 'no_shop'. Run this where 'no_shop' can be imported.",
@@ -87,6 +90,8 @@ def test_the_tables_are_made_once_and_looked_at(
     said = capsys.readouterr()
     assert said.err == (
         f"sqlite:///runs.db has no tables of Pilotage, and {VERSION} is needed. Run: pilotage db upgrade.\n"
+        "An application upgrades older tables by itself when it starts (serve, worker, run), unless "
+        "PILOTAGE_DATABASE_UPGRADES_AT_START is no.\n"
     )
     assert said.out.splitlines() == [
         "sqlite:///runs.db: no tables",

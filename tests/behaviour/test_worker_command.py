@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.behaviour.terminal import CTRL_C, Terminal
+from tests.behaviour.till import Till
 
 from pilotage.cli.main import main
 
@@ -122,6 +124,23 @@ def test_a_worker_that_is_told_to_stop_finishes_its_action_and_leaves_the_run(
     rest, errors = worker.communicate(timeout=30)
     assert rest.splitlines() == ["sent first", "left ['active'] []", "stopped"]
     assert (worker.returncode, errors) == (0, "")
+
+
+def test_a_worker_prints_the_runs_that_it_takes_up_and_their_status(
+    tmp_path: Path, sqlite_template: Path
+) -> None:
+    till = Till(tmp_path, sqlite_template)
+    first, second = till.waiting_run(), till.waiting_run("wire amount 5")
+    till.call("runs", "approve", first)
+    till.call("runs", "retry", second)
+    with Terminal("worker", "till:app", folder=tmp_path) as terminal:
+        terminal.expect("application 'till' takes up runs, 10 at once at most")
+        for run, status in ((first, "completed"), (second, "waits (recovery_requires_hitl)")):
+            while f"run {run}: {status}" not in terminal.text:
+                terminal.read_more()
+            assert terminal.text.index(f"run {run}: taken up") < terminal.text.index(f"run {run}: {status}")
+        terminal.type(CTRL_C)
+        assert terminal.ended() == 0
 
 
 def test_an_application_that_cannot_work_is_told_everything(

@@ -1,10 +1,10 @@
-"""The story that `make demo` tells.
+"""The demo: `make demo`.
 
 | module | what |
 |---|---|
-| `__main__` | tells it, and checks at the end that it went as it should |
-| `repository` | the small repository it is about |
+| `__main__` | runs the parts, and checks the result |
+| `repository` | the small repository that the assistant works on |
 | `process` | one process that drives the assistant; the first one is killed |
-| `timeline` | the record of the run as lines |
-| `checks` | what must be so at the end |
+| `timeline` | the record of the run: its exceptional actions, and how many others there are |
+| `checks` | what must hold at the end |
 """

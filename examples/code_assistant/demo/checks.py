@@ -1,4 +1,4 @@
-"""What must be so when the demo is over, looked at from outside: files, git, processes, and the bytes of the store."""
+"""Checks after the demo, from outside of the run: files, git, processes, and the bytes of the store."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from examples.code_assistant.processes import clean_environment
 
 @dataclass(frozen=True)
 class Check:
-    """Something that must be so, and whether it is."""
+    """A statement that must hold, and whether it does."""
 
     what: str
     is_so: bool
 
 
 def checks(root: Path, output: str, secret: str) -> Iterator[Check]:
-    """All of them, in the order in which they are shown."""
+    """Return all checks in the order in which they are shown."""
     hook = _hook(root)
     log = git(root, "log", "--format=%s").splitlines()
-    yield Check("the commit that was cut off is there, once", len(log) == 2)
+    yield Check("the interrupted commit was made once, not twice", len(log) == 2)
     yield Check("nothing is left uncommitted", git(root, "status", "--porcelain") == "")
     yield Check("the test that failed passes", _test_passes(root))
-    yield Check("the hook died with the process that was killed", bool(hook) and not _is_alive(hook))
+    yield Check("the commit hook died with the killed process", bool(hook) and not _is_alive(hook))
     stored = b"".join(file.read_bytes() for file in sorted((root / ".pilotage").glob("*.db*")))
     yield Check("the token is in no output and in no byte of the store", not _is_in(secret, output, stored))
-    yield Check("the key in settings.ini neither", not _is_in(KEY, output, stored))
+    yield Check("nor is the key in settings.ini", not _is_in(KEY, output, stored))
 
 
 def _is_in(secret: str, output: str, stored: bytes) -> bool:

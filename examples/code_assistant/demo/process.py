@@ -1,4 +1,4 @@
-"""One process of the demo: it starts the run, or takes up the one that is there, and answers for the person.
+"""One process of the demo: it starts the run, or resumes the open one, and answers its questions.
 
 python -m examples.code_assistant.demo.process FOLDER GOAL
 """
@@ -12,21 +12,21 @@ from pathlib import Path
 
 from examples.code_assistant.application import code_assistant, offline_model
 from examples.code_assistant.assistant import CodeAssistant
-from examples.code_assistant.console import Console, RunView, spelled
+from examples.code_assistant.console import Console, RunView
 from examples.code_assistant.task import CodeTask
 from pilotage import AgentSignalKind, RunResult
 from pilotage.agent import AgentApprovalRequest, AgentRecoveryRequest, RecoveryDecision
 from pilotage.errors import RunConflictError
 from pilotage.runtime import AgentRuns, LeaseSettings, RunHandle
 
-# A process that dies holds its run until its lease is over; here nobody wants to wait half a minute for that.
+# The lease of a process that dies expires; the demo does not wait half a minute for that.
 LEASE = LeaseSettings(seconds=3)
 LOOK_AGAIN_SECONDS = 0.2
 EXTRA = "git.status, please"
 
 
 async def drive(folder: Path, goal: str, console: Console) -> RunResult:
-    """Bring the run of this folder to its end, or as far as this process lives."""
+    """Drive the run of this folder to its end."""
     pace = float(os.environ.get("DEMO_TOKENS_PER_SECOND", "0")) or None
     async with code_assistant(folder, *offline_model(pace), LEASE) as app:
         runs = app.get(AgentRuns)
@@ -39,12 +39,13 @@ async def drive(folder: Path, goal: str, console: Console) -> RunResult:
             if not questions:
                 return await run.result()
             for question in questions:
+                view.ask(question)
                 await _answer(runs, run.id, question, console)
             run = await runs.resume(run.id)
 
 
 async def _begun(runs: AgentRuns, goal: str) -> RunHandle:
-    """A new run, or the one that another process left; as soon as that process is known to be gone."""
+    """Return a new run, or the open run of another process, once the lease of that process has expired."""
     left = (await runs.list(agent=CodeAssistant)).runs
     if not left:
         return await runs.start(CodeAssistant, CodeTask(goal=goal))
@@ -58,13 +59,11 @@ async def _begun(runs: AgentRuns, goal: str) -> RunHandle:
 async def _answer(
     runs: AgentRuns, run_id: str, question: AgentApprovalRequest | AgentRecoveryRequest, console: Console
 ) -> None:
-    """What the person of this story says: yes, and once something more. The caller resumes the run and shows it."""
+    """Give the answer of the demo: yes, and once a message more. The caller resumes the run and shows it."""
     if isinstance(question, AgentRecoveryRequest):
-        console.line(f"  ? {question.prompt}", "yellow")
         console.line("  > retry", "green")
         await runs.answer(run_id, question.id, RecoveryDecision.RETRY, resume=False)
         return
-    console.line(f"  ? {question.prompt} {spelled(question.arguments)}", "yellow")
     console.line("  > approve", "green")
     await runs.approve(question.id, comment="the person of the demo", resume=False)
     if "git.commit" in question.prompt:

@@ -1,4 +1,4 @@
-"""The small repository of the demo: a word that is misspelt, a test that says so, a key that somebody left there."""
+"""The small repository of the demo: a misspelt word, a test that fails because of it, a key in a file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from examples.code_assistant.processes import clean_environment
 
 KEY = "sk-0a1b2c3d4e5f6a7b8c9d"
-COMMITTED = "committed"  # written by the hook, which thereby says: the commit is made, and I am not done
+COMMITTED = "committed"  # written by the hook: the commit is made, and the hook still runs
 
 FILES = {
     "greeting.py": 'def greet(name: str) -> str:\n    return f"Helo, {name}."\n',
@@ -26,7 +26,7 @@ sleep 600
 
 
 def make_repository(root: Path) -> None:
-    """Make it, with one commit, and a hook that keeps `git commit` busy after the commit is made."""
+    """Make the repository, with one commit, and a hook that runs long after a commit is made."""
     for name, text in FILES.items():
         (root / name).write_text(text)
     (root / ".gitignore").write_text(".pilotage/\n__pycache__/\n")
@@ -40,12 +40,12 @@ def make_repository(root: Path) -> None:
 
 
 def remove_hook(root: Path) -> None:
-    """From now on a commit takes no longer than it must."""
+    """Remove the hook: commits take no longer than they must."""
     (root / ".git" / "hooks" / "post-commit").unlink()
 
 
 def git(root: Path, *words: str) -> str:
-    """What git says about it."""
+    """Return the output of git."""
     who = ["-c", "user.name=Ada", "-c", "user.email=ada@localhost"]
     alone = clean_environment(root, GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_NOSYSTEM="1")
     command = ["git", "-C", str(root), *who, *words]

@@ -1,4 +1,4 @@
-"""The record of a run as lines: one for each action that came to its end, in order. Pure."""
+"""The record of a run as lines: its exceptional actions, and how many others there are. Pure."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterator, Sequence
 from pilotage.agent import AgentEvidence
 from pilotage.jsonvalue import JsonObject
 
-_WHAT_IT_DOES = {
-    "idempotent": "may be repeated",
-    "conditionally_idempotent": "is looked up by its key, not repeated",
-    "non_idempotent": "is never repeated unasked",
-    "unknown": "is never repeated unasked",
+_EXCEPTIONAL = {
+    "conditionally_idempotent": "found by its key after the crash, not repeated",
+    "non_idempotent": "never repeated without a person's word",
+    "unknown": "never repeated without a person's word",
 }
 
 
 def timeline(evidence: Sequence[AgentEvidence]) -> Iterator[str]:
-    """A line for each action: what kind it is, its name, and how it came out or what a crash would have meant."""
+    """Return a line for each action that a crash must not repeat, then a line that counts the others."""
     actions = [each.payload for each in evidence if "action_id" in each.payload]
     done = [payload for payload in actions if payload.get("stage") == "after"]
-    for number, payload in enumerate(done, start=1):
-        kind = str(payload.get("action_kind")).replace("_", " ")
-        name = _name(str(payload.get("action_id")))
-        yield f"{number:>3}  {kind:<14} {name:<26} {_about(payload)}".rstrip()
+    approved = sum(payload.get("action_kind") == "approval_wait" for payload in done)
+    shown = [payload for payload in done if _about(payload) is not None]
+    for payload in shown:
+        yield f"{_name(str(payload.get('action_id'))):<26} {_about(payload)}"
+    yield f"{approved} approvals, and {len(done) - len(shown) - approved} actions that may be repeated"
 
 
 def _name(action: str) -> str:
@@ -31,9 +31,8 @@ def _name(action: str) -> str:
     return first.partition(":")[2] or first
 
 
-def _about(payload: JsonObject) -> str:
+def _about(payload: JsonObject) -> str | None:
+    """Return what a crash means for an action; None for one that may be repeated, or a wait for a person."""
     if payload.get("action_kind") == "approval_wait":
-        return str(payload.get("decision", ""))
-    if "error" in payload:
-        return "failed"
-    return _WHAT_IT_DOES.get(str(payload.get("idempotency")), "")
+        return None
+    return _EXCEPTIONAL.get(str(payload.get("idempotency")))

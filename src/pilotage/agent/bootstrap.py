@@ -308,7 +308,8 @@ def _missing_runner(definition: AgentDefinition, graph: Graph) -> Iterator[Probl
         yield Problem(
             code="agent_model_missing",
             summary=f"{name} has no execute(), so a model drives it, and nothing provides IAgentModel.",
-            remedy='Install an adapter: pip install "pilotage[openai]", or bind one: app.bind(IAgentModel, ...). '
+            remedy="Name a server: PILOTAGE_MODEL_BASE_URL and PILOTAGE_MODEL_NAME, with the adapter "
+            'pip install "pilotage[openai]" and app.load_plugins(). Or bind a model: app.bind(IAgentModel, ...). '
             "Without a server: app.add(pilotage.models.OfflineModel).",
             family=AgentModelConfigurationError,
         )

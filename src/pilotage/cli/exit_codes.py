@@ -1,4 +1,4 @@
-"""What the exit codes of `pilotage` mean, and which error leads to which. Pure."""
+"""The exit codes of `pilotage`, and the code of each error. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from pilotage.errors import (
     SteeringConflictError,
 )
 
+TRACEBACK = "PILOTAGE_TRACEBACK"
+"""The environment variable that shows the stack of unexpected errors."""
+
 
 class ExitCode(IntEnum):
-    """How a command came out."""
+    """The result of a command."""
 
     DONE = 0
     """All is well; a run that was followed completed."""
@@ -27,15 +30,15 @@ class ExitCode(IntEnum):
     MISUSE = 2
     """The command was called wrongly; nothing was done."""
     WAITING = 3
-    """The run waits for somebody; the output says for whom and how to answer."""
+    """The run waits for an answer; the output shows the question and how to answer it."""
     NOT_FOUND = 4
     """There is no such run, or several whose ids begin like this."""
     CONFLICT = 5
     """Another process has the run, its question has another answer, or its instruction another revision."""
     CANCELLED = 6
-    """The run was cancelled, by somebody else than this command."""
+    """The run was cancelled, but not by this command."""
     STALLED = 75
-    """`worker` and `serve`: the watchdog ended the process, because its event loop stood still."""
+    """`worker` and `serve`: the watchdog ended the process, because its event loop was blocked."""
     INTERRUPTED = 130
     """Ctrl-C: once, and the run was cancelled; twice, and it was left as it is."""
 
@@ -61,10 +64,10 @@ _STATUSES = {
 
 
 def code_of(error: PilotageError) -> ExitCode:
-    """The code of a command that ended with an error."""
+    """Return the exit code of an error."""
     return next(code for kind, code in _CODES if isinstance(error, kind))
 
 
 def code_of_status(status: str) -> ExitCode:
-    """The code of a command that followed a run to this status."""
+    """Return the exit code of a run that was followed to this status."""
     return _STATUSES.get(status, ExitCode.CONFLICT)

@@ -84,7 +84,7 @@ def test_a_question_that_nobody_answered_is_asked_again_by_the_next_process(tmp_
     assert "The question stays open" in piped(tmp_path, "write a.md: tea")
     assert not (tmp_path / "a.md").exists()
     said = piped(tmp_path, "yes", "list files")
-    assert "A run was left here" in said
+    assert "An open run was found here" in said
     assert "workspace.list_files() gave 1 entry:\n  - a.md" in said
 
 
@@ -96,7 +96,7 @@ async def test_what_is_typed_in_between_reaches_the_run(tmp_path: Path) -> None:
         chat.type("yes")
         await chat.until((tmp_path / "begun").exists)
         chat.type("list files")
-        await chat.until_said("it hears that before it goes on")
+        await chat.until_said("(sent to the run)")
         (tmp_path / "go").touch()
         await chat.until_said("workspace.list_files() gave 2 entries:")
 

@@ -11,13 +11,13 @@ import typer
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentSituation, AgentState
-from pilotage.cli.asked import principal_of
 from pilotage.cli.commands.runs import moment
-from pilotage.cli.driving.asking import chosen_in
-from pilotage.cli.driving.following import ending_code
 from pilotage.cli.exit_codes import ExitCode, code_of
+from pilotage.cli.follow import ending_code
+from pilotage.cli.handlers.application import known_token
+from pilotage.cli.options import principal_of
+from pilotage.cli.prompt import chosen_in
 from pilotage.cli.target import configured_application
-from pilotage.cli.work.application import known_token
 from pilotage.errors import (
     AgentDefinitionError,
     CallerError,

@@ -7,7 +7,7 @@ import re
 import pytest
 from tests.docs.blocks import ROOT
 
-from pilotage.cli.work.doctor import look_at_variables, packages_of_extras
+from pilotage.cli.handlers.doctor import look_at_variables, packages_of_extras
 
 _VARIABLE = re.compile(r"\bPILOTAGE_[A-Z_]*[A-Z]\b")
 VARIABLES = sorted(

@@ -35,22 +35,21 @@ from pilotage.agent.recovery_request import AgentRecoveryRequest, OpenAction, Re
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason
 from pilotage.agent.tools.metadata import ToolRisk
-from pilotage.cli.driving.asking import Asker, Lines
-from pilotage.cli.driving.telling import Narrator
-from pilotage.cli.screen import PlainPaper, Screen
-from pilotage.cli.views.json_forms import event_json
-from pilotage.cli.views.question import open_questions, question_json
-from pilotage.cli.views.run_page import (
+from pilotage.cli.handlers.change_runs import answers_inside
+from pilotage.cli.handlers.doctor import code_of_findings, finding_lines, note, off, well
+from pilotage.cli.json_view import event_json, question_json
+from pilotage.cli.prompt import InputLines, Prompt
+from pilotage.cli.question_view import open_questions
+from pilotage.cli.run_output import EventFormatter
+from pilotage.cli.run_view import (
     RunFacts,
     ending_lines,
-    moments_in,
     run_lines,
     run_page,
-    timeline_lines,
 )
-from pilotage.cli.words import Hints, Line, TextSpan, ago, length, plain, short
-from pilotage.cli.work.acting_on_runs import answers_inside
-from pilotage.cli.work.doctor import code_of_findings, finding_lines, note, off, well
+from pilotage.cli.screen import PlainWriter, Screen
+from pilotage.cli.text import Hints, Line, TextSpan, ago, length, plain, short
+from pilotage.cli.timeline import counted, timeline_lines, timeline_of
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.answers import Question
@@ -135,13 +134,59 @@ EVIDENCE = [
 
 
 def test_a_timeline_folds_what_belongs_together() -> None:
-    assert plain(timeline_lines(moments_in(EVIDENCE))) == (
-        "12:00:01  model call     model#1                     calls pay\n"
-        "12:00:02  approval wait  tool:pay#1/approval  1.0 s  approve by ada: ok\n"
-        '12:00:04  tool call      tool:pay#1           1.0 s  amount=5 → "paid\\u001b[2J 5"\n'
+    assert plain(timeline_lines(timeline_of(EVIDENCE))) == (
+        "12:00:01  model call     model#1                    calls pay\n"
+        "12:00:02  approval wait  tool:pay#1/approval  1 s   approve by ada: ok\n"
+        '12:00:04  tool call      tool:pay#1           1 s   amount=5 → "paid\\u001b[2J 5"\n'
         "12:00:06  step           step:mail#1          open\n"
-        "12:00:07  tool call      tool:old#1                  erased\n"
+        "12:00:07  tool call      tool:old#1                 erased\n"
     )
+
+
+def test_a_timeline_in_a_small_room_has_a_line_for_each_part() -> None:
+    assert plain(timeline_lines(timeline_of(EVIDENCE[1:3]), room=40)) == (
+        "12:00:02  approval wait  1 s\n    tool:pay#1/approval\n    approve by ada: ok\n"
+    )
+
+
+def test_a_step_that_was_repeated_is_labelled_and_counted() -> None:
+    steps = [
+        row(1, "run/step:quote#1", "step", "after", result=1, idempotency="idempotent"),
+        row(2, "run/step:mail#1", "step", "before", idempotency="idempotent"),
+        row(3, "run/step:mail#1", "step", "after", result=2, idempotency="idempotent"),
+        row(4, "run/step:pay#1", "step", "before", idempotency="unknown"),
+        row(5, "run/step:pay#1", "step", "after", result=3, idempotency="unknown"),
+        row(6, "run/tool:wire#1", "tool_call", "after", attempt=2, result="wired"),
+    ]
+    # The step that may not be repeated was settled by a person, in the process after the crash.
+    entries = timeline_of(steps, {("run/step:mail#1", 1), ("run/step:pay#1", 1)})
+    assert [each.name for each in entries] == [
+        "step:quote#1",
+        "step:mail#1 (retried after a crash)",
+        "step:pay#1",
+        "tool:wire#1 (retried, attempt 2)",
+    ]
+    assert counted(entries) == "1 tool call, 3 steps, 2 retried"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "lines"),
+    [
+        (
+            {"tool_name": "pay", "metadata": {"reason": "more than\n the limit"}},
+            ["  why       more than the limit"],
+        ),
+        (
+            {"tool_name": "pay", "score": 7, "rule": "night shift"},
+            ["  score     7", "  rule      night shift"],
+        ),
+        ({}, []),
+    ],
+)
+def test_a_question_shows_why_it_is_asked(metadata: JsonObject, lines: list[str]) -> None:
+    shown = plain(open_questions([approval(metadata=metadata)], HINTS)).splitlines()
+    assert shown[3 : 3 + len(lines)] == lines
+    assert shown[3 + len(lines)] == "  action    shop.Payments:pay"
 
 
 @pytest.mark.parametrize(
@@ -176,6 +221,9 @@ def test_a_list_on_a_terminal_has_short_ids_and_fits() -> None:
         "RUN           AGENT  STATUS  STARTED    ACTIVITY\n"
         "0123456789ab  desk   active  3 min ago  a long tale of many…\n"
     )
+    assert plain(run_lines([busy], NOW, room=50)) == (
+        "0123456789ab  desk  active\n    3 min ago, a long tale of many\\x1b[2J words\n"
+    )
     assert plain(run_lines([], NOW)) == "no runs\n"
 
 
@@ -194,14 +242,13 @@ def test_a_question_of_a_child_names_the_child() -> None:
 def test_a_question_about_an_unknown_outcome_shows_what_came_late() -> None:
     assert plain(open_questions([RECOVERY], HINTS)) == (
         "? nobody knows whether 'wire' happened\n"
+        "    amount = 5\n"
         "  action    wire\n"
         '  late      {"result": "wired"}\n'
         "  attempt   2\n"
-        "    amount = 5\n"
         "  pilotage runs retry 0123456789ab --app shop:app\n"
         "  pilotage runs done 0123456789ab --result '…' --app shop:app\n"
-        "  pilotage runs fail 0123456789ab --app shop:app\n"
-        "  pilotage runs cancel 0123456789ab --app shop:app\n"
+        "  or        fail, cancel\n"
     )
 
 
@@ -228,16 +275,15 @@ INSIDE = replace(
 def test_a_question_about_nested_tools_shows_the_open_actions_inside() -> None:
     assert plain(open_questions([INSIDE], HINTS)) == (
         "? nobody knows whether 'wire' happened\n"
-        "  action    wire\n"
         "    amount = 5\n"
+        "  action    wire\n"
         "  inside    note (needs no answer)  run/tool:wire#1/tool:note#1\n"
         '    view = {"what": "tea"}\n'
         "  inside    pay, attempt 2  run/tool:wire#1/tool:pay#1\n"
         '    view = {"amount": 5}\n'
         "  pilotage runs retry 0123456789ab --action pay=retry --app shop:app\n"
         "  pilotage runs done 0123456789ab --result '…' --app shop:app\n"
-        "  pilotage runs fail 0123456789ab --app shop:app\n"
-        "  pilotage runs cancel 0123456789ab --app shop:app\n"
+        "  or        fail, cancel\n"
     )
     assert question_json(INSIDE)["inside"] == [
         {
@@ -284,7 +330,7 @@ def test_an_option_that_answers_nothing_is_refused(given: str, words: str) -> No
         answers_inside(INSIDE, [given])
 
 
-class _Typed(Lines):
+class _Typed(InputLines):
     """Lines that are typed beforehand."""
 
     def __init__(self, *typed: str) -> None:
@@ -293,16 +339,19 @@ class _Typed(Lines):
     async def next(self) -> str | None:
         return self.typed.pop(0) if self.typed else None
 
+    def discard(self) -> None:
+        """Nothing was typed ahead."""
+
 
 async def test_a_person_at_the_terminal_is_asked_about_each_open_action() -> None:
-    text = PlainPaper(StringIO())
-    asker = Asker(Screen(text, text), _Typed("retry", "what?", "done", '"paid"'))
+    text = PlainWriter(StringIO())
+    asker = Prompt(Screen(text, text), _Typed("retry", "what?", "done", '"paid"'))
     answer = await asker.ask(INSIDE)
     assert answer is not None
     assert answer.decision is RecoveryDecision.RETRY
     paid = {"decision": "done", "result": "paid"}
     assert answer.details == {"actions": {"run/tool:wire#1/tool:pay#1": paid}}
-    assert await Asker(Screen(text, text), _Typed("retry")).ask(INSIDE) is None
+    assert await Prompt(Screen(text, text), _Typed("retry")).ask(INSIDE) is None
 
 
 def test_arguments_cannot_pose_as_something_else() -> None:
@@ -321,7 +370,7 @@ def test_a_question_is_told_until_when_it_can_be_answered() -> None:
 def test_an_approval_shows_its_terms() -> None:
     asked = approval(requested_by="ada", approver_scope="the night\nshift", policy_version="desk/3")
     lines = plain(open_questions([asked], HINTS)).splitlines()
-    assert lines[2:5] == ["  by        ada", "  approvers the night shift", "  policy    desk/3"]
+    assert lines[4:7] == ["  by        ada", "  approvers the night shift", "  policy    desk/3"]
     assert "approvers" not in plain(open_questions([approval()], HINTS))
 
 
@@ -353,7 +402,7 @@ def test_the_page_of_a_failed_run() -> None:
         "failed with\n"
         "no\\x1b money (tool_error)\n"
         "\n"
-        "1 step, 2 tool calls, 30 tokens, cost 0.5\n"
+        "1 model call, 2 tool calls, 30 tokens, cost 0.5\n"
     )
 
 
@@ -365,7 +414,7 @@ def test_the_page_of_a_run_that_cannot_be_read_says_why() -> None:
 def test_the_page_of_a_run_that_goes_nowhere_says_what_to_do() -> None:
     active = state(AgentSituation.RUNNING)
     assert plain(run_page(RunFacts(active, (), (), None), HINTS, NOW)).endswith(
-        "\nif nobody drives it: pilotage runs resume 0123456789ab --app shop:app\n"
+        "\nif no process drives it: pilotage runs resume 0123456789ab --app shop:app\n"
     )
     awaiting = state(AgentSituation.USER_INTERRUPTED, awaits="user_message")
     assert plain(run_page(RunFacts(awaiting, (), (), None), HINTS, NOW)).endswith(
@@ -377,7 +426,7 @@ def test_the_page_of_a_run_that_goes_nowhere_says_what_to_do() -> None:
     )
     cancelling = state(AgentSituation.CANCELLING, awaits="approval_decision")
     assert plain(run_page(RunFacts(cancelling, (), (), None), HINTS, NOW)).endswith(
-        "\nif nobody drives it: pilotage runs resume 0123456789ab --app shop:app\n"
+        "\nif no process drives it: pilotage runs resume 0123456789ab --app shop:app\n"
     )
 
 
@@ -399,26 +448,26 @@ def test_the_page_of_a_quarantined_run_shows_its_last_error() -> None:
     page = plain(run_page(RunFacts(poisoned, (), (), None), HINTS, NOW))
     assert "status   quarantined\n" in page
     assert "\n\nlast error\nValueError: bad\n  in pay\n" in page
-    assert page.endswith("\nif nobody drives it: pilotage runs resume 0123456789ab --app shop:app\n")
+    assert page.endswith("\nif no process drives it: pilotage runs resume 0123456789ab --app shop:app\n")
 
 
 def test_how_a_run_came_out() -> None:
     done = RunResult(state(AgentSituation.COMPLETED), spent=BudgetAmount(1, 0, 9))
-    assert plain(ending_lines(done, HINTS, is_kept=False, is_asked=False)) == (
-        "✓ completed: 1 step, 0 tool calls, 9 tokens\n"
+    assert plain(ending_lines(done, HINTS, is_durable=False, is_asked=False)) == (
+        "✓ completed: 1 model call, 9 tokens\n"
     )
     failed = RunResult(
         state(AgentSituation.TIMED_OUT), error={"code": "agent_timeout", "message": "too slow"}
     )
-    assert plain(ending_lines(failed, HINTS, is_kept=True, is_asked=False)) == (
-        "✗ failed: too slow (agent_timeout)\nlook into it: pilotage runs show 0123456789ab --app shop:app\n"
+    assert plain(ending_lines(failed, HINTS, is_durable=True, is_asked=False)) == (
+        "✗ failed: too slow (agent_timeout)\ndetails: pilotage runs show 0123456789ab --app shop:app\n"
     )
 
 
 def narrated(*events: AgentEvent, reasoning: bool = False) -> str:
     """Pieces go on where the last one ended, lines stand alone."""
-    narrator, text = Narrator(RUN, tells_reasoning=reasoning), ""
-    for each in (told for event in events for told in narrator.told(event)):
+    narrator, text = EventFormatter(RUN, has_reasoning=reasoning), ""
+    for each in (told for event in events for told in narrator.format(event)):
         if isinstance(each, TextSpan):
             text += each.text
         else:
@@ -512,7 +561,7 @@ def test_findings_are_told_with_the_way_out() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0.004, "4 ms"), (0.5, "0.5 s"), (12, "12 s"), (90, "2 min"), (7_200, "2 h"), (200_000, "2 d")],
+    [(0.004, "4 ms"), (0.5, "500 ms"), (12, "12 s"), (90, "2 min"), (7_200, "2 h"), (200_000, "2 d")],
 )
 def test_a_length_of_time_in_words(seconds: float, words: str) -> None:
     assert length(seconds) == words

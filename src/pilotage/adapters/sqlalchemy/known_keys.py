@@ -91,7 +91,7 @@ def keys_of_file(file: Path) -> set[str]:
 
     A file of an earlier version knows the keys of its sealed records only.
     """
-    if not file.exists():
+    if not file.is_file():
         return set()
     found: set[str] = set()
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:

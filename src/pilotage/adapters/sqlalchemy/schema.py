@@ -53,8 +53,12 @@ def open_database(
 
 
 def unreachable(name: str, error: exc.DBAPIError) -> DatabaseUnreachableError:
-    """Return the error that says that no server answers at an address."""
+    """Return the error that says that no server answers at an address, or that a file is no database."""
     reason = str(error.orig).strip().partition("\n")[0]
+    if name.startswith("sqlite"):
+        return DatabaseUnreachableError(
+            f"{name} cannot be used: {reason}. Check the file, or name another one in {URL}."
+        )
     return DatabaseUnreachableError(
         f"{name} cannot be reached: {reason}. Start the server, or name another one in {URL}."
     )

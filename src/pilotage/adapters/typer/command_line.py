@@ -24,7 +24,7 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 @value
 class Command:
-    """A method that is a command: what it is called, which method it is."""
+    """A method that is a command, with the name of the command."""
 
     name: str
     method: str
@@ -37,7 +37,7 @@ class CliController(Controller):
 
     It is a pod like any other, with constructor injection. `command_line(app)` makes a command line of all of them.
 
-    `group`   the word before its commands; without one they stand at the top
+    `group`   the word before its commands; without one they are at the top
     """
 
     group: str = ""
@@ -56,7 +56,7 @@ def command(*, name: str = ..., hidden: bool = ...) -> Callable[[FunctionT], Fun
 def command(function: Any = None, /, *, name: str = "", hidden: bool = False) -> Any:
     """Make a method a command: its parameters are the arguments and options, its docstring is the help.
 
-    The method may be async. What it returns is the exit code; None is 0. Types and `typing.Annotated` are Typer's own.
+    The method may be async. It returns the exit code; None is 0. Types and `typing.Annotated` are Typer's own.
     """
 
     def mark(method: Any) -> Any:
@@ -71,7 +71,7 @@ def command(function: Any = None, /, *, name: str = "", hidden: bool = False) ->
 
 
 def commands_of(controller: type[object]) -> list[Command]:
-    """The commands of a class in the order they are written, those of base classes first."""
+    """Return the commands of a class in the order they are written, those of base classes first."""
     names = dict.fromkeys(name for base in reversed(controller.__mro__) for name in vars(base))
     members = (getattr_static(controller, name) for name in names)
     marks = (getattr(member, "__dict__", {}).get(_MARK) for member in members)
@@ -79,7 +79,7 @@ def commands_of(controller: type[object]) -> list[Command]:
 
 
 def command_line(app: Application, *, help: str | None = None) -> typer.Typer:  # noqa: A002 - Typer's word
-    """The commands of all controllers of an application. It starts with a command, and stops when that has ended.
+    """Return a command line of all controllers of an application, which is started for each command.
 
     Call it, or name it in `[project.scripts]`: `shop = "shop.main:cli"` where `cli = command_line(app)`.
 
@@ -113,7 +113,7 @@ def _declared(app: Application) -> Iterator[tuple[CliController, Command]]:
 
 
 def _callable(app: Application, controller: CliController, declared: Command) -> Callable[..., None]:
-    """A function with the parameters of the method but the first, which starts the application and calls it."""
+    """Return a function with the parameters of the method but `self`, which starts the application and calls it."""
     method: Callable[..., Any] = getattr(controller.target, declared.method)
 
     def call(**given: Any) -> None:
@@ -138,8 +138,8 @@ def _signature(controller: CliController, method: Callable[..., Any]) -> Signatu
     untyped = [each.name for each in parameters if each.name not in hints]
     if untyped:
         raise PodDefinitionError(f"{where}: parameter {untyped[0]!r} is untyped. Write its type.")
-    kept = [each.replace(annotation=hints[each.name], kind=Parameter.KEYWORD_ONLY) for each in parameters]
-    return Signature(kept)
+    typed = [each.replace(annotation=hints[each.name], kind=Parameter.KEYWORD_ONLY) for each in parameters]
+    return Signature(typed)
 
 
 def _carried_out(app: Application, controller: CliController, method: str, given: dict[str, Any]) -> int:

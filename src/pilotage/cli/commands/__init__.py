@@ -1,1 +1,1 @@
-"""The commands as people write them: names, arguments, options, help; what they do is imported later."""
+"""Declarations of the commands: arguments, options, help. The handlers do the work."""

@@ -2,126 +2,157 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.metadata import version as version_of
 from typing import Annotated, Any
 
 import typer
 
-from pilotage.cli.asked import Asked
-from pilotage.cli.commands import audit, runs
-from pilotage.cli.commands.options import (
-    AppOption,
-    AsOption,
-    JsonOption,
-    ReasoningOption,
-    TenantOption,
-    carry_out,
-    finish,
-)
+from pilotage.cli.commands import runs, storage
+from pilotage.cli.options import CHANGES, CommandOptions, ReasoningOption, finish, takes
 
-Target = Annotated[str, typer.Argument(metavar="MODULE:NAME", help="For example shop.main:app.")]
-AgentArgument = Annotated[
-    str, typer.Argument(metavar="AGENT", help="MODULE:CLASS, or the name of an agent of the application.")
+Target = Annotated[
+    str, typer.Argument(metavar="MODULE:NAME", help="For example shop.main:app, or shop/main.py:app.")
 ]
-UrlOption = Annotated[
-    str | None,
-    typer.Option(
-        "--url", help="The address of the database. Default: PILOTAGE_DATABASE_URL, or the embedded one."
+AgentArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="AGENT", help="MODULE:CLASS, FILE.py:CLASS, or the name of an agent of the application."
     ),
 ]
-
-db = typer.Typer(help="Look after the tables that runs are kept in.", no_args_is_help=True)
+ConversationOption = Annotated[
+    str | None,
+    typer.Option(
+        "--conversation", metavar="ID", help="Show the model the earlier turns of this conversation."
+    ),
+]
+_HELP = ["-h", "--help"]
+_LEAST_COLUMNS_OF_PANELS = 76
 
 
 def command() -> Callable[..., Any]:
     """Return the command `pilotage`, to be called with arguments."""
+    has_panels = sys.stdout.isatty() and shutil.get_terminal_size().columns >= _LEAST_COLUMNS_OF_PANELS
     root = typer.Typer(
         name="pilotage",
         help="Agents as ordinary application components.",
         no_args_is_help=True,
-        rich_markup_mode="rich" if sys.stdout.isatty() else None,
+        rich_markup_mode="rich" if has_panels else None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": _HELP},
         callback=_options,
     )
-    declared: tuple[Callable[..., None], ...] = (new, run, serve, agui_stdio, worker, doctor, check, describe)
+    declared: tuple[Callable[..., None], ...] = (
+        *(new, run, chat, serve, agui_stdio, worker, doctor, check, describe),
+    )
     for each in declared:
         root.command()(each)
     root.add_typer(runs.commands, name="runs")
-    root.add_typer(audit.commands, name="audit")
-    root.add_typer(db, name="db")
-    return typer.main.get_command(root)
+    root.add_typer(storage.memory, name="memory")
+    root.add_typer(storage.audit, name="audit")
+    root.add_typer(storage.db, name="db")
+    built = typer.main.get_command(root)
+    for each in _commands_in(built):
+        context = each.context_class(each, help_option_names=_HELP)
+        for parameter in (*each.params, each.get_help_option(context)):
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""  # a flag takes no value, so its help shows no type
+    return built
+
+
+def _commands_in(command: Any) -> Iterator[Any]:
+    """Return a command and all commands below it."""
+    yield command
+    for each in getattr(command, "commands", {}).values():
+        yield from _commands_in(each)
 
 
 def new(
     name: Annotated[str, typer.Argument(help="The name of the project, and of the folder that is made.")],
 ) -> None:
-    """Make a small project that works: an agent, a tool, a test. No key and no server needed."""
-    from pilotage.cli.work.new_project import new_project
+    """Make a small project that works: an agent, a tool, a test. It needs no key and no server."""
+    from pilotage.cli.handlers.new_project import new_project
 
     new_project(name)
 
 
+@takes(CHANGES)
 def run(
+    options: CommandOptions,
     agent: AgentArgument,
     text: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TEXT]", help="What it is asked; - reads standard input. JSON where it takes no text."
+            metavar="[TEXT]", help="The input; - reads standard input. JSON where the agent takes no text."
         ),
     ] = None,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
+    conversation: ConversationOption = None,
     reasoning: ReasoningOption = False,
-) -> None:
+) -> int:
     """Run an agent and show what it does. Ctrl-C cancels the run, a second one leaves it.
 
-    Questions are asked here if this is a terminal. The runs of a durable agent are kept in the store of its
-    application, and can be resumed.
+    In a terminal, questions of the run are asked here. Runs of a durable agent are stored by its application and can
+    be resumed.
     """
-    from pilotage.cli.work.acting_on_runs import run_agent
+    from pilotage.cli.handlers.run import RunSettings, run_agent
 
-    carry_out(run_agent(Asked(app, tenant, as_, json), agent, text, reasoning=reasoning))
+    return run_agent(options, agent, text, RunSettings(conversation, reasoning))
+
+
+@takes(("app", "tenant", "principal_id"))
+def chat(
+    options: CommandOptions,
+    agent: AgentArgument,
+    conversation: ConversationOption = None,
+    reasoning: ReasoningOption = False,
+) -> int:
+    """Chat with an agent: a run for each line, as one conversation.
+
+    Questions are asked between the lines. Ctrl-C cancels the run under way; Ctrl-D or /quit ends the chat.
+    """
+    from pilotage.cli.handlers.run import RunSettings, chat_with_agent
+
+    return chat_with_agent(options, agent, RunSettings(conversation, reasoning))
 
 
 def serve(
     application: Target,
-    host: Annotated[str, typer.Option("--host", help="The address to bind.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="The address to bind.")
+    ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65_535, help="The port; 0 takes a free one.")
+        int, typer.Option("--port", metavar="N", min=0, max=65_535, help="The port; 0 takes a free one.")
     ] = 8000,
     token: Annotated[
         list[str] | None,
         typer.Option(
             "--token",
             metavar="WHO[@TENANT]=VARIABLE",
-            help="Let somebody in by the bearer token that an environment variable holds; several times for several.",
+            help="Accept the bearer token in an environment variable as this principal; repeatable.",
         ),
     ] = None,
 ) -> None:
     """Serve the runs of an application over HTTP.
 
-    It stops with Ctrl-C or SIGTERM. Without tokens, and without a resolver of principals in the application, only this
-    machine is served.
+    It stops at Ctrl-C or SIGTERM. Without tokens, and without an IPrincipalResolver in the application, it serves only
+    this machine.
     """
-    from pilotage.cli.work.application import serve_application
+    from pilotage.cli.handlers.application import serve_application
 
     finish(serve_application(application, host, port, token or []))
 
 
-def agui_stdio(
-    agent: AgentArgument, app: AppOption = None, tenant: TenantOption = None, as_: AsOption = None
-) -> None:
+@takes(("app", "tenant", "principal_id"))
+def agui_stdio(options: CommandOptions, agent: AgentArgument) -> int:
     """Talk AG-UI over standard input and output.
 
     One JSON text a line, in both directions.
     """
-    from pilotage.cli.work.acting_on_runs import talk
+    from pilotage.cli.handlers.run import talk_agui
 
-    carry_out(talk(Asked(app, tenant, as_), agent))
+    return talk_agui(options, agent)
 
 
 def worker(
@@ -134,29 +165,30 @@ def worker(
         typer.Option(
             "--grace",
             metavar="SECONDS",
-            help="Let runs finish their current action for so long when it stops.",
+            help="The time runs have to finish their current action at shutdown.",
         ),
     ] = None,
 ) -> None:
-    """Take up runs that nobody drives, until SIGTERM."""
-    from pilotage.cli.work.worker import work
+    """Take up runs that no process drives, until SIGTERM or Ctrl-C."""
+    from pilotage.cli.handlers.application import work
 
     finish(work(application, concurrency, grace))
 
 
-def doctor(app: AppOption = None, json: JsonOption = False) -> None:
-    """Look whether everything is there.
+@takes(("app", "as_json"))
+def doctor(options: CommandOptions) -> int:
+    """Check the set-up: settings, plugins, database, model server and application.
 
-    Settings, plugins, database, model server and application; what is off is said with the way out.
+    Every problem is shown with its remedy.
     """
-    from pilotage.cli.work.doctor import examine
+    from pilotage.cli.handlers.doctor import examine
 
-    carry_out(examine(app, as_json=json))
+    return examine(options.app, as_json=options.as_json)
 
 
 def check(application: Target) -> None:
-    """Say everything that keeps an application from starting."""
-    from pilotage.cli.work.application import check as work
+    """Show everything that keeps an application from starting."""
+    from pilotage.cli.handlers.application import check as work
 
     finish(work(application))
 
@@ -166,47 +198,21 @@ def describe(
     mermaid: Annotated[bool, typer.Option("--mermaid", help="As a Mermaid flowchart.")] = False,
 ) -> None:
     """Show the pods of an application and what each of them needs."""
-    from pilotage.cli.work.application import describe as work
+    from pilotage.cli.handlers.application import describe as work
 
     finish(work(application, as_mermaid=mermaid))
 
 
-@db.command()
-def upgrade(url: UrlOption = None) -> None:
-    """Bring the tables up to date; safe to repeat, and for several at once."""
-    from pilotage.cli.work import database
-
-    finish(database.with_database(database.upgrade, url))
-
-
-@db.command()
-def current(url: UrlOption = None) -> None:
-    """Say which version the tables have."""
-    from pilotage.cli.work import database
-
-    finish(database.with_database(database.current, url))
-
-
-@db.command("check")
-def check_database(url: UrlOption = None) -> None:
-    """Say whether an application could use the database as it is."""
-    from pilotage.cli.work import database
-
-    finish(database.with_database(database.check, url))
-
-
-def _tell_version(wanted: bool) -> None:
+def _show_version(wanted: bool) -> None:
     if wanted:
-        from pilotage.cli.main import own_version
-
-        typer.echo(f"pilotage {own_version()}")
+        typer.echo(f"pilotage {version_of('pilotage')}")
         raise typer.Exit
 
 
 def _options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_tell_version, is_eager=True, help="Say the version, and leave."),
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
     """Agents as ordinary application components."""

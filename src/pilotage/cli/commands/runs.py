@@ -1,4 +1,4 @@
-"""`runs ...`: commands that look at runs, drive them and answer their questions."""
+"""`runs ...`: commands that read runs, drive them and answer their questions."""
 
 from __future__ import annotations
 
@@ -11,39 +11,34 @@ import typer
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.state import AgentStatus
 from pilotage.agent.steering import AgentSteeringUpdate
-from pilotage.cli.asked import Asked
-from pilotage.cli.commands.options import (
-    AppOption,
-    AsOption,
-    JsonOption,
-    ReasoningOption,
-    TenantOption,
-    carry_out,
-)
+from pilotage.cli.options import CHANGES, READS, CommandOptions, ReasoningOption, takes
 from pilotage.jsonvalue import JsonObject
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run, or its beginning.")]
 Request = Annotated[
     str,
     typer.Argument(
-        metavar="RUN[:REQUEST]", help="The run that asks; with the request where it asks several things."
+        metavar="RUN[:REQUEST]", help="The run with the question; with the request if it has several."
     ),
 ]
-CommentOption = Annotated[str | None, typer.Option("--comment", help="Why; it is recorded.")]
-ResumeOption = Annotated[
-    bool, typer.Option("--resume", help="Let the run go on in this process, and follow it.")
+CommentOption = Annotated[
+    str | None, typer.Option("--comment", metavar="TEXT", help="A comment; it is recorded.")
 ]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Drive the run in this process, and follow it.")]
 ActionOption = Annotated[
     list[str] | None,
     typer.Option(
         "--action",
         metavar="NAME=DECISION",
-        help="With retry: the answer to an open action inside, as NAME=retry or NAME=done:RESULT; for each of them.",
+        help="With retry: the answer for each open action inside, as NAME=retry or NAME=done:RESULT.",
     ),
 ]
+_STATUSES = ", ".join(each.value for each in AgentStatus)
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
-commands = typer.Typer(help="Look at runs and act on them. Ids may be abbreviated.", no_args_is_help=True)
+commands = typer.Typer(
+    help="Read runs, drive them and answer their questions. Ids may be abbreviated.", no_args_is_help=True
+)
 
 
 class Decision(StrEnum):
@@ -66,96 +61,110 @@ def moment(text: str) -> datetime | timedelta:
         typer.BadParameter: it is neither.
     """
     number, unit = text[:-1], text[-1:]
-    if unit in _UNITS and number.isdigit():
-        return timedelta(seconds=int(number) * _UNITS[unit])
     try:
+        if unit in _UNITS and number.isdecimal():
+            return timedelta(seconds=int(number) * _UNITS[unit])
         read = datetime.fromisoformat(text)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise typer.BadParameter(f"{text!r} is no time. Write 15m, 2h, 7d or 2026-11-15T08:00.") from error
     return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
 @commands.command("list")
+@takes(READS)
 def list_(
+    options: CommandOptions,
     status: Annotated[
         list[AgentStatus] | None,
-        typer.Option("--status", help="Only these; give it several times for several."),
+        typer.Option(
+            "--status", metavar="STATUS", help=f"Only runs with this status; repeatable: {_STATUSES}."
+        ),
     ] = None,
-    agent: Annotated[str | None, typer.Option("--agent", help="Only the runs of this agent.")] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="NAME", help="Only the runs of this agent.")
+    ] = None,
     since: Annotated[
         str | None,
         typer.Option(
             "--since", metavar="TIME", help="Only runs started since: 15m, 2h, 7d, 2026-11-15 (UTC)."
         ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000, help="At most so many.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=1_000, help="At most so many.")
+    ] = 20,
     after: Annotated[str | None, typer.Option("--after", metavar="CURSOR", help="The next page.")] = None,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    json: JsonOption = False,
-) -> None:
-    """The runs of a tenant, newest first."""
-    from pilotage.cli.work.reading_runs import list_runs
+) -> int:
+    """List the runs of a tenant, newest first."""
+    from pilotage.cli.application import read_runs
+    from pilotage.cli.handlers.read_runs import RunFilter, list_runs
 
-    asked, when = Asked(app, tenant, None, json), moment(since) if since else None
-    carry_out(list_runs(asked, statuses=status or (), agent=agent, since=when, limit=limit, after=after))
+    wanted = RunFilter(status or (), agent, moment(since) if since else None, limit, after)
+    return read_runs(options, list_runs, wanted)
 
 
 @commands.command()
-def show(run: Run, app: AppOption = None, tenant: TenantOption = None, json: JsonOption = False) -> None:
-    """One run on one page: how it stands, what it waits for, what it did, what to do."""
-    from pilotage.cli.work.reading_runs import show_run
+@takes(READS)
+def show(options: CommandOptions, run: Run) -> int:
+    """Show one run on one page: its status, questions, actions and result, and what to do."""
+    from pilotage.cli.application import read_runs
+    from pilotage.cli.handlers.read_runs import show_run
 
-    carry_out(show_run(Asked(app, tenant, None, json), run))
+    return read_runs(options, show_run, run)
 
 
 @commands.command()
+@takes(READS)
 def events(
+    options: CommandOptions,
     run: Run,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Follow the run until it has ended.")
+    ] = False,
     after: Annotated[
-        str | None, typer.Option("--after", metavar="CURSOR", help="Only what came later.")
+        str | None, typer.Option("--after", metavar="CURSOR", help="Only events after this cursor.")
     ] = None,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    json: JsonOption = False,
     reasoning: ReasoningOption = False,
-) -> None:
-    """What a run told, from its beginning or from a cursor."""
-    from pilotage.cli.work.reading_runs import tell_events
+) -> int:
+    """Show the events of a run, from its start or from a cursor."""
+    from pilotage.cli.application import read_runs
+    from pilotage.cli.handlers.read_runs import show_events
 
-    asked = Asked(app, tenant, None, json)
-    carry_out(tell_events(asked, run, after=after, follows=follow, reasoning=reasoning))
+    return read_runs(options, show_events, run, after=after, follows=follow, reasoning=reasoning)
 
 
 @commands.command()
-def verify(run: Run, app: AppOption = None, tenant: TenantOption = None, json: JsonOption = False) -> None:
+@takes(READS)
+def verify(options: CommandOptions, run: Run) -> int:
     """Check the record of a run against itself and its state."""
-    from pilotage.cli.work.reading_runs import verify_run
+    from pilotage.cli.application import read_runs
+    from pilotage.cli.handlers.read_runs import verify_run
 
-    carry_out(verify_run(Asked(app, tenant, None, json), run))
+    return read_runs(options, verify_run, run)
 
 
 @commands.command()
+@takes(CHANGES)
 def resume(
+    options: CommandOptions,
     run: Run,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Bring a run back, here, and follow it. What it did is replayed, not repeated."""
-    from pilotage.cli.work.acting_on_runs import resume as work
+) -> int:
+    """Resume a run in this process, and follow it. Recorded actions are replayed, not repeated."""
+    from pilotage.cli.application import change_runs
+    from pilotage.cli.handlers.change_runs import resume as work
 
-    carry_out(work(Asked(app, tenant, as_, json), run))
+    return change_runs(options, work, run)
 
 
 @commands.command()
+@takes(CHANGES)
 def send(
+    options: CommandOptions,
     run: Run,
-    text: Annotated[str | None, typer.Argument(help="What to say; not needed with --withdraw.")] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="The message; not needed with --withdraw.")
+    ] = None,
     steering: Annotated[
-        bool, typer.Option("--steering", help="As an instruction about how to go on, not as a message.")
+        bool, typer.Option("--steering", help="As a steering instruction, not as a message.")
     ] = False,
     input_id: Annotated[
         str | None,
@@ -172,58 +181,56 @@ def send(
     withdraw: Annotated[
         bool, typer.Option("--withdraw", help="Steering: take the instruction back.")
     ] = False,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> int:
     """Send a message to a run, or a steering instruction; with --input it can be revised until it is taken in."""
-    from pilotage.cli.work.acting_on_runs import send as work
+    from pilotage.cli.application import change_runs
+    from pilotage.cli.handlers.change_runs import send as work
 
     if input_id is None and (draft or withdraw or revision > 1):
         raise typer.BadParameter("a revision names its instruction: --input ID")
     if text is None and not withdraw:
-        raise typer.BadParameter("what to say is missing")
+        raise typer.BadParameter("the message is missing")
     is_steering = steering or input_id is not None
     kind = AgentSignalKind.STEERING_INSTRUCTION if is_steering else AgentSignalKind.USER_MESSAGE
-    update = (
-        None
-        if input_id is None
-        else AgentSteeringUpdate(input_id, text, revision, final=not draft, withdrawn=withdraw)
-    )
-    payload: JsonObject = {"text": text} if update is None else update.to_payload()
-    carry_out(work(Asked(app, tenant, as_, json), run, kind, payload))
+    payload: JsonObject = {"text": text}
+    if input_id is not None:
+        update = AgentSteeringUpdate(input_id, text, revision, final=not draft, withdrawn=withdraw)
+        payload = update.to_payload()
+    return change_runs(options, work, run, kind, payload)
 
 
 @commands.command()
+@takes(CHANGES)
 def fork(
+    options: CommandOptions,
     run: Run,
     at: Annotated[
         int | None,
         typer.Option("--at", min=1, metavar="ROW", help="Up to this row of its journal. Default: all."),
     ] = None,
-    resume_it: Annotated[bool, typer.Option("--resume", help="Let the new run go on, here.")] = False,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Make a new run with the beginning of another one's record."""
-    from pilotage.cli.work.acting_on_runs import fork as work
+    resume_it: Annotated[bool, typer.Option("--resume", help="Drive the new run in this process.")] = False,
+) -> int:
+    """Create a run with the first rows of another run's journal."""
+    from pilotage.cli.application import change_runs
+    from pilotage.cli.handlers.change_runs import fork as work
 
-    carry_out(work(Asked(app, tenant, as_, json), run, at, resumes=resume_it))
+    return change_runs(options, work, run, at, resumes=resume_it)
 
 
 @commands.command()
-def questions(run: Run, app: AppOption = None, tenant: TenantOption = None, json: JsonOption = False) -> None:
+@takes(READS)
+def questions(options: CommandOptions, run: Run) -> int:
     """List the open questions of a run and its child runs, with the commands that answer them."""
-    from pilotage.cli.work.reading_runs import list_questions
+    from pilotage.cli.application import read_runs
+    from pilotage.cli.handlers.read_runs import list_questions
 
-    carry_out(list_questions(Asked(app, tenant, None, json), run))
+    return read_runs(options, list_questions, run)
 
 
 @commands.command()
+@takes(CHANGES)
 def answer(
+    options: CommandOptions,
     request: Request,
     decision: Annotated[Decision, typer.Argument(help="One that the question allows.")],
     arguments: Annotated[
@@ -237,15 +244,10 @@ def answer(
     action: ActionOption = None,
     comment: CommentOption = None,
     resume: ResumeOption = False,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Answer a question of a run. A worker then lets the run go on, or this command with --resume."""
-    asked = Asked(app, tenant, as_, json)
-    _answer(
-        decision, request, asked, comment, resumes=resume, arguments=arguments, result=result, inside=action
+) -> int:
+    """Answer a question of a run. A worker then continues the run, or this command with --resume."""
+    return _answer(
+        decision, request, options, comment, resumes=resume, arguments=arguments, result=result, inside=action
     )
 
 
@@ -253,104 +255,104 @@ def _declare_answer(decision: Decision, words: str) -> None:
     """Declare the command of a decision that needs nothing but the question."""
 
     def command(
+        options: CommandOptions,
         request: Request,
         comment: CommentOption = None,
         resume: ResumeOption = False,
-        app: AppOption = None,
-        tenant: TenantOption = None,
-        as_: AsOption = None,
-        json: JsonOption = False,
-    ) -> None:
-        _answer(decision, request, Asked(app, tenant, as_, json), comment, resumes=resume)
+    ) -> int:
+        return _answer(decision, request, options, comment, resumes=resume)
 
-    commands.command(decision.value, help=words)(command)
+    commands.command(decision.value, help=words)(takes(CHANGES)(command))
 
 
-_declare_answer(Decision.APPROVE, "Allow what a run asks for.")
-_declare_answer(Decision.REJECT, "Refuse what a run asks for.")
+_declare_answer(Decision.APPROVE, "Approve the action of a question.")
+_declare_answer(Decision.REJECT, "Reject the action of a question.")
 
 
 @commands.command()
+@takes(CHANGES)
 def modify(
+    options: CommandOptions,
     request: Request,
     arguments: Annotated[
         str,
-        typer.Option("--arguments", metavar="JSON", help="All arguments; what was shown masked, in full."),
+        typer.Option("--arguments", metavar="JSON", help="All arguments; masked ones in full."),
     ],
     comment: CommentOption = None,
     resume: ResumeOption = False,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Allow it with other arguments."""
-    asked = Asked(app, tenant, as_, json)
-    _answer(Decision.MODIFY, request, asked, comment, resumes=resume, arguments=arguments)
+) -> int:
+    """Approve the action with other arguments."""
+    return _answer(Decision.MODIFY, request, options, comment, resumes=resume, arguments=arguments)
 
 
-_declare_answer(Decision.DEFER, "Decide later: the run goes on waiting.")
+_declare_answer(Decision.DEFER, "Postpone the answer: the run continues to wait.")
 
 
 @commands.command()
+@takes(CHANGES)
 def retry(
+    options: CommandOptions,
     request: Request,
     action: ActionOption = None,
     comment: CommentOption = None,
     resume: ResumeOption = False,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Of an action whose outcome is unknown: do it again."""
-    _answer(Decision.RETRY, request, Asked(app, tenant, as_, json), comment, resumes=resume, inside=action)
+) -> int:
+    """Repeat an action whose outcome is unknown."""
+    return _answer(
+        Decision.RETRY,
+        request,
+        options,
+        comment,
+        resumes=resume,
+        inside=action,
+    )
 
 
 @commands.command()
+@takes(CHANGES)
 def done(
+    options: CommandOptions,
     request: Request,
-    result: Annotated[str, typer.Option("--result", metavar="JSON", help="What it gave; null is a result.")],
+    result: Annotated[str, typer.Option("--result", metavar="JSON", help="The result; null is one.")],
     comment: CommentOption = None,
     resume: ResumeOption = False,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Of an action whose outcome is unknown: it happened, and this is its result."""
-    _answer(Decision.DONE, request, Asked(app, tenant, as_, json), comment, resumes=resume, result=result)
+) -> int:
+    """Give the result of an action whose outcome is unknown: it happened."""
+    return _answer(Decision.DONE, request, options, comment, resumes=resume, result=result)
 
 
-_declare_answer(Decision.FAIL, "Of an action whose outcome is unknown: let the run fail.")
+_declare_answer(Decision.FAIL, "Let a run fail that has an action with an unknown outcome.")
 
 
 @commands.command()
+@takes(CHANGES)
 def cancel(
+    options: CommandOptions,
     run: Run,
-    reason: Annotated[str | None, typer.Option("--reason", help="Why; it is recorded.")] = None,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
-    """End a run, wherever it stands."""
-    from pilotage.cli.work.acting_on_runs import cancel as work
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="The reason; it is recorded.")
+    ] = None,
+) -> int:
+    """Cancel a run in any state."""
+    from pilotage.cli.application import change_runs
+    from pilotage.cli.handlers.change_runs import cancel as work
 
-    carry_out(work(Asked(app, tenant, as_, json), run, reason))
+    return change_runs(options, work, run, reason)
 
 
 @commands.command()
+@takes(CHANGES)
 def resolve(
+    options: CommandOptions,
     run: Run,
-    reason: Annotated[str, typer.Option("--reason", help="Why; it is recorded.")],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason; it is recorded.")],
     skip: Annotated[
         str | None,
-        typer.Option("--skip", metavar="ACTION", help="Pass this recorded call over in replay."),
+        typer.Option("--skip", metavar="ACTION", help="Skip this recorded call in replay."),
     ] = None,
     done: Annotated[
         str | None,
-        typer.Option("--done", metavar="ACTION", help="This call happened; --result is what it gave."),
+        typer.Option("--done", metavar="ACTION", help="This call happened; --result is its result."),
     ] = None,
     result: Annotated[
         str | None,
@@ -358,37 +360,34 @@ def resolve(
     ] = None,
     fork_at: Annotated[
         int | None,
-        typer.Option(
-            "--fork-at", min=1, metavar="ROW", help="Begin a new run with the rows before this one."
-        ),
+        typer.Option("--fork-at", min=1, metavar="ROW", help="Create a run with the rows before this one."),
     ] = None,
     resume: ResumeOption = False,
-    app: AppOption = None,
-    tenant: TenantOption = None,
-    as_: AsOption = None,
-    json: JsonOption = False,
-) -> None:
+) -> int:
     """Decide about a run that diverged from its record: --skip, --done or --fork-at."""
-    from pilotage.cli.work.resolving_runs import resolution_of
-    from pilotage.cli.work.resolving_runs import resolve as work
+    from pilotage.cli.application import change_runs
+    from pilotage.cli.handlers.change_runs import resolution_of
+    from pilotage.cli.handlers.change_runs import resolve as work
 
     chosen = resolution_of(skip=skip, done=done, result=result, fork_at=fork_at)
-    carry_out(work(Asked(app, tenant, as_, json), run, chosen, reason, resumes=resume))
+    return change_runs(options, work, run, chosen, reason, resumes=resume)
 
 
 def _answer(
     decision: Decision,
     request: str,
-    asked: Asked,
+    options: CommandOptions,
     comment: str | None,
     *,
     resumes: bool,
     arguments: str | None = None,
     result: str | None = None,
     inside: list[str] | None = None,
-) -> None:
-    from pilotage.cli.work.acting_on_runs import answer as work
-    from pilotage.cli.work.acting_on_runs import answer_details
+) -> int:
+    from pilotage.cli.application import change_runs
+    from pilotage.cli.handlers.change_runs import answer as work
+    from pilotage.cli.handlers.change_runs import answer_details
 
     details = answer_details(arguments=arguments, result=result, comment=comment)
-    carry_out(work(asked, request, decision.value, details, resumes=resumes, inside=inside or ()))
+    decided, open_actions = decision.value, inside or ()
+    return change_runs(options, work, request, decided, details, resumes=resumes, inside=open_actions)

@@ -95,6 +95,12 @@ def problem_of(error: BaseException) -> str:
     return f"{error_words(error) if is_own else type(error).__name__}\n{stack[-_LONGEST_STACK:]}".rstrip()
 
 
+def outcome_words(state: AgentState) -> str:
+    """Return how far a run got that was taken up: its status, with the reason if it failed or waits."""
+    words = "waits" if state.status is AgentStatus.INTERRUPTED else state.status.value
+    return f"{words} ({state.reason.value})" if state.reason is not None else words
+
+
 class TakeUp:
     """Takes up claimed runs. `is_stopping` says whether the worker stops."""
 
@@ -128,6 +134,7 @@ class TakeUp:
                 return
             await self._backlog.begin(run, delay)
             self._begun[run] = delay
+            _log.info("run %s: taken up", run.run_id)
             end = ClaimEnd(counts=False)
             try:
                 end = await self._attempt(run, delay)
@@ -215,6 +222,7 @@ class TakeUp:
     async def _is_claimable(self, run: RunKey) -> bool:
         """Return whether the run could be claimed again at once."""
         state = await self._state(run.run_id, run.tenant_id)
+        _log.info("run %s: %s", run.run_id, outcome_words(state))
         pending = await self._services.signals.list_pending(run.run_id)
         kinds = {signal.kind for signal in pending if signal.end is None}
         return has_something_to_do(state, kinds, self._services.clock.now(), await self._parent_status(state))

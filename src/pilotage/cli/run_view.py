@@ -1,19 +1,17 @@
-"""Runs as text: a list, one run on one page with what it did, and how one came out. Pure."""
+"""Runs as text: a list, one run on one page, a divergence, and how a run ended. Pure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.leases import NO_CLAIMS, ClaimRecord
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
-from pilotage.cli.views.divergence import divergence_lines
-from pilotage.cli.views.question import open_questions
-from pilotage.cli.words import (
+from pilotage.cli.question_view import open_questions
+from pilotage.cli.text import (
     Hints,
     Line,
     TextSpan,
@@ -22,13 +20,13 @@ from pilotage.cli.words import (
     cleaned,
     columns,
     day_and_time,
+    fits_columns,
     line,
     one_line,
     short,
-    time_between,
-    time_of,
 )
-from pilotage.jsonvalue import JsonValue
+from pilotage.cli.timeline import TimelineEntry, count_words, counted, timeline_lines
+from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
 from pilotage.runtime.answers import Question, StoredAnswer
 from pilotage.values import value
 
@@ -52,13 +50,15 @@ _WAITS = {
     AgentStateReason.DIVERGED: "diverged from its record",
     AgentStateReason.LIMIT_REACHED: "stopped at a limit",
 }
-_RESULT = "run/result#1"
-_OPEN = "open"
 _HEADINGS = ("RUN", "AGENT", "STATUS", "STARTED", "ACTIVITY")
+_LEAST_ACTIVITY = 12
+_LONGEST_ERROR = 500
+_SIDES = ("", "RECORDED", "ASKED")
+_COMPARED = ("kind", "label", "number", "arguments", "row")
 
 
-def standing(state: AgentState) -> TextSpan:
-    """How a run stands, in a word or a few."""
+def status_of(state: AgentState) -> TextSpan:
+    """Return the status of a run in a few words."""
     words = state.status.value
     if state.status is AgentStatus.INTERRUPTED:
         known = _WAITS.get(state.reason, words) if state.reason else words
@@ -71,18 +71,26 @@ def standing(state: AgentState) -> TextSpan:
 
 
 def run_lines(states: Sequence[AgentState], now: datetime, room: int | None = None) -> list[Line]:
-    """Runs, one a line. On a terminal ids are abbreviated; where programs read, they are whole."""
+    """Return one line for each run, two where the room is small. On a terminal ids are abbreviated."""
     if not states:
         return [line(TextSpan("no runs", Tone.QUIET))]
-    headings = [TextSpan(each, Tone.STRONG) for each in _HEADINGS]
-    return columns([headings, *(_list_row(each, now, room is not None) for each in states)], room)
+    rows = [_list_row(each, now, room is not None) for each in states]
+    table = [[TextSpan(each, Tone.STRONG) for each in _HEADINGS], *rows]
+    if room is None or fits_columns(table, room, _LEAST_ACTIVITY):
+        return columns(table, room)
+    lines: list[Line] = []
+    for run, agent, status, started, activity in rows:
+        about = ", ".join(each.text for each in (started, activity) if each.text)
+        lines.append(line(run, "  ", agent, "  ", status))
+        lines.append(line("    ", TextSpan(about, Tone.QUIET, hangs=True)))
+    return lines
 
 
 def _list_row(state: AgentState, now: datetime, is_short: bool) -> list[TextSpan]:
     return [
         TextSpan(short(state.id) if is_short else state.id, Tone.NAME),
         TextSpan(one_line(state.agent_type, 40)),
-        standing(state),
+        status_of(state),
         TextSpan(ago(state.created_at, now)),
         TextSpan("" if state.is_terminal else one_line(state.current_activity or ""), Tone.QUIET),
     ]
@@ -90,11 +98,11 @@ def _list_row(state: AgentState, now: datetime, is_short: bool) -> list[TextSpan
 
 @value
 class RunFacts:
-    """What is known of a run when its page is made; `result` is None where it cannot be read, `why_not` says why."""
+    """The content of a run's page; `result` is None if it cannot be read, and `why_not` says why."""
 
     state: AgentState
     questions: Sequence[Question]
-    moments: Sequence[Moment]
+    timeline: Sequence[TimelineEntry]
     result: RunResult | None
     why_not: str = ""
     claims: ClaimRecord = NO_CLAIMS
@@ -102,41 +110,44 @@ class RunFacts:
 
 
 def run_page(facts: RunFacts, hints: Hints, now: datetime, room: int | None = None) -> list[Line]:
-    """The page of a run."""
+    """Return the page of a run."""
     state = facts.state
     about = [*_about(state, now), *_claims(facts.claims, now)]
     lines = columns([[TextSpan(name, Tone.QUIET), each] for name, each in about])
     lines += [*_problem(state, facts.claims), *divergence_lines(state, hints)]
     if facts.questions:
-        lines += [(), line(TextSpan("waits for", Tone.STRONG)), *open_questions(facts.questions, hints)]
+        lines += [(), line(TextSpan("questions", Tone.STRONG)), *open_questions(facts.questions, hints)]
     lines += _stored_answers(facts.answers)
-    if facts.moments:
-        lines += [(), line(TextSpan("did", Tone.STRONG)), *timeline_lines(facts.moments, room)]
-    lines += _came_to(facts)
+    if facts.timeline:
+        counts = counted(facts.timeline)
+        heading = line(
+            TextSpan("actions", Tone.STRONG), TextSpan(f": {counts}" if counts else "", Tone.QUIET)
+        )
+        lines += [(), heading, *timeline_lines(facts.timeline, room)]
+    lines += _result_lines(facts)
     if (next_step := what_next(state, hints, is_asked=bool(facts.questions))) is not None:
         lines += [(), next_step]
     return lines
 
 
 def what_next(state: AgentState, hints: Hints, *, is_asked: bool) -> Line | None:
-    """What to do about a run that goes no further by itself."""
+    """Return what to do about a run that does not continue by itself."""
     run = short(state.id)
     if state.reason is AgentStateReason.DIVERGED:
         return None
     if state.awaits and state.status is AgentStatus.INTERRUPTED:
         is_steering = state.awaits == AgentSignalKind.STEERING_INSTRUCTION.value
         send = hints.command("runs", "send", run, "TEXT", *(["--steering"] if is_steering else []))
-        return line("answer it: ", TextSpan(send, Tone.NAME))
+        return line("answer it: ", send)
     if state.status in (AgentStatus.INTERRUPTED, AgentStatus.CANCELLING) and is_asked:
-        resume = hints.command("runs", "resume", run)
-        return line("then, unless a worker does: ", TextSpan(resume, Tone.NAME))
+        return line("then, unless a worker does: ", hints.command("runs", "resume", run))
     if state.status in (AgentStatus.INTERRUPTED, AgentStatus.ACTIVE, AgentStatus.CANCELLING):
-        return line("if nobody drives it: ", TextSpan(hints.command("runs", "resume", run), Tone.NAME))
+        return line("if no process drives it: ", hints.command("runs", "resume", run))
     return None
 
 
 def output_text(output: object) -> str:
-    """What a run came to, as text: a text as it is, everything else as JSON."""
+    """Return the output of a run as text: a text as it is, any other value as JSON."""
     text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, indent=2)
     return cleaned(text)
 
@@ -145,7 +156,7 @@ def _about(state: AgentState, now: datetime) -> list[tuple[str, TextSpan]]:
     about = [
         ("run", TextSpan(state.id, Tone.NAME)),
         ("agent", TextSpan(one_line(state.agent_type))),
-        ("status", standing(state)),
+        ("status", status_of(state)),
         ("started", TextSpan(f"{day_and_time(state.created_at)} ({ago(state.created_at, now)})")),
         ("changed", TextSpan(f"{day_and_time(state.updated_at)} ({ago(state.updated_at, now)})")),
     ]
@@ -157,7 +168,7 @@ def _about(state: AgentState, now: datetime) -> list[tuple[str, TextSpan]]:
 
 
 def _claims(claims: ClaimRecord, now: datetime) -> list[tuple[str, TextSpan]]:
-    """The claims without progress of a run that has some."""
+    """Return the claims of a run without progress."""
     if not claims.count:
         return []
     words = f"{claims.count} without progress, the last {ago(claims.last_claim, now)}"
@@ -167,7 +178,7 @@ def _claims(claims: ClaimRecord, now: datetime) -> list[tuple[str, TextSpan]]:
 
 
 def _problem(state: AgentState, claims: ClaimRecord) -> list[Line]:
-    """The last error of a run that makes no progress, or is quarantined, with its stack."""
+    """Return the last error, with its stack, of a run that makes no progress or is quarantined."""
     poison = state.metadata.get("poison") if state.reason is AgentStateReason.POISONED else None
     known = poison.get("problem") if isinstance(poison, Mapping) else claims.count and claims.problem
     if not isinstance(known, str):
@@ -182,10 +193,10 @@ def _problem(state: AgentState, claims: ClaimRecord) -> list[Line]:
 
 
 def _stored_answers(answers: Sequence[StoredAnswer]) -> list[Line]:
-    """The answers that are stored and wait for an owner of the run."""
+    """Return the stored answers that wait for an owner of the run."""
     if not answers:
         return []
-    heading = line(TextSpan("answered, and waits for a worker to take it up", Tone.STRONG))
+    heading = line(TextSpan("answered; waits for a worker", Tone.STRONG))
     return [(), heading, *(_stored_answer(each) for each in answers)]
 
 
@@ -195,7 +206,7 @@ def _stored_answer(answer: StoredAnswer) -> Line:
     return line("  ", TextSpan(answer.decision, Tone.GOOD), f"{by} {day_and_time(answer.at)}: {prompt}")
 
 
-def _came_to(facts: RunFacts) -> list[Line]:
+def _result_lines(facts: RunFacts) -> list[Line]:
     result = facts.result
     if result is None:
         return [(), line(TextSpan(facts.why_not, Tone.BAD))] if facts.why_not else []
@@ -204,27 +215,28 @@ def _came_to(facts: RunFacts) -> list[Line]:
         words = f"{result.error.get('message')} ({result.error.get('code')})"
         lines += [(), line(TextSpan("failed with", Tone.STRONG)), line(TextSpan(cleaned(words), Tone.BAD))]
     if result.output is not None:
-        lines += [(), line(TextSpan("came to", Tone.STRONG))]
+        lines += [(), line(TextSpan("result", Tone.STRONG))]
         lines += [line(each) for each in output_text(result.output).splitlines()]
-    if result.turns or result.spent.tool_calls:
-        lines += [(), line(TextSpan(spent_words(result), Tone.QUIET))]
+    if words := spent_words(result):
+        lines += [(), line(TextSpan(words, Tone.QUIET))]
     return lines
 
 
 def spent_words(result: RunResult) -> str:
-    """What a run took."""
+    """Return what a run has spent; what it has not is left out."""
     spent = result.spent
-    counts = ((spent.steps, "step"), (spent.tool_calls, "tool call"), (spent.tokens, "token"))
-    words = [f"{count} {thing}{'' if count == 1 else 's'}" for count, thing in counts]
+    counts = ((spent.steps, "model call"), (spent.tool_calls, "tool call"), (spent.tokens, "token"))
+    words = [count_words(count, thing) for count, thing in counts if count]
     return ", ".join([*words, *([f"cost {spent.cost}"] if spent.cost else [])])
 
 
-def ending_lines(result: RunResult, hints: Hints, *, is_kept: bool, is_asked: bool) -> list[Line]:
-    """The end of a run, and what to do where it is none."""
+def ending_lines(result: RunResult, hints: Hints, *, is_durable: bool, is_asked: bool) -> list[Line]:
+    """Return how a run ended, or what to do if it waits."""
     match result.state.status:
         case AgentStatus.COMPLETED:
+            words = spent_words(result)
             lines = [
-                line(TextSpan("✓ completed", Tone.GOOD), TextSpan(f": {spent_words(result)}", Tone.QUIET))
+                line(TextSpan("✓ completed", Tone.GOOD), TextSpan(f": {words}" if words else "", Tone.QUIET))
             ]
         case AgentStatus.CANCELLED:
             lines = [line(TextSpan("cancelled", Tone.ASKING), TextSpan(_why(result), Tone.QUIET))]
@@ -233,7 +245,10 @@ def ending_lines(result: RunResult, hints: Hints, *, is_kept: bool, is_asked: bo
         case _:
             next_step = what_next(result.state, hints, is_asked=is_asked)
             lines = [next_step] if next_step is not None else divergence_lines(result.state, hints)
-    return [*lines, _where(result, hints)] if is_kept else lines
+    if not is_durable:
+        return lines
+    show = hints.command("runs", "show", short(result.state.id))
+    return [*lines, line(TextSpan("details: ", Tone.QUIET), show)]
 
 
 def _why(result: RunResult) -> str:
@@ -241,110 +256,51 @@ def _why(result: RunResult) -> str:
     words = str(error.get("message") or result.state.current_activity or "")
     code = error.get("code")
     known = f" ({code})" if code and code != "cancelled" else ""
-    return f": {cleaned(words)}{known}" if words else ""
+    return f": {one_line(words, _LONGEST_ERROR)}{known}" if words else ""
 
 
-def _where(result: RunResult, hints: Hints) -> Line:
-    return line(
-        TextSpan(f"look into it: {hints.command('runs', 'show', short(result.state.id))}", Tone.QUIET)
-    )
+def divergence_of(state: AgentState) -> JsonObject | None:
+    """Return the divergence of a run that has diverged; None for any other run."""
+    if state.reason is not AgentStateReason.DIVERGED:
+        return None
+    found = state.metadata.get("divergence")
+    return found if isinstance(found, Mapping) else None
 
 
-@value
-class Moment:
-    """One attempt of one action: when it began, how long it took, what it was, what it came to."""
-
-    at: datetime | None
-    took: str
-    kind: str
-    name: str
-    words: str
-    is_open: bool = False
-
-
-def moments_in(evidence: Iterable[AgentEvidence]) -> list[Moment]:
-    """The actions of a run in the order they began."""
-    rows: dict[tuple[object, object], list[AgentEvidence]] = {}
-    for each in evidence:
-        action = each.payload.get("action_id")
-        if action is not None and action != _RESULT:
-            rows.setdefault((action, each.payload.get("attempt")), []).append(each)
-    return [_moment(each) for each in rows.values()]
+def divergence_lines(state: AgentState, hints: Hints) -> list[Line]:
+    """Return both sides of a divergence, the line of the program, and what to do; nothing for any other run."""
+    found = divergence_of(state)
+    if found is None:
+        return []
+    recorded, asked = object_or_empty(found.get("recorded")), object_or_empty(found.get("asked"))
+    rows = [[TextSpan(each, Tone.STRONG) for each in _SIDES]]
+    for name in _COMPARED:
+        if name in recorded or name in asked:
+            sides = (_side(recorded.get(name)), _side(asked.get(name)))
+            rows.append([TextSpan(name, Tone.QUIET), *(TextSpan(each) for each in sides)])
+    words = cleaned(f"{found.get('action')}: {found.get('difference')}")
+    lines = [(), line(TextSpan("diverged", Tone.STRONG)), line(TextSpan(words, Tone.BAD))]
+    lines += columns(rows) if len(rows) > 1 else []
+    if isinstance(where := found.get("line"), str):
+        lines.append(line(TextSpan("asked at ", Tone.QUIET), one_line(where)))
+    return [*lines, *_ways_out(state, recorded, hints)]
 
 
-def timeline_lines(moments: Sequence[Moment], room: int | None = None) -> list[Line]:
-    """The actions of a run, one a line."""
-    return columns([_moment_row(each) for each in moments], room)
+def _side(value: JsonValue) -> str:
+    if value is None:
+        return "-"
+    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 80)
 
 
-def _moment(rows: Sequence[AgentEvidence]) -> Moment:
-    first, last = rows[0], rows[-1]
-    is_open = last.payload.get("stage") == "before"
-    action = str(first.payload["action_id"]).removeprefix("run/")
-    attempt = first.payload.get("attempt")
-    return Moment(
-        at=first.created_at,
-        took="" if len(rows) == 1 else time_between(first.created_at, last.created_at),
-        kind=str(first.payload.get("action_kind", "")).replace("_", " "),
-        name=action if attempt in (1, None) else f"{action} (attempt {attempt})",
-        words=_words(rows),
-        is_open=is_open,
-    )
-
-
-def _words(rows: Sequence[AgentEvidence]) -> str:
-    """What a row says: who decided what, what was asked and what it gave."""
-    facts: dict[str, JsonValue] = {}
-    for row in rows:
-        facts.update(row.payload)
-    if facts.get("erased"):
-        return "erased"
-    if "decision" in facts:
-        by = facts.get("decided_by")
-        return f"{facts['decision']}{f' by {by}' if by else ''}{_comment(facts)}"
-    asked = _asked(facts)
-    result = _shown(facts["result"]) if "result" in facts else _failure(facts)
-    return " → ".join(each for each in (asked, result) if each)
-
-
-def _comment(facts: Mapping[str, JsonValue]) -> str:
-    comment = facts.get("comment")
-    return f": {comment}" if isinstance(comment, str) else ""
-
-
-def _asked(facts: Mapping[str, JsonValue]) -> str:
-    asked = facts.get("asked", facts.get("arguments"))
-    return call_arguments(asked) if isinstance(asked, Mapping) and asked else ""
-
-
-def _failure(facts: Mapping[str, JsonValue]) -> str:
-    error = facts.get("error")
-    return _shown(error) if error is not None else ""
-
-
-def _shown(result: JsonValue) -> str:
-    """A result; of a model's reply its text, or what it calls."""
-    if isinstance(result, Mapping):
-        content, calls = result.get("content"), result.get("tool_calls")
-        if isinstance(content, str) and content:
-            return content
-        if isinstance(calls, Sequence) and calls and not isinstance(calls, str):
-            names = [str(each.get("name", "?")) for each in calls if isinstance(each, Mapping)]
-            return f"calls {', '.join(names)}"
-    return json.dumps(result, ensure_ascii=False)
-
-
-def call_arguments(arguments: Mapping[str, JsonValue]) -> str:
-    """Arguments as a call has them."""
-    return ", ".join(f"{name}={json.dumps(each, ensure_ascii=False)}" for name, each in arguments.items())
-
-
-def _moment_row(moment: Moment) -> list[TextSpan]:
-    tone = Tone.ASKING if moment.is_open else Tone.PLAIN
+def _ways_out(state: AgentState, recorded: JsonObject, hints: Hints) -> list[Line]:
+    run, action = short(state.id), recorded.get("action")
+    commands = [hints.command("runs", "resume", run)]
+    if isinstance(action, str):
+        options = (f"--skip {action}", f"--done {action} --result '…'")
+        commands += [hints.command("runs", "resolve", run, each, "--reason '…'") for each in options]
+    if isinstance(row := recorded.get("row"), int):
+        commands.append(hints.command("runs", "resolve", run, f"--fork-at {row}", "--reason '…'"))
     return [
-        TextSpan(time_of(moment.at), Tone.QUIET),
-        TextSpan(moment.kind, tone),
-        TextSpan(one_line(moment.name, 60), Tone.NAME),
-        TextSpan(_OPEN if moment.is_open else moment.took, tone),
-        TextSpan(one_line(moment.words), Tone.QUIET),
+        line(TextSpan("correct the program and resume the run, or decide about the record:", Tone.QUIET)),
+        *(line("  ", each) for each in commands),
     ]

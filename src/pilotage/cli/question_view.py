@@ -1,33 +1,40 @@
-"""A question that a run waits for, with what people may see of it and how to answer. Pure."""
+"""Questions of runs as text: what is asked and why, and the commands that answer. Pure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.recovery_request import AgentRecoveryRequest, OpenAction, RecoveryDecision, UnknownAttempt
-from pilotage.cli.words import Hints, Line, TextSpan, Tone, cleaned, day_and_time, line, one_line, short
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.answers import Question, StoredAnswer
+from pilotage.cli.text import Hints, Line, TextSpan, Tone, cleaned, day_and_time, line, one_line, short
+from pilotage.jsonvalue import JsonValue
+from pilotage.runtime.answers import Question
 
 _LONGEST = 2_000
-_TERMS = ("expires_at", "requested_by", "approver_scope", "policy_version")
-_MORE = {"modify": "--arguments '{…}'", "done": "--result '…'"}
+_OPTIONS = {"modify": "--arguments '{…}'", "done": "--result '…'"}
+_USUAL = 2
+# What the request of a tool says about the tool: the other lines of a question show it.
+_OF_TOOL = frozenset(
+    {
+        *("tool_identity", "tool_schema_name", "tool_name", "approval_requirement", "risk_axes"),
+        *("call_id", "metadata"),
+    }
+)
 
 
 def question_lines(question: Question) -> list[Line]:
-    """What is asked: the words, the action, its guarded arguments."""
+    """Return a question: its prompt, its guarded arguments, the reason for it, the action and its terms."""
     lines = [line(TextSpan("? ", Tone.ASKING), TextSpan(one_line(question.prompt, 400), Tone.STRONG))]
-    lines += [line(f"  {name:<10}", each) for name, each in _facts(question)]
     lines += [_argument(name, each) for name, each in question.arguments.items()]
+    lines += [_fact(name, each) for name, each in (*_reasons(question), *_facts(question))]
     for action in question.inside if isinstance(question, AgentRecoveryRequest) else ():
         lines += open_action_lines(action)
     return lines
 
 
 def open_action_lines(action: OpenAction) -> list[Line]:
-    """An open action inside of the one that is asked about."""
+    """Return an open action inside of the action that a question is about."""
     needed = "" if action.allowed_decisions else " (needs no answer)"
     attempt = f", attempt {action.attempt}" if action.attempt > 1 else ""
     about = TextSpan(f"{one_line(action.name)}{attempt}{needed}", Tone.NAME)
@@ -36,25 +43,42 @@ def open_action_lines(action: OpenAction) -> list[Line]:
 
 
 def answer_lines(question: Question, hints: Hints, *, is_only: bool = True) -> list[Line]:
-    """The commands that answer the question, one for each decision that is allowed."""
+    """Return the commands that answer a question: the usual two, and a line with the other decisions."""
     where = short(question.agent_state_id if is_only else question.id)
-    return [
-        line(
-            TextSpan("  "),
-            TextSpan(hints.command("runs", each.value, where, *_more(question, each.value)), Tone.NAME),
-        )
-        for each in question.allowed_decisions
-    ]
+    decisions = [each.value for each in question.allowed_decisions]
+    usual, others = decisions[:_USUAL], decisions[_USUAL:]
+    commands = [hints.command("runs", each, where, *_options(question, each)) for each in usual]
+    lines = [line("  ", each) for each in commands]
+    if others:
+        words = ", ".join(" ".join((each, *_options(question, each))) for each in others)
+        lines.append(_fact("or", TextSpan(words, Tone.NAME)))
+    return lines
 
 
 def open_questions(questions: Sequence[Question], hints: Hints) -> list[Line]:
-    """All questions of a run with their answers."""
+    """Return all questions of a run with the commands that answer them."""
     lines: list[Line] = []
     asking = [question.agent_state_id for question in questions]
     for question in questions:
         is_only = asking.count(question.agent_state_id) == 1
         lines += [*question_lines(question), *answer_lines(question, hints, is_only=is_only)]
     return lines
+
+
+def _fact(name: str, about: TextSpan) -> Line:
+    return line(TextSpan(f"  {name:<9} ", Tone.QUIET), TextSpan(about.text, about.tone, hangs=True))
+
+
+def _reasons(question: Question) -> list[tuple[str, TextSpan]]:
+    """Return why a question is asked: the reason of the gate, and what an approval handler added."""
+    metadata = question.metadata
+    inner = metadata.get("metadata")
+    of_gate = inner.get("reason") if isinstance(inner, Mapping) else None
+    reasons = [("why", TextSpan(one_line(str(of_gate), 400)))] if of_gate else []
+    if isinstance(question, AgentRecoveryRequest):
+        return reasons
+    own = [(name, each) for name, each in metadata.items() if name not in _OF_TOOL and each is not None]
+    return [*reasons, *((one_line(name, 60), TextSpan(_text(each))) for name, each in own)]
 
 
 def _facts(question: Question) -> list[tuple[str, TextSpan]]:
@@ -74,7 +98,7 @@ def _facts(question: Question) -> list[tuple[str, TextSpan]]:
 
 
 def _terms(question: AgentApprovalRequest) -> list[tuple[str, str | None]]:
-    """The terms of an approval: whom the run acts for, who may answer, and the version of the policy."""
+    """Return the terms of an approval: whom the run acts for, who may answer, and the version of the policy."""
     return [
         ("by", question.requested_by),
         ("approvers", question.approver_scope),
@@ -83,7 +107,7 @@ def _terms(question: AgentApprovalRequest) -> list[tuple[str, str | None]]:
 
 
 def _begun(begun: UnknownAttempt) -> list[tuple[str, TextSpan]]:
-    """The attempt with an unknown outcome: when and where it began, and what its result looks like."""
+    """Return the attempt with an unknown outcome: when and where it began, and the schema of its result."""
     alive = {None: "", True: ", which may still be at work", False: ", whose lease is over"}
     process = f" by {begun.process}{alive[begun.may_be_alive]}" if begun.process else ""
     facts = [
@@ -96,76 +120,30 @@ def _begun(begun: UnknownAttempt) -> list[tuple[str, TextSpan]]:
 
 
 def _argument(name: str, value: JsonValue) -> Line:
-    return line(TextSpan(f"    {one_line(name, 60)} = ", Tone.QUIET), _json(value))
+    return line(TextSpan(f"    {one_line(name, 60)} = ", Tone.QUIET), TextSpan(_json(value), hangs=True))
+
+
+def _text(value: JsonValue) -> str:
+    return one_line(value, 400) if isinstance(value, str) else _json(value)
 
 
 def _json(value: JsonValue) -> str:
-    """All of a value that somebody is about to decide on: what is too long is said to be."""
+    """Return the whole value that a person decides on; a value that is too long says how much is missing."""
     text = cleaned(json.dumps(value, ensure_ascii=False))
     cut_off = len(text) - _LONGEST
     return text if cut_off <= 0 else f"{text[:_LONGEST]}… ({cut_off} more characters: --json shows all)"
 
 
-def _more(question: Question, decision: str) -> list[str]:
+def _options(question: Question, decision: str) -> list[str]:
     if decision == RecoveryDecision.RETRY.value and isinstance(question, AgentRecoveryRequest):
         return [f"--action {name}=retry" for name in short_names(question)]
-    return [_MORE[decision]] if decision in _MORE else []
+    return [_OPTIONS[decision]] if decision in _OPTIONS else []
 
 
 def short_names(question: AgentRecoveryRequest) -> dict[str, str]:
-    """The names by which commands know the actions inside that need an answer: short where that names one only."""
+    """Return the open actions that need an answer, by the names that commands take, short if unique."""
     names = [each.name for each in question.to_decide]
     return {
         each.name if names.count(each.name) == 1 else each.action_id: each.action_id
         for each in question.to_decide
-    }
-
-
-def _open_action_json(action: OpenAction) -> JsonObject:
-    return {
-        "action_id": action.action_id,
-        "action": action.name,
-        "arguments": action.arguments,
-        "allowed_decisions": [each.value for each in action.allowed_decisions],
-        "attempt": action.attempt,
-    }
-
-
-def answer_json(answer: StoredAnswer) -> JsonObject:
-    """An answer that waits to be taken, for programs."""
-    return {
-        "request_id": answer.question.id,
-        "run_id": answer.question.agent_state_id,
-        "decision": answer.decision,
-        "decided_by": answer.decided_by,
-        "at": to_json_value(answer.at),
-    }
-
-
-def question_json(question: Question) -> JsonObject:
-    """A question for programs, in the words of the HTTP routes."""
-    own: dict[str, JsonValue]
-    match question:
-        case AgentApprovalRequest():
-            own = {
-                "kind": "approval",
-                "action": question.action_ref,
-                "late_outcomes": [],
-                "inside": [],
-                "begun": None,
-            }
-            own |= {name: to_json_value(getattr(question, name)) for name in _TERMS}
-        case AgentRecoveryRequest():
-            own = {"kind": "recovery", "action": question.action_name or question.action_id}
-            own |= {"late_outcomes": list(question.late_outcomes), **dict.fromkeys(_TERMS)}
-            own["inside"] = [_open_action_json(each) for each in question.inside]
-            own["begun"] = to_json_value(question.begun)
-    return {
-        "id": question.id,
-        "run_id": question.agent_state_id,
-        "prompt": question.prompt,
-        "arguments": question.arguments,
-        "allowed_decisions": [each.value for each in question.allowed_decisions],
-        "attempt": question.attempt,
-        **own,
     }

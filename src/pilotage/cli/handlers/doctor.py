@@ -1,7 +1,8 @@
-"""`pilotage doctor`: looks at everything an application depends on, and says what to do about what is off."""
+"""`pilotage doctor`: check everything an application depends on, with a remedy for each problem."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import re
@@ -9,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, distribution, requires
+from importlib.metadata import PackageNotFoundError, distribution, requires, version
 from importlib.util import find_spec
 
 from pilotage.adapters.openai import settings as model
@@ -21,14 +22,13 @@ from pilotage.adapters.sealing import settings as sealing
 from pilotage.adapters.sealing.key_file import KeyFileError, read_key_file
 from pilotage.adapters.sqlalchemy import settings as database
 from pilotage.agent.ports.model import IAgentModel, ModelCapability
-from pilotage.cli.application import Chosen, chosen_application, database_of
-from pilotage.cli.asked import AS, TENANT
-from pilotage.cli.exit_codes import ExitCode
-from pilotage.cli.main import own_version
+from pilotage.cli.application import ChosenApplication, chosen_application, database_of
+from pilotage.cli.exit_codes import TRACEBACK, ExitCode
+from pilotage.cli.handlers.storage import checked, opened
+from pilotage.cli.options import AS, TENANT
 from pilotage.cli.screen import Screen
 from pilotage.cli.target import APP
-from pilotage.cli.words import Line, TextSpan, Tone, cleaned, columns, line
-from pilotage.cli.work.database import checked, opened
+from pilotage.cli.text import Line, TextSpan, Tone, cleaned, columns, line
 from pilotage.container.application import Application
 from pilotage.container.plugins import (
     Extension,
@@ -45,21 +45,21 @@ _PREFIX = "PILOTAGE_"
 _OF_EXTRA = re.compile(r"(?P<package>[\w.-]+).*;.*\bextra == ['\"](?P<extra>[\w-]+)['\"]")
 _KNOWN = frozenset(
     {
-        *(APP, TENANT, AS),
+        *(APP, TENANT, AS, TRACEBACK),
         *(database.URL, database.POOL_SIZE, database.TIMEOUT_SECONDS),
         *(database.UPGRADES_AT_START, database.MAY_LOSE_COMMITS),
         *(BASE_URL, model.NAME, model.API_KEY, model.SERVER),
         *(sealing.KEY_FILE, sealing.OLD_KEY_FILES),
     }
 )
-# Closer than this is a slip of the hand; what is farther away may be a variable of somebody else.
-_SLIP = 0.9
-_PATIENCE = 5.0
+# Closer than this is a typing error; a name farther away may belong to another program.
+_SIMILARITY = 0.9
+_TIMEOUT_SECONDS = 5.0
 _INSTALL = 'pip install "pilotage[openai]"'
 
 
 class Health(StrEnum):
-    """Whether something is to be done."""
+    """Whether there is something to do."""
 
     WELL = "well"
     NOTE = "note"
@@ -68,7 +68,7 @@ class Health(StrEnum):
 
 @value
 class Finding:
-    """One thing that was looked at: how it is, and the way out where it is off."""
+    """One thing that was checked: its state, and the remedy if there is a problem."""
 
     what: str
     health: Health
@@ -84,22 +84,22 @@ _MARKS = {
 
 
 def well(what: str, words: str) -> Finding:
-    """All is well."""
+    """Return a finding without a problem."""
     return Finding(what, Health.WELL, words)
 
 
 def note(what: str, words: str, remedy: str = "") -> Finding:
-    """Good to know; whether it is meant to be so, only the reader knows."""
+    """Return a finding that may be intended."""
     return Finding(what, Health.NOTE, words, remedy)
 
 
 def off(what: str, words: object, remedy: str = "") -> Finding:
-    """Something is to be done."""
+    """Return a problem."""
     return Finding(what, Health.OFF, str(words), remedy)
 
 
 def finding_lines(findings: Sequence[Finding]) -> list[Line]:
-    """All findings, one below the other, with what to do."""
+    """Return all findings with their remedies."""
     lines: list[Line] = []
     names = columns(
         [[_MARKS[each.health], TextSpan(each.what, Tone.STRONG), TextSpan("")] for each in findings]
@@ -107,15 +107,15 @@ def finding_lines(findings: Sequence[Finding]) -> list[Line]:
     for name, each in zip(names, findings, strict=True):
         first, *rest = cleaned(each.words).splitlines() or [""]
         indent = " " * sum(len(span.text) for span in name)
-        lines.append((*name, TextSpan(first)))
-        lines += [line(indent, more) for more in rest]
+        lines.append((*name, TextSpan(first, hangs=True)))
+        lines += [line(indent, TextSpan(more, hangs=True)) for more in rest]
         if each.remedy:
-            lines.append(line(indent, TextSpan(cleaned(each.remedy), Tone.NAME)))
+            lines.append(line(indent, TextSpan(cleaned(each.remedy), Tone.NAME, hangs=True)))
     return lines
 
 
 def finding_json(finding: Finding) -> JsonObject:
-    """A finding for programs."""
+    """Return a finding for programs."""
     return {
         "what": finding.what,
         "health": finding.health.value,
@@ -125,13 +125,13 @@ def finding_json(finding: Finding) -> JsonObject:
 
 
 def code_of_findings(findings: Iterable[Finding]) -> ExitCode:
-    """Whether something is off."""
+    """Return the exit code: 1 if there is a problem."""
     is_off = any(each.health is Health.OFF for each in findings)
     return ExitCode.WRONG if is_off else ExitCode.DONE
 
 
-async def examine(option: str | None, *, as_json: bool) -> int:
-    """Look at everything, say what was found; 1 if something is off."""
+def examine(option: str | None, *, as_json: bool) -> int:
+    """Check everything and show the findings; return 1 if there is a problem."""
     chosen, why_not = _chosen(option)
     app = chosen.app if chosen is not None else None
     findings = [
@@ -141,7 +141,7 @@ async def examine(option: str | None, *, as_json: bool) -> int:
         *look_at_plugins(),
         look_at_database(app),
         *look_at_key(),
-        await look_at_model(app),
+        asyncio.run(look_at_model(app)),
         *([why_not] if why_not is not None else look_at_application(app)),
     ]
     Screen.of_process().answer(
@@ -151,7 +151,7 @@ async def examine(option: str | None, *, as_json: bool) -> int:
 
 
 def look_at_application(app: Application | None) -> Iterator[Finding]:
-    """Everything that keeps the application from starting, without starting it."""
+    """Return everything that keeps the application from starting, without starting it."""
     if app is None:
         yield note("application", "none is named", f"Name it: --app MODULE:NAME, or {APP}.")
         return
@@ -162,8 +162,8 @@ def look_at_application(app: Application | None) -> Iterator[Finding]:
         yield well("application", f"{app.name}: no problems")
 
 
-def _chosen(option: str | None) -> tuple[Chosen | None, Finding | None]:
-    """The application, or why it cannot be looked at."""
+def _chosen(option: str | None) -> tuple[ChosenApplication | None, Finding | None]:
+    """Return the application, or why it cannot be loaded."""
     try:
         return chosen_application(option), None
     except PilotageError as error:
@@ -171,12 +171,12 @@ def _chosen(option: str | None) -> tuple[Chosen | None, Finding | None]:
 
 
 def look_at_versions() -> Finding:
-    """Which Pilotage and which Python."""
-    return well("pilotage", f"{own_version()}, Python {platform.python_version()}")
+    """Return the versions of Pilotage and Python."""
+    return well("pilotage", f"{version('pilotage')}, Python {platform.python_version()}")
 
 
 def look_at_extras() -> Finding:
-    """Which extras are there."""
+    """Return which extras are installed."""
     needs = packages_of_extras(requires("pilotage") or ())
     missing = [extra for extra, packages in needs.items() if not all(map(_is_installed, packages))]
     if not missing:
@@ -187,7 +187,7 @@ def look_at_extras() -> Finding:
 
 
 def packages_of_extras(requirements: Iterable[str]) -> Mapping[str, Sequence[str]]:
-    """The packages that each extra needs. Pure."""
+    """Return the packages that each extra needs. Pure."""
     needs: dict[str, list[str]] = {}
     for found in filter(None, map(_OF_EXTRA.match, requirements)):
         needs.setdefault(found["extra"], []).append(found["package"])
@@ -203,15 +203,15 @@ def _is_installed(package: str) -> bool:
 
 
 def look_at_variables(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
-    """Variables that look like ours and are not: nobody would read them."""
+    """Return variables with a typing error in their name: nothing reads them."""
     ours = [name for name in environ if name.startswith(_PREFIX) and name not in _KNOWN]
     for name in sorted(ours):
-        for meant in get_close_matches(name, _KNOWN, n=1, cutoff=_SLIP):
-            yield off("settings", f"{name} is set, and nobody reads it.", f"Did you mean {meant}?")
+        for meant in get_close_matches(name, _KNOWN, n=1, cutoff=_SIMILARITY):
+            yield off("settings", f"{name} is set, and nothing reads it.", f"Did you mean {meant}?")
 
 
 def look_at_plugins() -> list[Finding]:
-    """Whether each installed plugin and contribution can be loaded."""
+    """Return whether each installed plugin and contribution can be loaded."""
     app = Application("doctor")
     try:
         plugins, contributions = installed_plugins(), installed_contributions()
@@ -233,9 +233,9 @@ def _failure(extension: Extension, app: Application) -> Finding | None:
 
 
 def look_at_database(app: Application | None) -> Finding:
-    """Whether runs could be kept, in the application's database or that of the environment; looking makes nothing."""
+    """Return whether runs can be stored, in the application's database or that of the environment; nothing is made."""
     if find_spec("sqlalchemy") is None:
-        return note("database", "runs cannot be kept", 'pip install "pilotage[sqlalchemy]"')
+        return note("database", "durable runs cannot be stored", 'pip install "pilotage[sqlalchemy]"')
     try:
         own = database_of(app) if app is not None else None
         settings = own or database.DatabaseSettings.from_environment()
@@ -243,19 +243,17 @@ def look_at_database(app: Application | None) -> Finding:
         return off("database", error)
     file = database.sqlite_file(settings.url)
     if file is not None and not file.exists() and settings.upgrades_at_start:
-        return well(
-            "database", f"{database.shown(settings.url)}: none yet, it is made when a run is to be kept"
-        )
-    patient = replace(settings, timeout_seconds=min(settings.timeout_seconds, _PATIENCE))
+        return well("database", f"{database.shown(settings.url)}: made by the first durable run")
+    limited = replace(settings, timeout_seconds=min(settings.timeout_seconds, _TIMEOUT_SECONDS))
     try:
-        with opened(patient) as found:
+        with opened(limited) as found:
             return well("database", checked(found))
     except StartupError as error:
         return off("database", error)
 
 
 def look_at_key() -> Iterator[Finding]:
-    """Whether the key that is named opens and seals."""
+    """Return whether the named keys can be read."""
     settings = sealing.SealingSettings.from_environment()
     for path in (settings.key_file, *settings.old_key_files) if settings is not None else ():
         try:
@@ -265,7 +263,7 @@ def look_at_key() -> Iterator[Finding]:
 
 
 async def look_at_model(app: Application | None) -> Finding:
-    """Whether the model's server, the application's or that of the environment, is there and serves the model."""
+    """Return whether the model's server, the application's or that of the environment, serves the model."""
     try:
         settings = _settings_of(app) or model.settings_from_environment()
     except AgentDefinitionError as error:
@@ -277,7 +275,10 @@ async def look_at_model(app: Application | None) -> Finding:
     if app is not None and app.contains(IAgentModel):
         names = ", ".join(node.label for node in app.graph.providers(IAgentModel))
         return well("model", f"{names}, of application {app.name!r}")
-    words = "no server is named: pilotage run takes the offline model, an application needs one of its own"
+    words = (
+        f"{BASE_URL} is not set: an agent without an application runs with the offline model, an application needs "
+        "a model of its own"
+    )
     return note("model", words, f"export {BASE_URL}=http://127.0.0.1:8000/v1 {model.NAME}=...")
 
 
@@ -288,10 +289,13 @@ def _settings_of(app: Application | None) -> model.OpenAICompatibleSettings | mo
 
 
 async def _asked(settings: model.OpenAICompatibleSettings) -> Finding:
-    patient = replace(
-        settings, timeouts=model.ModelTimeouts(connect=_PATIENCE, first_token=_PATIENCE, request=_PATIENCE)
+    limited = replace(
+        settings,
+        timeouts=model.ModelTimeouts(
+            connect=_TIMEOUT_SECONDS, first_token=_TIMEOUT_SECONDS, request=_TIMEOUT_SECONDS
+        ),
     )
-    asked = OpenAICompatibleModel(patient)
+    asked = OpenAICompatibleModel(limited)
     try:
         capability = capability_with(ModelCapability(settings.model), await asked.served_models())
     except (ModelServerError, AgentDefinitionError) as error:

@@ -1,4 +1,4 @@
-"""Follow a run in this process until it ends, or waits for somebody who is not here."""
+"""Follow a run in this process until it ends, or waits for an answer that is not given here."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentStatus
-from pilotage.cli.driving.asking import Asker, PromptAnswer
-from pilotage.cli.driving.telling import Telling
 from pilotage.cli.exit_codes import ExitCode, code_of_status
+from pilotage.cli.prompt import Prompt, PromptAnswer
+from pilotage.cli.run_output import RunOutput
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.runtime.answers import Question, run_of
 from pilotage.runtime.journal.interruptions import RunInterruption
@@ -27,21 +27,21 @@ from pilotage.runtime.runs import AgentRuns
 T = TypeVar("T")
 
 
-async def follow(run: Followed, telling: Telling, asker: Asker | None) -> ExitCode:
-    """Tell what a run does, ask what it asks where somebody is there to answer, cancel it at Ctrl-C.
+async def follow(run: FollowedRun, output: RunOutput, prompt: Prompt | None) -> ExitCode:
+    """Write the events of a run, ask its questions where there is a prompt, cancel it at Ctrl-C.
 
     Raises:
-        RunConflictError: another process has taken the run.
+        RunConflictError: another process has claimed the run.
     """
     with interruptions() as interrupted:
-        result = await Follower(telling, asker, interrupted).follow(run)
-    questions = await run.questions() if isinstance(run, KeptRun) else ()
-    telling.end(result, questions, is_kept=run.is_kept)
+        result = await Follower(output, prompt, interrupted).follow(run)
+    questions = await run.questions() if isinstance(run, FollowedDurableRun) else ()
+    output.end(result, questions, is_durable=run.is_durable)
     return ending_code(result, was_interrupted=interrupted.is_set())
 
 
 def ending_code(result: RunResult | None, *, was_interrupted: bool) -> ExitCode:
-    """What the command ends with; None stands for a run that was left, of which nothing is kept."""
+    """Return the exit code of the command; None is a cancelled ephemeral run."""
     status = AgentStatus.CANCELLED if result is None else result.state.status
     if was_interrupted and status is AgentStatus.CANCELLED:
         return ExitCode.INTERRUPTED
@@ -51,86 +51,87 @@ def ending_code(result: RunResult | None, *, was_interrupted: bool) -> ExitCode:
 class Follower:
     """Follows one run through all of its attempts."""
 
-    def __init__(self, telling: Telling, asker: Asker | None, interrupted: asyncio.Event) -> None:
-        self._telling = telling
-        self._asker = asker
+    def __init__(self, output: RunOutput, prompt: Prompt | None, interrupted: asyncio.Event) -> None:
+        self._output = output
+        self._prompt = prompt
         self._interrupted = interrupted
         self._left_open: set[str] = set()
 
-    async def follow(self, run: Followed) -> RunResult | None:
-        """How the run stands in the end."""
+    async def follow(self, run: FollowedRun) -> RunResult | None:
+        """Return the result of the run."""
         result = await self._attempt(run)
-        while isinstance(run, KeptRun) and _waits(result) and await self._answered(run):
-            result = await run.standing()
+        while isinstance(run, FollowedDurableRun) and _waits(result) and await self._answered(run):
+            result = await run.stored_result()
             if result.state.is_terminal:
-                break  # somebody else answered too, and drove it to its end
+                break  # another person answered too, and the run has ended
             run = await run.resumed()
             result = await self._attempt(run)
-        # Whoever gave up at a question has cancelled the run, which says so itself.
-        return await run.standing() if isinstance(run, KeptRun) and _waits(result) else result
+        # A run that was cancelled at a question has another state by now.
+        return await run.stored_result() if isinstance(run, FollowedDurableRun) and _waits(result) else result
 
-    async def _attempt(self, run: Followed) -> RunResult | None:
+    async def _attempt(self, run: FollowedRun) -> RunResult | None:
         reading = asyncio.ensure_future(self._read(run))
-        try:
-            if not await self._is_done_first(reading):
-                self._telling.cancelling()
-                await run.cancel()
-            await reading
-        finally:
-            await _ended(reading)
-        return await run.result()
+        async with self._output.spinner.running():
+            try:
+                if not await self._is_done_first(reading):
+                    self._output.write_cancelling()
+                    await run.cancel()
+                await reading
+            finally:
+                await _ended(reading)
+            return await run.result()
 
-    async def _read(self, run: Followed) -> None:
+    async def _read(self, run: FollowedRun) -> None:
         events = run.events()
         async for event in events:
-            self._telling.tell(event, getattr(events, "cursor", None))
+            self._output.write(event, getattr(events, "cursor", None))
 
-    async def _answered(self, run: KeptRun) -> bool:
-        """Whether something was answered with which the run may go on."""
-        if self._asker is None or self._interrupted.is_set():
+    async def _answered(self, run: FollowedDurableRun) -> bool:
+        """Ask the open questions; return whether one was answered."""
+        if self._prompt is None or self._interrupted.is_set():
             return False
         fresh = [each for each in await run.questions() if each.id not in self._left_open]
         answered = False
         for question in fresh:
-            asking = asyncio.ensure_future(self._answer(run, question, self._asker))
+            asking = asyncio.ensure_future(self._answer(run, question, self._prompt))
             if not await self._is_done_first(asking):
                 await _ended(asking)
-                self._telling.cancelling()
+                self._output.write_cancelling()
                 await run.cancel()
                 return False
             answered = asking.result() or answered
         return answered
 
-    async def _answer(self, run: KeptRun, question: Question, asker: Asker) -> bool:
-        """Ask until the run takes the answer; False where the person leaves the question open."""
-        while (answer := await asker.ask(question)) is not None:
+    async def _answer(self, run: FollowedDurableRun, question: Question, prompt: Prompt) -> bool:
+        """Ask until the run accepts the answer; return False if the person leaves the question open."""
+        while (answer := await prompt.ask(question)) is not None:
             if answer.decision is ApprovalDecision.DEFER:
                 self._left_open.add(question.id)  # it is asked again as soon as the run goes on
             try:
                 await run.answer(question, answer)
             except CallerError as error:
-                asker.refuse(str(error))
+                prompt.refuse(str(error))
                 if question.id not in {each.id for each in await run.questions()}:
-                    return True  # somebody else was faster
+                    return True  # another person answered first
             else:
                 return True
         self._left_open.add(question.id)
         return False
 
     async def _is_done_first(self, work: asyncio.Future[T]) -> bool:
-        """Whether the work was done before somebody hit Ctrl-C."""
+        """Return whether the work was done before Ctrl-C."""
         if self._interrupted.is_set():
             return work.done()
-        told = asyncio.ensure_future(self._interrupted.wait())
+        interrupted = asyncio.ensure_future(self._interrupted.wait())
         try:
-            await asyncio.wait((work, told), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((work, interrupted), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            told.cancel()
+            interrupted.cancel()
         return work.done()
 
 
 async def _ended(task: asyncio.Future[T]) -> None:
-    """Nobody is interested in the task any more, and it has gone when this returns."""
+    """Cancel a task that is not needed any more, and wait for its end."""
     if not task.done():
         task.cancel()
         await asyncio.wait([task])
@@ -140,10 +141,10 @@ def _waits(result: RunResult | None) -> bool:
     return result is not None and result.state.status is AgentStatus.INTERRUPTED
 
 
-class UnkeptRun:
-    """A run without a journal: it lives as long as its reader."""
+class FollowedEphemeralRun:
+    """A run without a journal: it ends with its subscriber."""
 
-    is_kept = False
+    is_durable = False
 
     def __init__(self, run: OpenedRun) -> None:
         self.id = run.id
@@ -152,19 +153,19 @@ class UnkeptRun:
         self._is_left = False
 
     async def result(self) -> RunResult | None:
-        """Return the result after the events; None for a run that was left, of which nothing is kept."""
+        """Return the result after the events; None for a run that was cancelled."""
         return None if self._is_left else await self._run.result()
 
     async def cancel(self) -> None:
-        """End the run; its events come to their end then."""
+        """Cancel the run; its events end then."""
         self._is_left = True
         await self._run.leave()
 
 
-class KeptRun:
-    """A run with a journal, which can wait, be answered and go on."""
+class FollowedDurableRun:
+    """A run with a journal: it can wait for answers and be resumed."""
 
-    is_kept = True
+    is_durable = True
 
     def __init__(self, runs: AgentRuns, handle: RunHandle | OpenedRun, principal: Principal) -> None:
         self.id = handle.id
@@ -174,25 +175,25 @@ class KeptRun:
         self._principal = principal
 
     async def result(self) -> RunResult:
-        """Return how the run stands after its events.
+        """Return the result after the events.
 
         Raises:
-            RunConflictError: another process has taken it.
+            RunConflictError: another process has claimed it.
         """
         try:
             return await self._handle.result()
         except RunInterruption as lost:
             raise RunConflictError(
-                f"run {self.id!r} was taken over by another process. "
+                f"run {self.id!r} was claimed by another process. "
                 f"Follow it there: pilotage runs events {self.id} --follow."
             ) from lost
 
-    async def standing(self) -> RunResult:
-        """Return how the run stands now, from its record."""
+    async def stored_result(self) -> RunResult:
+        """Return the result of the run from its record."""
         return await self._runs.result(self.id, principal=self._principal)
 
     async def cancel(self) -> None:
-        """End the run; its events come to their end then."""
+        """Cancel the run; its events end then."""
         await self._runs.cancel(self.id, reason="Ctrl-C", principal=self._principal)
 
     async def questions(self) -> tuple[Question, ...]:
@@ -203,25 +204,25 @@ class KeptRun:
         """Give an answer.
 
         Raises:
-            CallerError: the run cannot take it; the question stays open.
+            CallerError: the run does not accept it; the question stays open.
         """
         asked_by = run_of(question.id)
         await self._runs.answer(
             asked_by, question.id, answer.decision, resume=False, principal=self._principal, **answer.details
         )
 
-    async def resumed(self) -> KeptRun:
-        """Resume the run, which goes on with what it was answered."""
+    async def resumed(self) -> FollowedDurableRun:
+        """Resume the run with the answers it has."""
         handle = await self._runs.resume(self.id, principal=self._principal)
-        return KeptRun(self._runs, handle, self._principal)
+        return FollowedDurableRun(self._runs, handle, self._principal)
 
 
-Followed: TypeAlias = UnkeptRun | KeptRun
+FollowedRun: TypeAlias = FollowedEphemeralRun | FollowedDurableRun
 
 
 @contextmanager
 def interruptions() -> Generator[asyncio.Event]:
-    """Set the event at Ctrl-C, even while something holds up the event loop; leave at once at a second one."""
+    """Set the event at Ctrl-C, even while the event loop is blocked; end the process at a second one."""
     loop, before = asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
     first, is_interrupted = asyncio.Event(), False
 
@@ -242,9 +243,8 @@ def interruptions() -> Generator[asyncio.Event]:
 def leave_at_once() -> None:
     """End the process without waiting for anything.
 
-    A tool in a thread may go on for long and cannot be stopped. The journal is made for processes that die anywhere:
-    a run that is left like this is where its last commit says.
+    A tool in a thread may take long and cannot be stopped. A durable run is resumed from its last commit.
     """
-    # Not through the stream: somebody may be in the middle of writing to it.
-    os.write(sys.stderr.fileno(), b"\nleft: a durable run stays where it is and can be resumed\n")
+    # Not through the stream: another thread may be writing to it.
+    os.write(sys.stderr.fileno(), b"\nleft: a durable run can be resumed\n")
     os._exit(ExitCode.INTERRUPTED)

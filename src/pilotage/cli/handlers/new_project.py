@@ -1,4 +1,4 @@
-"""`pilotage new`: writes a small project that works."""
+"""`pilotage new`: write a small project that works."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pilotage.cli.screen import Screen
-from pilotage.cli.words import TextSpan, Tone, line
+from pilotage.cli.text import TextSpan, Tone, columns, line
 from pilotage.errors import CallerError
 
+_LONGEST_NAME = 100
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
 _FILES = {
     "pyproject.toml": "pyproject.toml.txt",
@@ -24,46 +25,60 @@ _FILES = {
     "{package}/main.py": "main.py.txt",
     "tests/test_agents.py": "test_agents.py.txt",
 }
+_NEXT = (
+    ("cd {name}", ""),
+    ('pilotage run Greeter "greet Ada"', "no key, no server: the offline model"),
+    ("pilotage chat Greeter", "the same, line by line"),
+    ("python -m pytest", "its test"),
+    ("pilotage doctor", "check the set-up"),
+)
 
 
 def new_project(name: str, folder: Path | None = None) -> None:
     """Write the project into a new folder of its name.
 
     Raises:
-        CallerError: the name cannot be one, or there is something already.
+        CallerError: the name is invalid, or a file or folder has it.
     """
     root = (folder or Path.cwd()) / name
-    if _NAME.fullmatch(name) and root.exists():
+    if len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) and root.exists():
         raise CallerError(f"there is a {name!r} here already. Choose another name, or move it away.")
     package = package_of(name)
     written = project_files(name, package)
-    for path, text in written.items():
-        file = root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+    try:
+        for path, text in written.items():
+            file = root / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+    except OSError as error:
+        raise CallerError(f"{str(root)!r} cannot be written: {error.strerror}.") from error
     screen = Screen.of_process()
-    screen.say(*(line(TextSpan(f"{name}/{path}", Tone.NAME)) for path in written))
-    screen.tell(line("try it: ", TextSpan(f'cd {name} && pilotage run Greeter "greet Ada"', Tone.NAME)))
+    screen.print(*(line(TextSpan(f"{name}/{path}", Tone.NAME)) for path in written))
+    screen.message((), line(TextSpan("next:", Tone.STRONG)), *columns([_next(*each, name) for each in _NEXT]))
+
+
+def _next(command: str, words: str, name: str) -> list[TextSpan]:
+    return [TextSpan(f"  {command.format(name=name)}", Tone.COMMAND), TextSpan(words, Tone.QUIET)]
 
 
 def project_files(name: str, package: str) -> dict[str, str]:
-    """The files of a project by path."""
+    """Return the files of a project by path."""
     stored = files("pilotage.cli") / "scaffold" / "files"
     texts = {path: (stored / source).read_text() for path, source in _FILES.items()}
     return {
-        path.format(package=package): text.replace("PACKAGE", package).replace("NAME", name)
+        path.format(package=package): text.replace("{{package}}", package).replace("{{name}}", name)
         for path, text in texts.items()
     }
 
 
 def package_of(name: str) -> str:
-    """The package of a project.
+    """Return the package name of a project.
 
     Raises:
-        CallerError: it would be no package, or hide another one.
+        CallerError: it is no package name, or would hide another module.
     """
     package = name.replace("-", "_")
-    if not _NAME.fullmatch(name) or keyword.iskeyword(package):
+    if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name) or keyword.iskeyword(package):
         raise CallerError(
             f"{name!r} is no name for a project. Use small letters, digits and dashes: for example help-desk."
         )
@@ -72,7 +87,5 @@ def package_of(name: str) -> str:
         or package in sys.stdlib_module_names
         or find_spec(package) is not None
     ):
-        raise CallerError(
-            f"{name!r} would hide the module {package!r} of somebody else. Choose another name."
-        )
+        raise CallerError(f"{name!r} would hide the installed module {package!r}. Choose another name.")
     return package

@@ -1,4 +1,4 @@
-"""Ask a person at the terminal what a run asks."""
+"""Questions of runs at the terminal: show them, and read answers until one can be given."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TextIO
 
 from pilotage.agent.recovery_request import ACTIONS, AgentRecoveryRequest, OpenAction, RecoveryDecision
 from pilotage.agent.signals import ApprovalDecision
+from pilotage.cli.question_view import open_action_lines, question_lines
 from pilotage.cli.screen import Screen
-from pilotage.cli.views.question import open_action_lines, question_lines
-from pilotage.cli.words import TextSpan, Tone, line
+from pilotage.cli.text import TextSpan, Tone, line
 from pilotage.jsonvalue import JsonObject, JsonValue, parsed_input
 from pilotage.runtime.answers import Question
 from pilotage.values import value
@@ -20,22 +20,22 @@ from pilotage.values import value
 
 @value
 class PromptAnswer:
-    """What a person decided, with what the decision needs."""
+    """The decision of a person, with its details."""
 
     decision: ApprovalDecision | RecoveryDecision
     details: JsonObject
 
 
-class Asker:
-    """Shows questions and reads answers, until one can be taken."""
+class Prompt:
+    """Shows questions and reads answers, until one is valid."""
 
-    def __init__(self, screen: Screen, lines: Lines) -> None:
+    def __init__(self, screen: Screen, lines: InputLines) -> None:
         self._screen = screen
         self._lines = lines
 
     async def ask(self, question: Question) -> PromptAnswer | None:
-        """The answer to a question; None where the person leaves it open."""
-        self._screen.tell(*question_lines(question))
+        """Return the answer to a question; None if the person leaves it open."""
+        self._screen.message(*question_lines(question))
         choices = [each.value for each in question.allowed_decisions]
         while True:
             typed = await self._read(f"{' / '.join(choices)} (Ctrl-D: later) > ")
@@ -43,7 +43,7 @@ class Asker:
                 return None
             chosen = chosen_in(typed, choices)
             if chosen is None:
-                self._screen.tell(line(TextSpan(f"write one of: {', '.join(choices)}", Tone.BAD)))
+                self._screen.message(line(TextSpan(f"write one of: {', '.join(choices)}", Tone.BAD)))
                 continue
             details = await self._details(chosen)
             if details is None:
@@ -56,13 +56,13 @@ class Asker:
             return PromptAnswer(_decision(question, chosen), details)
 
     async def _inside(self, question: AgentRecoveryRequest) -> JsonObject | None:
-        """The answers to the open actions inside of one that is retried; None where the person leaves them open."""
+        """Return the answers to open actions inside of a retried one; None if the person leaves them open."""
         answers: dict[str, JsonValue] = {}
         done: list[str] = []
         for action in question.to_decide:
             if any(action.action_id.startswith(f"{outer}/") for outer in done):
                 continue
-            self._screen.tell(*open_action_lines(action))
+            self._screen.message(*open_action_lines(action))
             answer = await self._answer_to(action)
             if answer is None:
                 return None
@@ -83,18 +83,18 @@ class Asker:
             details = None if chosen is None else await self._details(chosen)
             if chosen is not None and details is not None:
                 return {"decision": chosen, **details}
-            self._screen.tell(line(TextSpan(f"write one of: {', '.join(choices)}", Tone.BAD)))
+            self._screen.message(line(TextSpan(f"write one of: {', '.join(choices)}", Tone.BAD)))
 
     async def text(self, words: str) -> str | None:
-        """What a person has to say; None where that is nothing."""
-        return await self._read(words) or None
+        """Return the next line; None when the input has ended (Ctrl-D)."""
+        return await self._read(words, is_typed_ahead=True)
 
     def refuse(self, reason: str) -> None:
-        """Say why an answer was not taken."""
-        self._screen.tell(line(TextSpan(reason, Tone.BAD)))
+        """Show why an answer was not accepted."""
+        self._screen.message(line(TextSpan(reason, Tone.BAD)))
 
     async def _details(self, chosen: str) -> JsonObject | None:
-        """What a decision needs besides; None where it was not given, and everything is asked again."""
+        """Return the details of a decision; None if they are missing, and everything is asked again."""
         match chosen:
             case "modify":
                 return await self._json(
@@ -118,22 +118,29 @@ class Asker:
             self.refuse(f"that is no JSON: {error}")
             return None
 
-    async def _read(self, words: str) -> str | None:
-        self._screen.stream(TextSpan(words, Tone.ASKING))
-        typed = await self._lines.next()
-        self._screen.typed_over(is_ended=typed is not None)
+    async def _read(self, words: str, *, is_typed_ahead: bool = False) -> str | None:
+        if not is_typed_ahead:
+            self._lines.discard()  # a line that was typed before the question was shown is no answer to it
+        if words:
+            self._screen.ask(TextSpan(words, Tone.ASKING))
+        try:
+            typed = await self._lines.next()
+        except asyncio.CancelledError:  # Ctrl-C
+            self._screen.end_line()
+            raise
+        self._screen.input_ended(with_enter=typed is not None)
         return typed
 
 
-def asker_for(screen: Screen, *, as_json: bool) -> Asker | None:
-    """Return an asker where a person reads the screen and types; None for pipes and programs."""
+def prompt_for(screen: Screen, *, as_json: bool) -> Prompt | None:
+    """Return a prompt if a person reads the screen and types; None for pipes and programs."""
     if as_json or not screen.is_terminal or not sys.stdin.isatty():
         return None
-    return Asker(screen, Lines())
+    return Prompt(screen, InputLines())
 
 
 def chosen_in(typed: str, choices: Sequence[str]) -> str | None:
-    """The choice that a person wrote, whole or its beginning; None where it is none or could be several."""
+    """Return the choice that was typed, whole or its beginning; None if it is none or ambiguous."""
     wanted = typed.strip().lower()
     if not wanted:
         return None
@@ -147,27 +154,39 @@ def _decision(question: Question, chosen: str) -> ApprovalDecision | RecoveryDec
     return next(each for each in question.allowed_decisions if each.value == chosen)
 
 
-class Lines:
-    """Lines that a person types. The terminal does the editing; one line is there when Enter was hit."""
+class InputLines:
+    """Lines of standard input. A terminal does the editing, and gives a line when Enter is hit."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stdin
         self._rest = b""
 
     async def next(self) -> str | None:
-        """The next line without its end; None when the person has ended the input (Ctrl-D)."""
+        """Return the next line without its end; None when the input has ended (Ctrl-D)."""
         while b"\n" not in self._rest:
             piece = await self._piece()
             if not piece:
-                return None
+                last, self._rest = self._rest, b""
+                return last.decode(errors="replace").strip() or None
             self._rest += piece
         taken, _, self._rest = self._rest.partition(b"\n")
         return taken.decode(errors="replace").strip()
 
+    def discard(self) -> None:
+        """Discard lines that were typed and not read yet."""
+        self._rest = b""
+        if self._stream.isatty():
+            import termios  # noqa: PLC0415 - terminals of POSIX only
+
+            termios.tcflush(self._stream.fileno(), termios.TCIFLUSH)
+
     async def _piece(self) -> bytes:
         loop, descriptor = asyncio.get_running_loop(), self._stream.fileno()
         ready = asyncio.Event()
-        loop.add_reader(descriptor, ready.set)
+        try:
+            loop.add_reader(descriptor, ready.set)
+        except PermissionError:  # a file cannot be watched, and never blocks
+            return os.read(descriptor, 4096)
         try:
             await ready.wait()
         finally:

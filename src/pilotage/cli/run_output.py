@@ -1,4 +1,4 @@
-"""Tell what a run does and came to: to a person at a terminal, through a pipe, or to a program."""
+"""The events and the result of a run as output: on a terminal, through a pipe, or as JSON."""
 
 from __future__ import annotations
 
@@ -21,42 +21,49 @@ from pilotage.agent.events import (
 )
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentStatus
+from pilotage.cli.json_view import event_json, question_json, result_json
+from pilotage.cli.question_view import open_questions
+from pilotage.cli.run_view import ending_lines, output_text, spent_words
 from pilotage.cli.screen import Screen
-from pilotage.cli.views.json_forms import event_json, result_json
-from pilotage.cli.views.question import open_questions, question_json
-from pilotage.cli.views.run_page import call_arguments, ending_lines, output_text
-from pilotage.cli.words import Hints, Line, TextSpan, Tone, cleaned, line, one_line
+from pilotage.cli.spinner import Spinner
+from pilotage.cli.text import Hints, Line, TextSpan, Tone, cleaned, line, one_line
+from pilotage.cli.timeline import call_arguments
 from pilotage.jsonvalue import JsonValue, to_json_value
 from pilotage.runtime.answers import Question
 from pilotage.runtime.events.projections import ITEM_FIELDS
 
-Told: TypeAlias = TextSpan | Line
-"""A piece of text that goes on where the last one ended, or a line of its own."""
+Output: TypeAlias = TextSpan | Line
+"""Text that continues the current line, or a line of its own."""
 
 
-class Narrator:
-    """Tells one run and its children; remembers calls whose arguments are on their way, and the open message."""
+class EventFormatter:
+    """Formats the events of one run and its child runs; remembers calls that are under way, and the open message."""
 
-    def __init__(self, run_id: str, *, tells_reasoning: bool = False) -> None:
+    def __init__(self, run_id: str, *, has_reasoning: bool = False) -> None:
         self._run_id = run_id
-        self._tells_reasoning = tells_reasoning
+        self._has_reasoning = has_reasoning
         self._arguments: dict[tuple[str, str], list[str]] = {}
         self._names: dict[tuple[str, str], str] = {}
         self._message: str | None = None
 
-    def told(self, event: AgentEvent) -> Iterator[Told]:
-        """What an event says to a reader; many say nothing."""
+    @property
+    def calls(self) -> list[str]:
+        """The names of the tools that are called and have no result yet."""
+        return [name for call, name in self._names.items() if call not in self._arguments]
+
+    def format(self, event: AgentEvent) -> Iterator[Output]:
+        """Return the output of an event; many have none."""
         match event:
             case MessageDeltaEvent():
                 yield from self._piece(event, event.message_id, event.delta, Tone.PLAIN)
-            case ReasoningDeltaEvent() if self._tells_reasoning:
+            case ReasoningDeltaEvent() if self._has_reasoning:
                 yield from self._piece(event, event.reasoning_id, event.delta, Tone.QUIET)
             case ToolCallStartEvent() | ToolCallArgsDeltaEvent() | ToolCallEndEvent() | ToolCallResultEvent():
                 yield from self._call(event)
             case _:
                 yield from self._fact(event)
 
-    def _piece(self, event: AgentEvent, message_id: str, delta: str, tone: Tone) -> Iterator[Told]:
+    def _piece(self, event: AgentEvent, message_id: str, delta: str, tone: Tone) -> Iterator[Output]:
         if message_id != self._message:
             self._message = message_id
             yield self._line(event) if self._is_child(event) else ()
@@ -64,7 +71,7 @@ class Narrator:
 
     def _call(
         self, event: ToolCallStartEvent | ToolCallArgsDeltaEvent | ToolCallEndEvent | ToolCallResultEvent
-    ) -> Iterator[Told]:
+    ) -> Iterator[Output]:
         call = (event.attribution.run_id, event.call_id)  # each run counts its own calls
         match event:
             case ToolCallStartEvent():
@@ -78,13 +85,13 @@ class Narrator:
                 yield self._line(event, TextSpan("● ", Tone.NAME), name, TextSpan(f"({words})", Tone.QUIET))
             case ToolCallResultEvent():
                 known = self._names.pop(call, None)
-                if known is None:  # it was asked for before this reader came
+                if known is None:  # the call was made before this reader subscribed
                     yield self._line(
                         event, TextSpan("● ", Tone.NAME), TextSpan(one_line(event.tool_name), Tone.NAME)
                     )
                 yield self._line(event, TextSpan(f"  └ {_json(event.result)}", Tone.QUIET))
 
-    def _fact(self, event: AgentEvent) -> Iterator[Told]:
+    def _fact(self, event: AgentEvent) -> Iterator[Output]:
         match event:
             case StepStartedEvent() if ITEM_FIELDS in event.metadata:
                 yield self._line(event, TextSpan(f"· {one_line(event.step_name)}", Tone.QUIET))
@@ -99,7 +106,7 @@ class Narrator:
                 return
 
     def _line(self, event: AgentEvent, *spans: TextSpan) -> Line:
-        """A line; what a child does stands in behind its name."""
+        """Return a line; lines of a child run begin with its agent."""
         self._message = self._message if isinstance(event, MessageDeltaEvent) else None
         child = TextSpan(f"  [{one_line(event.attribution.agent_id)}] ", Tone.STRONG)
         return line(*((child,) if self._is_child(event) else ()), *spans)
@@ -109,7 +116,7 @@ class Narrator:
 
 
 def _arguments(text: str) -> str:
-    """The arguments of a call as a person writes them; what is no object stays as it came."""
+    """Return the arguments of a call; a text that is no object is returned as it is."""
     try:
         read: JsonValue = json.loads(text or "{}")
     except ValueError:
@@ -121,8 +128,12 @@ def _json(value: JsonValue) -> str:
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-class Telling:
-    """Tells one run. Text is streamed to terminals, or where `streams` says so; a pipe gets the answer, once."""
+class RunOutput:
+    """Writes the events and the result of one run. Text is streamed to terminals, or where `streams` says so.
+
+    `waits_for` names what a run waits for while no tool is called. A `brief` ending has no command to look into the
+    run.
+    """
 
     def __init__(
         self,
@@ -133,19 +144,25 @@ class Telling:
         as_json: bool = False,
         reasoning: bool = False,
         streams: bool | None = None,
+        waits_for: str = "working",
+        brief: bool = False,
     ) -> None:
+        self.spinner = Spinner(screen)
+        self.spinner.wait_for("" if as_json else waits_for)
+        self._waits_for = waits_for
         self._screen = screen
         self._hints = hints
         self._run_id = run_id
         self._as_json = as_json
+        self._is_brief = brief
         self._streams = screen.is_terminal if streams is None else streams
-        self._narrator = Narrator(run_id, tells_reasoning=reasoning)
+        self._formatter = EventFormatter(run_id, has_reasoning=reasoning)
         self._message: tuple[str, str] = ("", "")
 
-    def tell(self, event: AgentEvent, cursor: str | None) -> None:
-        """Tell an event."""
+    def write(self, event: AgentEvent, cursor: str | None) -> None:
+        """Write an event."""
         if self._as_json:
-            self._screen.say_json(event_json(event, cursor))
+            self._screen.print_json(event_json(event, cursor))
             return
         if isinstance(event, MessageDeltaEvent):
             if not self._streams:
@@ -154,42 +171,49 @@ class Telling:
                 same, said = self._message
                 said = said + event.delta if same == event.message_id else event.delta
                 self._message = (event.message_id, said)
-        for each in self._narrator.told(event):
+        for each in self._formatter.format(event):
             if isinstance(each, TextSpan):
                 self._screen.stream(each)
             elif each:
-                self._screen.tell(each)
+                self._screen.message(each)
             else:
                 self._screen.end_line()
+        calls = self._formatter.calls
+        self.spinner.wait_for(", ".join(map(one_line, calls)) if calls else self._waits_for)
 
-    def cancelling(self) -> None:
-        """Say that Ctrl-C was heard."""
+    def write_cancelling(self) -> None:
+        """Confirm Ctrl-C."""
+        self.spinner.wait_for("" if self._as_json else "cancelling")
         if not self._as_json:
-            self._screen.tell(line(TextSpan("cancelling; Ctrl-C again leaves at once", Tone.ASKING)))
+            self._screen.message(line(TextSpan("cancelling; Ctrl-C again leaves at once", Tone.ASKING)))
 
     def end(
-        self, result: RunResult | None, questions: tuple[Question, ...] = (), *, is_kept: bool = True
+        self, result: RunResult | None, questions: tuple[Question, ...] = (), *, is_durable: bool = True
     ) -> None:
-        """Tell what became of the run, and what to do where it waits."""
+        """Write the result of the run, or what to do if it waits; None is a cancelled ephemeral run."""
         if self._as_json:
-            self._screen.say_json(_ending_json(result, questions))
+            self._screen.print_json(_ending_json(result, questions))
             return
         if result is None:
-            self._screen.tell(line(TextSpan("cancelled", Tone.ASKING), ": nothing of the run was kept"))
+            self._screen.message(line(TextSpan("cancelled", Tone.ASKING), ": the run was ephemeral"))
             return
-        if result.state.status is AgentStatus.COMPLETED:
-            self._say_output(result.output)
+        is_completed = result.state.status is AgentStatus.COMPLETED
+        if is_completed:
+            self._write_output(result.output)
         if questions:
-            self._screen.tell(*open_questions(questions, self._hints))
+            self._screen.message(*open_questions(questions, self._hints))
+        if is_completed and self._is_brief:
+            self._screen.message(line(TextSpan(f"✓ {spent_words(result)}".rstrip(), Tone.QUIET)))
+            return
         is_asked = bool(questions)
-        self._screen.tell(*ending_lines(result, self._hints, is_kept=is_kept, is_asked=is_asked))
+        self._screen.message(*ending_lines(result, self._hints, is_durable=is_durable, is_asked=is_asked))
 
-    def _say_output(self, output: object) -> None:
-        """The answer, unless it was the last thing that was streamed to this terminal."""
+    def _write_output(self, output: object) -> None:
+        """Write the output, unless it was the last message that was streamed to this terminal."""
         text = output_text(to_json_value(output))
         if output is None or (self._streams and text.strip() == cleaned(self._message[1]).strip()):
             return
-        self._screen.say(*(line(each) for each in text.splitlines()))
+        self._screen.print_text(text)
 
 
 def _ending_json(result: RunResult | None, questions: tuple[Question, ...]) -> object:

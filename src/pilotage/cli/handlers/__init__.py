@@ -1,0 +1,1 @@
+"""What the commands do. Runtime and adapters are imported here, when a command is carried out."""

@@ -1,0 +1,223 @@
+"""`pilotage run, chat, agui-stdio`: runs of one agent, followed in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
+
+from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.run_values import RunAgentInput
+from pilotage.cli.application import (
+    ChosenApplication,
+    Session,
+    acting,
+    application_to_run,
+    in_application,
+)
+from pilotage.cli.exit_codes import ExitCode
+from pilotage.cli.follow import FollowedDurableRun, FollowedEphemeralRun, FollowedRun, follow
+from pilotage.cli.options import CommandOptions
+from pilotage.cli.prompt import InputLines, Prompt, prompt_for
+from pilotage.cli.run_output import RunOutput
+from pilotage.cli.text import TextSpan, Tone, line, one_line
+from pilotage.container.names import type_name
+from pilotage.errors import AgentDefinitionError, CallerError
+from pilotage.jsonvalue import parsed_input
+from pilotage.runtime.runner import AgentRunner
+from pilotage.values import value
+
+FROM_INPUT = "-"
+_LEAVE = frozenset({"/quit", "/exit"})
+
+
+@value
+class RunSettings:
+    """What `run` and `chat` take besides the shared options."""
+
+    conversation: str | None = None
+    reasoning: bool = False
+
+
+def run_agent(options: CommandOptions, agent: str, text: str | None, settings: RunSettings) -> int:
+    """Run an agent once and follow the run.
+
+    Raises:
+        CallerError: the input does not fit the agent.
+    """
+    chosen, definition = application_to_run(agent, options.app)
+    return in_application(options, chosen, _run_once, definition, text=text, settings=settings)
+
+
+async def _run_once(
+    session: Session, definition: AgentDefinition, *, text: str | None, settings: RunSettings
+) -> int:
+    prompt = prompt_for(session.screen, as_json=session.options.as_json)
+    given = given_by(definition, await _read(text, definition, prompt))
+    run = await _opened(session, definition, given, settings.conversation)
+    if run.is_durable and not session.options.as_json:
+        session.screen.message(line(TextSpan(f"run {run.id}", Tone.QUIET)))
+    return await follow(run, _output(session, definition, run, settings), prompt)
+
+
+def chat_with_agent(options: CommandOptions, agent: str, settings: RunSettings) -> int:
+    """Run an agent for each line that is typed, as one conversation.
+
+    Raises:
+        CallerError: the agent takes no text.
+    """
+    chosen, definition = application_to_run(agent, options.app)
+    if not _takes_text(definition):
+        raise CallerError(
+            f"{definition.target.__name__} takes {_taken(definition)}, not a text. Use: pilotage run {agent} JSON."
+        )
+    return in_application(options, chosen, _chat, definition, agent=agent, settings=settings)
+
+
+async def _chat(session: Session, definition: AgentDefinition, *, agent: str, settings: RunSettings) -> int:
+    """Read lines and run the agent for each; a run that waits for an answer ends the chat."""
+    screen = session.screen
+    conversation = settings.conversation or session.runs.services.ids.uid()
+    settings = replace(settings, conversation=conversation)
+    prompt = prompt_for(screen, as_json=False)
+    if prompt is not None:
+        screen.message(line(TextSpan(_welcome(definition), Tone.QUIET)))
+    typed = prompt or Prompt(screen, InputLines())
+    code, has_turns = ExitCode.DONE, False
+    try:
+        while (text := await _next_line(typed, is_shown=prompt is not None)) is not None:
+            run = await _opened(session, definition, given_by(definition, text), conversation)
+            code = await follow(run, _output(session, definition, run, settings, brief=True), prompt)
+            has_turns = definition.is_declarative
+            if code is ExitCode.WAITING:
+                break
+    finally:
+        if has_turns:
+            is_named = ":" in agent and not session.options.app
+            hints = session.options.hints("") if is_named else session.hints
+            again = hints.command("chat", agent, "--conversation", conversation)
+            screen.message(line(TextSpan("continue this conversation: ", Tone.QUIET), again))
+    return code if code is ExitCode.WAITING or prompt is None else ExitCode.DONE
+
+
+def _welcome(definition: AgentDefinition) -> str:
+    words = f"Chat with {one_line(definition.agent_id)}. Ctrl-C cancels a run; Ctrl-D or /quit ends the chat."
+    if not definition.is_declarative:
+        words += " The agent has its own execute(): it gets each line alone, without the lines before."
+    return words
+
+
+async def _next_line(prompt: Prompt, *, is_shown: bool) -> str | None:
+    """Return the next line that is not blank; None at the end of the chat."""
+    while (text := await prompt.text("> " if is_shown else "")) is not None:
+        if text.lower() in _LEAVE:
+            return None
+        if text:
+            return text
+    return None
+
+
+def talk_agui(options: CommandOptions, agent: str) -> int:
+    """Serve AG-UI over standard input and output until the input ends.
+
+    Raises:
+        CallerError: the extra is not installed.
+    """
+    if find_spec("ag_ui") is None:
+        raise CallerError('this command needs an extra: pip install "pilotage[agui]".')
+    chosen, definition = application_to_run(agent, options.app)
+    asyncio.run(_serve_agui(options, chosen, definition))
+    return ExitCode.DONE
+
+
+async def _serve_agui(
+    options: CommandOptions, chosen: ChosenApplication, definition: AgentDefinition
+) -> None:
+    from pilotage.adapters.agui import AgUiStdioCommand, driver_for  # noqa: PLC0415 - needs the extra
+
+    async with acting(chosen.app):
+        factory = driver_for(chosen.app, definition.target, principal=options.principal)
+        await AgUiStdioCommand(factory, sys.stdin, sys.stdout)()
+
+
+def given_by(definition: AgentDefinition, text: str | None) -> object:
+    """Return the input of a run: the text if the agent takes one, else the JSON value of the text. Pure.
+
+    Raises:
+        CallerError: the agent takes another type, and the text is no JSON.
+    """
+    if text is None or _takes_text(definition):
+        return text
+    try:
+        return parsed_input(text)
+    except ValueError as error:
+        raise CallerError(
+            f"{definition.target.__name__} takes {_taken(definition)}. Give it as JSON: {error}."
+        ) from error
+
+
+def _taken(definition: AgentDefinition) -> str:
+    parameters = definition.execution.parameters.items() if definition.execution else ()
+    return ", ".join(f"{name}: {type_name(type_)}" for name, type_ in parameters) or "nothing"
+
+
+def _takes_text(definition: AgentDefinition) -> bool:
+    if definition.execution is None:
+        return True
+    parameters, required = definition.execution.parameters, definition.execution.required
+    wanted = [parameters[name] for name in required] or list(parameters.values())
+    return wanted == [str]
+
+
+async def _read(text: str | None, definition: AgentDefinition, prompt: Prompt | None) -> str | None:
+    """Return the text of the command line, of standard input, or of the prompt."""
+    if text == FROM_INPUT:
+        return sys.stdin.read().strip()
+    if text is None and prompt is not None and _takes_text(definition):
+        return await prompt.text(f"{definition.agent_id} > ") or None
+    return text
+
+
+async def _opened(
+    session: Session, definition: AgentDefinition, given: Any, conversation: str | None
+) -> FollowedRun:
+    """Start a run of the agent, durable if the agent is."""
+    runs, principal = session.runs, session.principal
+    if conversation is not None and definition.is_declarative and runs.services.conversations is None:
+        raise CallerError(
+            f"application {runs.services.app.name!r} stores no conversations: nothing in it provides ITaskStore. "
+            'Install pip install "pilotage[sqlalchemy]", and load the plugins: app.load_plugins().'
+        )
+    try:
+        if definition.spec.is_durable:
+            handle = await runs.start(
+                definition.agent_id, given, principal=principal, conversation_id=conversation
+            )
+            return FollowedDurableRun(runs, handle, principal)
+        if conversation is not None and isinstance(given, str):
+            given = RunAgentInput(runs.services.ids.uid(), given, conversation)
+        runner = AgentRunner.for_agent_instance(runs.services.instance_of(definition))
+        return FollowedEphemeralRun(await runner.for_principal(principal).open(given))
+    except AgentDefinitionError as error:
+        raise CallerError(str(error)) from error
+
+
+def _output(
+    session: Session,
+    definition: AgentDefinition,
+    run: FollowedRun,
+    settings: RunSettings,
+    *,
+    brief: bool = False,
+) -> RunOutput:
+    return RunOutput(
+        session.screen,
+        session.hints,
+        run.id,
+        as_json=session.options.as_json,
+        reasoning=settings.reasoning,
+        waits_for="waiting for the model" if definition.is_declarative else "working",
+        brief=brief,
+    )

@@ -1,1 +1,0 @@
-"""Runs, questions and findings as lines of text and as JSON. Everything in here is pure."""
