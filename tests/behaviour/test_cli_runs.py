@@ -320,8 +320,8 @@ def test_a_message_that_an_agent_does_not_take_is_refused(till: Till) -> None:
         (["hello", "--input", "note-1", "--revision", "2"], "does not accept 'steering_instruction' signals"),
         (["--input", "note-1", "--withdraw"], "does not accept 'steering_instruction' signals"),
         (["hello", "--draft"], "a revision names its instruction: --input ID"),
-        (["--input", "note-1"], "what to say is missing"),
-        ([], "what to say is missing"),
+        (["--input", "note-1"], "the message is missing"),
+        ([], "the message is missing"),
     ],
 )
 def test_a_revision_of_an_instruction_names_its_input(till: Till, given: list[str], words: str) -> None:

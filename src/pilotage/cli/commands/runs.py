@@ -161,7 +161,7 @@ def send(
     options: CommandOptions,
     run: Run,
     text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="The message; not needed with --withdraw.")
+        str | None, typer.Argument(metavar="TEXT", help="The message; not needed with --withdraw.")
     ] = None,
     steering: Annotated[
         bool, typer.Option("--steering", help="As a steering instruction, not as a message.")
