@@ -502,7 +502,7 @@ PORTS: Mapping[str, str] = {
             "IAgentBudget IAgentPricing IAgentApprovalHandler IAgentContextHandler IAgentOutputGuard "
             "IAgentContextObserver IAgentContextProvider "
             "IAgentRecoveryHandler IAgentToolHandler IAgentCancellationCleanup IWakeUpSubscription IAgentWakeUps "
-            "IAgentModel IAgentPermissions ISecrets IPrincipalResolver IAgentRunner IAgentRunnerFactory "
+            "IAgentModel IAgentModelResolver IAgentPermissions ISecrets IPrincipalResolver IAgentRunner IAgentRunnerFactory "
             "IAgentDelegate IRecordSealer IScopedModel IScopedTools IScopedRuntime "
             "IAgentToolProvider IToolCalls IClock IIds IContainer IContainerAware IPostProcessor ILifecycle"
         ).split(),

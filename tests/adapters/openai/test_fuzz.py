@@ -117,7 +117,7 @@ def calls_in(frames: Sequence[bytes]) -> list[tuple[str, Any]]:
             for entry in choice["delta"].get("tool_calls") or () if choice["index"] == 0 else ():
                 names.setdefault(entry["index"], entry["function"].get("name", ""))
                 texts[entry["index"]] = texts.get(entry["index"], "") + entry["function"].get("arguments", "")
-    return [(name, parsed) for index, name in names.items() if (parsed := whole(texts[index])) is not None]
+    return [(name, found) for index, name in names.items() if isinstance(found := whole(texts[index]), dict)]
 
 
 def whole(text: str) -> Any:
