@@ -5,7 +5,7 @@ This is the one place that decides about media: at the start of a run, and befor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from pilotage.agent.messages import MediaPart, ModelMessage
 from pilotage.checks import reject_not_positive
@@ -89,11 +89,11 @@ def check_taken_by(model: str, taken: frozenset[str] | None, parts: Iterable[Med
             raise MediaTypeRefusedError(f"{model!r} does not take media of type {part.media_type!r}. {can}.")
 
 
-def media_in(messages: Iterable[ModelMessage]) -> Iterator[MediaPart]:
-    """Yield the media parts of messages."""
-    for message in messages:
-        if message.content.__class__ is not str:
-            yield from (part for part in message.content if isinstance(part, MediaPart))
+def media_in(messages: Iterable[ModelMessage]) -> list[MediaPart]:
+    """Return the media parts of messages, in their order."""
+    # Most messages are plain text, and every model call looks through all of them.
+    mixed = [content for message in messages if type(content := message.content) is not str]
+    return [part for content in mixed for part in content if isinstance(part, MediaPart)]
 
 
 def is_one_of(media_type: str, types: frozenset[str]) -> bool:

@@ -66,7 +66,7 @@ class ModelCall(ModelEffect):
             run.speaker = (self.action.id, run.ledger.epoch)
             if run.ledger.epoch > 1:
                 run.events.supersede(run.message_id)
-            if self.unfit is None and (media := [*media_in(self.request.messages)]):
+            if self.unfit is None and (media := media_in(self.request.messages)):
                 self.unfit = self._unfit_media(media)
             if self.unfit is not None:
                 return _failing(self.unfit)

@@ -113,7 +113,8 @@ class SignalQueue:
     @property
     def is_waiting(self) -> bool:
         """Whether a message waits to be taken in."""
-        self._settle_revisions()
+        if not self._is_settled:
+            self._settle_revisions()
         return bool(self._waiting)
 
     @property
@@ -168,7 +169,8 @@ class SignalQueue:
 
     def has(self, kind: AgentSignalKind) -> bool:
         """Return whether a signal of this kind waits to be taken in."""
-        self._settle_revisions()
+        if not self._is_settled:
+            self._settle_revisions()
         return any(signal.kind is kind for signal in self._waiting)
 
     def wait_for(self, kind: AgentSignalKind) -> Paused:
@@ -178,7 +180,8 @@ class SignalQueue:
 
     def take(self, choose: Choose, position: int | None) -> JsonObject | None:
         """Take waiting signals out of the queue and return their record; None where none is chosen."""
-        self._settle_revisions()
+        if not self._is_settled:
+            self._settle_revisions()
         chosen = choose(self._waiting)
         if not chosen:
             return None
@@ -233,12 +236,11 @@ class SignalQueue:
 
         Only the run itself does this, before it looks at what waits: it may write.
         """
-        if not self._is_settled:
-            self._is_settled = True
-            self._steering = self._steering or self._make_steering()
-            open_ones = [signal for signal in self._waiting if signal.id not in self._begun_with]
-            usable = {signal.id for signal in self._steering.settle(open_ones, self._ledger)}
-            self._waiting = [each for each in self._waiting if each.id in usable | self._begun_with]
+        self._is_settled = True
+        self._steering = self._steering or self._make_steering()
+        open_ones = [signal for signal in self._waiting if signal.id not in self._begun_with]
+        usable = {signal.id for signal in self._steering.settle(open_ones, self._ledger)}
+        self._waiting = [each for each in self._waiting if each.id in usable | self._begun_with]
 
     def _first_handled(self, waiting: Sequence[AgentSignal]) -> Sequence[AgentSignal]:
         others = (i for i, signal in enumerate(waiting) if signal.kind not in self.policy.handled)
