@@ -53,10 +53,10 @@ def recorded_packet(packet: DelegationPacket, sent: DelegationPacket) -> JsonObj
 
 def _without_empty(record: JsonObject) -> JsonObject:
     """Return a record without the fields that have nothing in them."""
-    kept = {
+    filled = {
         name: _without_empty(found) if isinstance(found, Mapping) else found for name, found in record.items()
     }
-    return {name: found for name, found in kept.items() if found is not None and found not in ({}, [])}
+    return {name: found for name, found in filled.items() if found is not None and found not in ({}, [])}
 
 
 DIGEST = "packet_digest"

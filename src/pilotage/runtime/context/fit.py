@@ -138,8 +138,8 @@ class ContextStage:
         if provided:
             self._provided = (self._provided or {}) | provided
         self._shelf(path).drop(request.context, change.dropped)
-        kept = {pack.id: pack for pack in request.context if pack.id not in change.dropped}
-        return replace(request, context=tuple((kept | provided).values()))
+        remaining = {pack.id: pack for pack in request.context if pack.id not in change.dropped}
+        return replace(request, context=tuple((remaining | provided).values()))
 
     def substitute(
         self, path: str, request: ModelRequest, dropped: frozenset[str], pack: ContextPack

@@ -1,6 +1,6 @@
 """Changes of packs that a context handler selects: each is carried out or refused, and recorded below its model call.
 
-A compression is carried out by `condense`, and a delegation by a child run behind this record; what is selected is
+A compression is carried out by `condense`, and a delegation by a child run after this record. The selection is
 recorded here, so that replay asks neither observers nor handlers nor providers again.
 """
 
@@ -227,9 +227,9 @@ class ContextOptimization(Effect):
             words.DELEGATED: delegated,
             words.REFUSED: refusals,
         }
-        kept = {name: part for name, part in parts.items() if part}
+        present = {name: part for name, part in parts.items() if part}
         provided = AgentContext(tuple(self._provided.values()))
-        return {**kept, **(encode_provided(provided, self._redactor) if self._provided else {})}
+        return {**present, **(encode_provided(provided, self._redactor) if self._provided else {})}
 
     async def _carry_out(self, action: ContextOptimizationAction, number: int) -> str | None:
         """Carry out an action that can be; return the reason why it failed."""

@@ -89,8 +89,8 @@ class ContextFitter:
         A mere compression is recorded with the change that it leads to.
         """
         action, selection = self._action(words.SELECTED), SelectedActions(packs=fitting.packs)
-        if not self._is_kept(words.SELECTED):
-            if not self._is_new or self._is_kept(words.CONDENSED):
+        if not self._can_be_read(words.SELECTED):
+            if not self._is_new or self._can_be_read(words.CONDENSED):
                 return selection
             selection = await fitting.select()
             if not selection.actions or (selection.is_compression and fitting.has_budget):
@@ -200,7 +200,7 @@ class ContextFitter:
         """Return whether an action of this name below the call is recorded."""
         return self._run.replay.has_record and self._run.replay.knows(self._action_id(name))
 
-    def _is_kept(self, name: str) -> bool:
+    def _can_be_read(self, name: str) -> bool:
         """Return whether an action of this name below the call is recorded, and its record can be read."""
         replay = self._run.replay
         recorded = replay.outcome_of(self._action_id(name)) if replay.has_record else None

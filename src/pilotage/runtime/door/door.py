@@ -251,7 +251,7 @@ async def _result_from_caller(run: Run, effect: Effect) -> object:
     answer = obey_recovery(await perform(run, ResultQuestion(run.questions, effect)))
     if not isinstance(answer, RecoveryDone):
         raise TypeError(f"a deferred call is answered with its result, not with {type(answer).__name__}")
-    return _found_out(run, effect, effect.codec.decode(answer.result))
+    return _record_given(run, effect, effect.codec.decode(answer.result))
 
 
 def _act(run: Run, effect: Effect) -> Awaitable[object]:
@@ -331,7 +331,7 @@ async def _show_hooks(run: Run, hooks: Hooks, effect: Effect, outcome: Outcome) 
 
 
 async def _leave_to_people(run: Run, effect: Effect) -> None:
-    """End an ephemeral run whose program cancelled a call that may have taken effect: nobody can be asked about it."""
+    """End an ephemeral run whose program cancelled a call that may have taken effect: it has no questions."""
     is_ending = run.ledger.state.status is AgentStatus.CANCELLING or run.replay.liveness.is_ending
     if effect.call is None and not effect.action.may_be_repeated and not is_ending:
         await perform(run, RecoveryQuestion(run.questions, effect, effect.attempt))
@@ -345,13 +345,13 @@ async def _find_out(run: Run, effect: Effect) -> object:
     if found is None:
         run.learn(effect)
         raise run.outcomes.failed(effect, ToolError(f"{effect.action.name!r} did not take effect"))
-    return _found_out(run, effect, found)
+    return _record_given(run, effect, found)
 
 
-def _found_out(run: Run, effect: Effect, result: object) -> object:
-    """Record a result that was found out: as if the call had just given it."""
+def _record_given(run: Run, effect: Effect, result: object) -> object:
+    """Record a result that a reconciler or a person gave, as if the call had just returned it."""
     run.outcomes.close_inside(effect.action.id)
-    run.learn_found(effect)
+    run.learn_given(effect)
     return run.outcomes.done(effect, result).result
 
 
@@ -362,7 +362,7 @@ async def _ask_people(run: Run, effect: Effect) -> object:
         answer = obey_recovery(await perform(run, await question_about(run, effect, effect.attempt)))
     await _until_it_may_act(run, effect)
     if isinstance(answer, RecoveryDone):
-        return _found_out(run, effect, effect.codec.decode(answer.result))
+        return _record_given(run, effect, effect.codec.decode(answer.result))
     run.replay.answers_inside().update({each.action_id: each for each in answer.inside})
     if effect.call is not None and effect.call.has_made:
         raise tried_again(run, effect)
@@ -453,4 +453,4 @@ async def _reconciled(run: Run, effect: Effect) -> object:
     await _until_it_may_act(run, effect)
     if found is None:
         return await _repeat(run, effect)
-    return _found_out(run, effect, found)
+    return _record_given(run, effect, found)

@@ -246,7 +246,7 @@ class Outcomes:
     def decide(self, effect: Effect, outcome: Outcome, added: JsonObject) -> None:
         """Write the row of an outcome that a person decided on; `added` says who and why.
 
-        It has a turn: of a call that was open, the program gets it behind all that it got before.
+        It has a turn: the program gets the outcome of a call that was open after everything it got before.
         """
         self._ledger.append(
             effect.action,

@@ -367,7 +367,7 @@ class Run:
             RunOwnershipLost: another process has the run.
         """
         while self.lease is not None and not self.lease.is_certain:
-            # Frozen for so long that another process may have taken over: only a commit after a new lease can tell.
+            # Frozen for so long that another process may have taken over: only a commit after a new lease decides.
             await self.lease.renew()
             await self.ledger.prove_ownership()
 
@@ -409,8 +409,8 @@ class Run:
         """Recall the secrets of calls that replay does not enter before anything new is shown."""
         self.secrets_to_recall.update(dict.fromkeys(recorded_secrets(rows)))
 
-    def learn_found(self, effect: Effect) -> None:
-        """Join the label of a result that was found out, and those of the calls that an earlier attempt made inside."""
+    def learn_given(self, effect: Effect) -> None:
+        """Join the label of a result that a reconciler or a person gave, and those of the calls made inside before."""
         effect.under = effect.under or self.trust
         inside = self.replay.inside(effect.action.id)
         self.trust = self.trust.join(label_of_rows(inside))

@@ -106,8 +106,8 @@ class SignalHandlers:
                     ordinal += isinstance(item.payload, Tool | Evidence)
                     await self._emit(item, signal, f"{path}.{ordinal}")
         except Exception as error:
-            said = told(error, self._run.redactor, run_id=self._run.id, place=path)
-            raise _failed(signal, said, retryable=bool(getattr(error, "retryable", False))) from error
+            shown = told(error, self._run.redactor, run_id=self._run.id, place=path)
+            raise _failed(signal, shown, retryable=bool(getattr(error, "retryable", False))) from error
 
     async def _emit(self, item: AgentYield[Any], signal: AgentSignal, ordinal: str) -> None:
         payload, run = item.payload, self._run
@@ -250,9 +250,9 @@ def _beside(action_id: str, label: str) -> str:
 
 
 def _failed(
-    signal: AgentSignal, said: str, code: str = "signal_handler_failed", *, retryable: bool = False
+    signal: AgentSignal, shown: str, code: str = "signal_handler_failed", *, retryable: bool = False
 ) -> RunEnded:
-    reason = f"the handler of {signal.kind.value!r} signals failed: {said}"
+    reason = f"the handler of {signal.kind.value!r} signals failed: {shown}"
     return RunEnded(AgentSituation.FAILED, reason, code=code, retryable=retryable)
 
 

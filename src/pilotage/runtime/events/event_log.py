@@ -1,6 +1,6 @@
 """Event log of a run: the events in the rows of its journal, and the events that wait for the next row. Pure.
 
-A TOLD row holds events in order; successive deltas of one text are one event there. Events are numbered through the
+A `TOLD` row holds events in order; successive deltas of one text are one event there. Events are numbered through the
 whole run, so a cursor means the same in every process.
 """
 
@@ -84,7 +84,7 @@ def logged_events(rows: Iterable[JournalRow]) -> Iterator[LoggedEvent]:
 
 
 def items_of(row: JournalRow) -> Iterator[LoggedEvent]:
-    """Return the events of a TOLD row.
+    """Return the events of a `TOLD` row.
 
     Raises:
         LookupError, TypeError: it holds something else.

@@ -69,7 +69,7 @@ class LimitReached(RunInterruption):
     """A limit of the run is reached or cannot be enforced: the run stops with the output it has so far.
 
     `code` is for programs, `limit` is the name of the limit, `reason` is a sentence with its value and the remedy.
-    `account` is the one whose limit it is, of the run or of one above it; None for other limits.
+    `account` is the one subject limit it is, of the run or of one above it; None for other limits.
     """
 
     def __init__(self, code: LimitCode, limit: str, reason: str, account: object = None) -> None:
@@ -147,8 +147,8 @@ class RecordDamaged(RunDiverged):
     situation = AgentSituation.RECOVERY_REQUIRED
 
     def __init__(self, damage: Damage, child: str | None = None) -> None:
-        whose = "the run" if child is None else f"its child {child!r}"
-        super().__init__(damage.action_id or words.RUN, f"the record of {whose} is damaged at {damage}")
+        subject = "the run" if child is None else f"its child {child!r}"
+        super().__init__(damage.action_id or words.RUN, f"the record of {subject} is damaged at {damage}")
         self.damage = damage
 
 

@@ -248,7 +248,7 @@ class Record:
         yield from self._unnumbered.values()
 
     def goes_on(self, path: str, number: int) -> bool:
-        """Return whether a call behind this number is recorded in the scope, or the end of its program."""
+        """Return whether a call after this number is recorded in the scope, or the end of its program."""
         is_before_answer = self.answer is not None and self.answer.path == path
         return is_before_answer or any(later > number for later in self.scopes.get(path, ()))
 
@@ -297,7 +297,7 @@ class Record:
                 order.append(call)
 
     def _skip(self, call: Call) -> None:
-        """Take a call out of the record, with its turn: rows behind this one count turns without it."""
+        """Take a call out of the record, with its turn: rows after this one count turns without it."""
         self._passed_over.add(call.id)
         self._drop(call)
         order = self.orders.get(domain_of(call.path), [])
@@ -307,7 +307,7 @@ class Record:
             self.skipped.setdefault(call.path, set()).add(call.number)
 
     def _move_gates(self) -> None:
-        """Put gates behind a call that is passed over behind the call before it."""
+        """Move the gates of a skipped call to the call before it."""
         if self.skipped and self.gates:
             self.gates = {(path, self._before(path, number), name) for path, number, name in self.gates}
 

@@ -120,7 +120,7 @@ def call_to_give(run_id: str, rows: Sequence[JournalRow], name: str) -> Resolved
     """Return the recorded call that gets a result.
 
     Raises:
-        CallerError: there is none of this id, or nobody can give its result.
+        CallerError: there is none of this id, or its result cannot be given.
     """
     action_id = _recorded_id(run_id, rows, name)
     own = [row for row in rows if row.action_id == action_id]

@@ -110,7 +110,7 @@ class Postponed:
         return task in self.levels
 
     def look_back(self, task: asyncio.Task[Any]) -> None:
-        """Look, directly behind the step in which a task gets an outcome, whether its cancellation was taken back.
+        """Check, right after the step in which a task gets an outcome, whether its cancellation was taken back.
 
         Later a `TaskGroup` may raise the level again: on Python 3.11 it leaves that of its parent raised.
         """

@@ -32,7 +32,7 @@ from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.chain import Damage
 from pilotage.runtime.journal.record_fields import plain_record, with_record
 
-NOT_KEPT: JsonObject = {words.NOT_RECORDED: True}
+NOT_RECORDED: JsonObject = {words.NOT_RECORDED: True}
 """The record of a read-only action whose result could not be sealed: replay performs the action again."""
 
 _CONTAINERS = (Mapping, list, tuple)
@@ -95,7 +95,7 @@ class Seals:
             return self._sealer.seal(context, canonical_json(record))
         match without_key:
             case WithoutKey.FETCH_AGAIN:
-                return NOT_KEPT
+                return NOT_RECORDED
             case WithoutKey.KEEP_PLAIN:
                 return record
             case WithoutKey.REFUSE:
@@ -159,7 +159,7 @@ def _is_sealed(row: JournalRow) -> bool:
 
 def has_record(row: JournalRow) -> bool:
     """Return whether the row has a record; without one, replay performs the action again."""
-    return row.record != NOT_KEPT
+    return row.record != NOT_RECORDED
 
 
 def withholds(record: JsonValue, view: JsonValue) -> bool:

@@ -98,17 +98,17 @@ class Questions:
     def use_up(self, request_id: str, read: Callable[[AgentSignal], T | None]) -> T | None:
         """Take all answers to a request; return what `read` makes of the first one that counts, None without one.
 
-        An answer that is none to the run, and every one after the first that counts, is refused and kept as evidence.
+        An answer that is none to the run, and every one after the first that counts, is refused and stored as evidence.
         """
         found: T | None = None
         for signal in by_precedence(self._answers.get(request_id, ())):
             is_deferral = signal.payload.get(words.DECISION) == ApprovalDecision.DEFER.value
-            said = read(signal) if found is None else None
-            if said is None and not is_deferral:
+            answer = read(signal) if found is None else None
+            if answer is None and not is_deferral:
                 self.ledger.refuse_signal(signal.id)
             else:
                 self.ledger.consume_signal(signal.id)
-            found = said if found is None else found
+            found = answer if found is None else found
         return found
 
     def wait_for(self, question: Question) -> Paused:

@@ -32,8 +32,8 @@ from pilotage.values import value
 DECIDED_BY = words.DECIDED_BY
 """The key of the answering principal's id in a signal and in the row of an answer."""
 
-_SAID = (words.COMMENT, words.RESULT, words.MODIFIED_PAYLOAD, words.INSIDE)
-"""What a person wrote into an answer."""
+_WRITTEN = (words.COMMENT, words.RESULT, words.MODIFIED_PAYLOAD, words.INSIDE)
+"""The fields of an answer that a person wrote."""
 
 _SEALED_WHOLE = frozenset({AgentSignalKind.APPROVAL_DECISION})
 _IDS = frozenset({words.REQUEST_ID, words.DECISION, words.DECIDED_BY, "requested_by", words.INPUT_ID})
@@ -190,8 +190,8 @@ def guarded_answer(effect: Effect, record: JsonObject, redactor: Redactor) -> Js
     if redactor.is_idle:
         return guarded
     # The ids and the person who decided stay: a reader finds the answer by them.
-    said = {key: redactor.json(guarded[key]) for key in _SAID if key in guarded}
-    return {**guarded, **said}
+    redacted = {key: redactor.json(guarded[key]) for key in _WRITTEN if key in guarded}
+    return {**guarded, **redacted}
 
 
 def _guarded(effect: Effect, record: JsonObject) -> JsonObject:

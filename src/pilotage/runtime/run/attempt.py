@@ -26,7 +26,7 @@ from pilotage.runtime.door.run import LiveRun, new_live_run
 from pilotage.runtime.door.signals import SignalHandlers, messages_for_another_turn, wait_for_steering
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.feed import close
-from pilotage.runtime.exposure.failures import told_with_words
+from pilotage.runtime.exposure.failures import shown_with_words
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
@@ -342,7 +342,7 @@ class RunAttempt:
         if isinstance(end, StoppedShortError) and run.source.definition.is_declarative:
             stopped: JsonObject = {"code": end.reason, "message": str(end), "retryable": False}
             return await self._stop_unanswered(replace(answer, interruption=end.reason), stopped)
-        message, hidden = told_with_words(end, run.redactor, run_id=run.id, place=words.RUN)
+        message, hidden = shown_with_words(end, run.redactor, run_id=run.id, place=words.RUN)
         error = error_of(end, message)
         result = await self._ending.stop_short(answer, AgentSituation.FAILED, error, hidden)
         return replace(result, cause=end)
@@ -357,7 +357,7 @@ class RunAttempt:
         return run.source.start.parent is None or is_above
 
     async def _recall_secrets(self) -> None:
-        """Register the secrets of replayed calls before the words of a failure are told, as far as there are any."""
+        """Register the secrets of replayed calls, as far as there are any, before the words of a failure are shown."""
         if self.run.secrets_to_recall:
             with suppress(Exception):
                 await self._tools.recall_secrets()

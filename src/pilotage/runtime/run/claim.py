@@ -217,7 +217,7 @@ async def committed(ledger: Ledger) -> None:
 def settle_resumption(ledger: Ledger, pending: Sequence[AgentSignal], *, holds_pauses: bool = False) -> None:
     """Take the pending resume signals: the run is resumed. That supersedes the pause signals before it.
 
-    With `holds_pauses` those behind the last resume signal stay: the attempt heeds them.
+    With `holds_pauses` those after the last resume signal stay: the attempt obeys them.
     """
     resumes = [place for place, signal in enumerate(pending) if signal.kind is AgentSignalKind.RESUME]
     last = resumes[-1] if resumes else -1

@@ -70,7 +70,7 @@ from pilotage.runtime.run.ending import Ending, EndingPolicy
 from pilotage.runtime.run.model_choice import selected_model
 from pilotage.runtime.run.pausing import is_paused_by_person
 from pilotage.runtime.run.program import ArchitectureProgram, ExecuteProgram, Program
-from pilotage.runtime.run.resumption import ResumptionGate, was_anybody_asked
+from pilotage.runtime.run.resumption import ResumptionGate, were_people_asked
 from pilotage.runtime.services import Services
 from pilotage.runtime.telemetry import RunTelemetry
 from pilotage.safety.trust import TrustLabel
@@ -154,12 +154,12 @@ class Composer:
         return None if store is None or store.is_journaled else store
 
     def _gate(self, run: Run, found: AgentState) -> ResumptionGate | None:
-        """Return the gate of an attempt that finds its run stopped by a person; None if nobody is asked about it."""
+        """Return the gate of an attempt that finds its run stopped by a person; None without a question about it."""
         if found.status is AgentStatus.ACTIVE:
             return None
         is_stopped = found.status is AgentStatus.CANCELLING or is_paused_by_person(found)
         is_asked = is_stopped and self._services.gate.approval is not None
-        return ResumptionGate(run, found) if is_asked or was_anybody_asked(run) else None
+        return ResumptionGate(run, found) if is_asked or were_people_asked(run) else None
 
     def _run(self, claimed: Claimed) -> Run:
         definition, start, ledger = claimed.definition, claimed.start, claimed.ledger
@@ -226,7 +226,7 @@ class Composer:
         if not run.ledger.is_durable:
             return
         if services.late_outcomes is not None:
-            # What came of actions when another owner has the run by then.
+            # Outcomes of actions that end when another owner has the run.
             late = LateOutcomes(services.late_outcomes, run.ledger.run, run.ledger.epoch)
             run.outcomes.late, run.ledger.on_lost = late, late.report_rows
         if spec.prompt_snapshots:

@@ -76,20 +76,20 @@ class Conversations:
             return ()
         run = RunKey(tenant, last.id)
         try:
-            before, said = await self._said_in(last, run, conversation)
+            before, turns = await self._turns_in(last, run, conversation)
         except PilotageError:
-            # What it said was erased, or cannot be read here.
+            # Its turns were erased, or cannot be read here.
             return ()
-        if said is None or _are_in(said.turns, known[before:]):
+        if turns is None or _are_in(turns.turns, known[before:]):
             return ()
         leases = self._services.leases
         if leases is not None and await leases.holder(run) is not None:
             raise RunConflictError(
                 f"conversation {conversation!r} is held by run {last.id!r}, whose turns are being appended"
             )
-        return said.turns
+        return turns.turns
 
-    async def _said_in(
+    async def _turns_in(
         self, state: AgentState, run: RunKey, conversation: str
     ) -> tuple[int, ConversationTurns | None]:
         """Return the number of turns before a run, and its own; None for a run that adds none."""
@@ -116,7 +116,7 @@ class Conversations:
         return found if found is not None and found.agent_type in self._services.agent_ids else None
 
 
-async def append_turns_after(store: ITaskStore, run: Run, said: ConversationTurns) -> None:
+async def append_turns_after(store: ITaskStore, run: Run, turns: ConversationTurns) -> None:
     """Append the turns of a completed run to a store that is not part of the journal.
 
     A failure is logged and changes nothing for the run, which has ended.
@@ -124,7 +124,7 @@ async def append_turns_after(store: ITaskStore, run: Run, said: ConversationTurn
     key = run.ledger.run
     append, caller = store.append_tenant_turns, run.ports.caller
     try:
-        await caller.ask((NoneType,), append, key.tenant_id, said.conversation_id, said.turns)
+        await caller.ask((NoneType,), append, key.tenant_id, turns.conversation_id, turns.turns)
     except NoAnswerError as error:
         log_failure(error, run.redactor, run_id=run.id, place="turns of the conversation")
 

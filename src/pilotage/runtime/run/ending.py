@@ -192,9 +192,9 @@ class Ending:
 
         record = await self._publisher.publish(published, settle)
         if policy.conversation is not None and policy.question:
-            said = turns_of(policy.conversation, policy.question, record["result"], run.trust, run.redactor)
-            run.ledger.add_turns(said)
-            return await self._finish(AgentSituation.COMPLETED, published, record, said=said)
+            turns = turns_of(policy.conversation, policy.question, record["result"], run.trust, run.redactor)
+            run.ledger.add_turns(turns)
+            return await self._finish(AgentSituation.COMPLETED, published, record, turns=turns)
         return await self._finish(AgentSituation.COMPLETED, published, record)
 
     async def stop_short(
@@ -334,7 +334,7 @@ class Ending:
         answer: Answer,
         record: JsonObject,
         error: JsonObject | None = None,
-        said: ConversationTurns | None = None,
+        turns: ConversationTurns | None = None,
     ) -> RunResult:
         """Move the run to its last state, commit it with the result, and emit the last event."""
         run, ledger, spent = self._run, self._run.ledger, self._run.spending.spent
@@ -349,8 +349,8 @@ class Ending:
         facts |= {"model_steps": spent.steps, "tool_calls": spent.tool_calls, "total_tokens": spent.tokens}
         run.events.prepare(RunFinishedEvent(run.source.attribution, error, facts))
         await ledger.barrier()
-        if said is not None and self._policy.task_store is not None:
-            await append_turns_after(self._policy.task_store, run, said)
+        if turns is not None and self._policy.task_store is not None:
+            await append_turns_after(self._policy.task_store, run, turns)
         run.events.release()
         return _result_of(ledger.state, answer, spent, error)
 

@@ -69,7 +69,7 @@ def last_asked(run: Run, label: str) -> LastQuestion:
     return asked
 
 
-def was_anybody_asked(run: Run) -> bool:
+def were_people_asked(run: Run) -> bool:
     """Return whether people were ever asked before the run was taken up: an open question counts without a handler."""
     return any(run.was_asked(f"{words.RUN}/{label}#1") for label in (words.RESUME, words.CLEANUP))
 
