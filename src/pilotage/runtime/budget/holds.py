@@ -210,7 +210,7 @@ class RoomWait:
         self._idle = 0
 
     def is_over(self) -> bool:
-        """Return whether no hold can end: all are of the waiting task itself, or of streams without a reader at work."""
+        """Return whether no hold can end: all are of the waiting task itself, or of streams that wait for readers."""
         if not all(hold.task is self._task or hold.is_idle() for hold in self._room.holds):
             self._idle = 0
             return False

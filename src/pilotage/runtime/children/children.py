@@ -25,7 +25,8 @@ from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_va
 from pilotage.runtime.children.launch import ChildLauncher, cancellation_of
 from pilotage.runtime.children.tasks import NO_BOUNDS, ChildBounds, ChildEnded, ChildTask, child_id
 from pilotage.runtime.door.door import perform
-from pilotage.runtime.door.run import LiveRun, Run
+from pilotage.runtime.door.live_run import LiveRun
+from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import CHILD, NOTHING, Effect
 from pilotage.runtime.events.forwarding import Relay
 from pilotage.runtime.exposure.failures import told

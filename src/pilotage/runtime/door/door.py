@@ -17,9 +17,16 @@ from pilotage.errors import ToolError
 from pilotage.runtime.budget.spending import count_rows
 from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.outcome import UnfitResultError, executed_arguments
-from pilotage.runtime.door.parking import parked
+from pilotage.runtime.door.parking import parked, until_it_may_act
 from pilotage.runtime.door.run import RefusedError, RejectedError, Run, Stage
-from pilotage.runtime.door.unknown_outcome import UNKNOWN, question_about, reconcile, tried_again
+from pilotage.runtime.door.unknown_outcome import (
+    UNKNOWN,
+    question_about,
+    reconcile,
+    record_given,
+    recovery_of,
+    tried_again,
+)
 from pilotage.runtime.effect import MODEL_CALL, NO_OUTCOME, NOTHING, QUESTION, Effect, Outcome
 from pilotage.runtime.journal.interruptions import Paused, RecordDamaged, RunInterruption, damage_of
 from pilotage.runtime.journal.positions import Call
@@ -29,10 +36,8 @@ from pilotage.runtime.journal.recovery import (
     AskHuman,
     FetchAgain,
     Reconcile,
-    Recovery,
     Repeat,
     Reuse,
-    recovery_for,
 )
 from pilotage.runtime.journal.scope import Inside, StepScope
 from pilotage.runtime.people.questions import (
@@ -251,7 +256,7 @@ async def _result_from_caller(run: Run, effect: Effect) -> object:
     answer = obey_recovery(await perform(run, ResultQuestion(run.questions, effect)))
     if not isinstance(answer, RecoveryDone):
         raise TypeError(f"a deferred call is answered with its result, not with {type(answer).__name__}")
-    return _record_given(run, effect, effect.codec.decode(answer.result))
+    return record_given(run, effect, effect.codec.decode(answer.result))
 
 
 def _act(run: Run, effect: Effect) -> Awaitable[object]:
@@ -345,14 +350,7 @@ async def _find_out(run: Run, effect: Effect) -> object:
     if found is None:
         run.learn(effect)
         raise run.outcomes.failed(effect, ToolError(f"{effect.action.name!r} did not take effect"))
-    return _record_given(run, effect, found)
-
-
-def _record_given(run: Run, effect: Effect, result: object) -> object:
-    """Record a result that a reconciler or a person gave, as if the call had just returned it."""
-    run.outcomes.close_inside(effect.action.id)
-    run.learn_given(effect)
-    return run.outcomes.done(effect, result).result
+    return record_given(run, effect, found)
 
 
 async def _ask_people(run: Run, effect: Effect) -> object:
@@ -360,20 +358,14 @@ async def _ask_people(run: Run, effect: Effect) -> object:
     answer = run.replay.answer_inside(effect.action.id, effect.attempt)
     if answer is None or (isinstance(answer, RecoveryDone) and not fits(effect, answer)):
         answer = obey_recovery(await perform(run, await question_about(run, effect, effect.attempt)))
-    await _until_it_may_act(run, effect)
+    await until_it_may_act(run, effect)
     if isinstance(answer, RecoveryDone):
-        return _record_given(run, effect, effect.codec.decode(answer.result))
+        return record_given(run, effect, effect.codec.decode(answer.result))
     run.replay.answers_inside().update({each.action_id: each for each in answer.inside})
     if effect.call is not None and effect.call.has_made:
         raise tried_again(run, effect)
     effect.attempt = answer.attempt
     return await _carry_out(run, effect)
-
-
-async def _until_it_may_act(run: Run, effect: Effect) -> None:
-    """Wait for the end of the record, if the effect was looked at before it in order to ask about it."""
-    if effect.call is not None and effect.call.is_only_asked:
-        await run.replay.hold_again(effect.call)
 
 
 async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object:
@@ -383,7 +375,7 @@ async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object
         ToolError: it failed for certain.
         RunInterruption: this attempt at the run ends here.
     """
-    recovery = _recovery(run, effect, recorded)
+    recovery = recovery_of(run, effect, recorded)
     if isinstance(recovery, Reuse):
         run.count_reused(effect, recovery.row)
         return decode_row(recovery.row, effect.reuse)
@@ -411,15 +403,6 @@ async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object
             return await _ask_people(run, effect)
 
 
-def _recovery(run: Run, effect: Effect, recorded: RecordedAction) -> Recovery:
-    """Return how to recover an effect; one that a pause suspended is entered again, over the record of its inside."""
-    recovery = recovery_for(effect.action, recorded, can_reconcile=effect.reconcile is not None)
-    is_unknown = isinstance(recovery, AskHuman | Reconcile)
-    if is_unknown and run.replay.is_suspended(effect.action.id, recorded.attempt):
-        return Repeat(recorded.attempt, is_suspended=True)
-    return recovery
-
-
 async def _read_again(run: Run, effect: Effect) -> object:
     """Repeat a read with a result that could not be recorded; the program gets it like a recorded one."""
     run.learn(effect)
@@ -437,7 +420,7 @@ async def _read_again(run: Run, effect: Effect) -> object:
 
 async def _repeat(run: Run, effect: Effect, *, is_suspended: bool = False) -> object:
     """Make the same attempt again. Its BEFORE row is an old one, so ownership is proven anew."""
-    await _until_it_may_act(run, effect)
+    await until_it_may_act(run, effect)
     run.mark_running()
     run.outcomes.begin(effect, is_entered_again=is_suspended)
     await run.ledger.prove_ownership(effect.action.id if is_suspended else None)
@@ -450,7 +433,7 @@ async def _reconciled(run: Run, effect: Effect) -> object:
     found = await reconcile(run, effect)
     if found is UNKNOWN:
         return await _ask_people(run, effect)
-    await _until_it_may_act(run, effect)
+    await until_it_may_act(run, effect)
     if found is None:
         return await _repeat(run, effect)
-    return _record_given(run, effect, found)
+    return record_given(run, effect, found)

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pilotage.agent.approval import ApprovalTerms
-from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.events import AgentEventAttribution
-from pilotage.agent.ports.budget import IAgentPricing
-from pilotage.agent.ports.conversations import ConversationTurn
-from pilotage.agent.ports.handlers import IAgentRecoveryHandler, IAgentToolHandler
 from pilotage.agent.ports.journal import JournalRow
-from pilotage.agent.ports.model import IAgentModel
-from pilotage.agent.ports.permissions import ISecrets
-from pilotage.agent.ports.telemetry import IAgentTelemetry
-from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.run_values import RunResult
-from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import ToolError
-from pilotage.filling import unchecked
-from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.budget.deadlines import timed_out
 from pilotage.runtime.budget.holds import LostHold
@@ -35,10 +20,10 @@ from pilotage.runtime.budget.limits import BudgetWarnings
 from pilotage.runtime.budget.spending import Spending, count_rows
 from pilotage.runtime.context.fit import ContextStage
 from pilotage.runtime.context.snapshots import PromptSnapshots
-from pilotage.runtime.door.hooks import Hooks, PortCaller
-from pilotage.runtime.door.model_retry import MODEL_RETRY_DEFAULTS, ModelRetrySettings
+from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.outcome import Outcomes
 from pilotage.runtime.door.recorded_secrets import recorded_secrets, secret_refs, secrets_of_outcome
+from pilotage.runtime.door.run_source import RunPorts, RunSource
 from pilotage.runtime.effect import NOTHING, Ask, Effect, EffectKind
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import Redactor
@@ -49,7 +34,6 @@ from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import record_of
 from pilotage.runtime.journal.replay import Replay
-from pilotage.runtime.journal.start_record import RunStart
 from pilotage.runtime.people.questions import Questions
 from pilotage.runtime.people.signals import SignalQueue
 from pilotage.runtime.telemetry import UNOBSERVED, RunTelemetry
@@ -63,50 +47,6 @@ _NEUTRAL = TrustLabel()
 
 _WITHOUT_RUN = (Questions, SignalQueue)
 """Parts that do not refer to their run; they are read after the attempt has ended."""
-
-
-@value
-class Overrides:
-    """What one caller of an agent wants instead of the application's: a model, prices, telemetry, and no stream."""
-
-    model: IAgentModel | None = None
-    pricing: IAgentPricing | None = None
-    telemetry: IAgentTelemetry | None = None
-    is_streaming: bool = True
-
-
-NO_OVERRIDES = Overrides()
-
-
-@value
-class RunPorts:
-    """The ports of the application that effects use."""
-
-    clock: IClock
-    ids: IIds
-    caller: PortCaller
-    secrets: ISecrets | None = None
-    tool_handler: IAgentToolHandler | None = None
-    recovery_handler: IAgentRecoveryHandler | None = None
-    model_retries: ModelRetrySettings = MODEL_RETRY_DEFAULTS
-
-
-@value
-class RunSource:
-    """The inputs of an attempt at a run, besides its journal.
-
-    `pending` are the signals that waited when the attempt began, `history` the earlier turns of the conversation.
-    """
-
-    definition: AgentDefinition
-    instance: object
-    start: RunStart
-    context: RunContext
-    attribution: AgentEventAttribution
-    deadline: datetime | None = None
-    pending: Sequence[AgentSignal] = ()
-    history: Sequence[ConversationTurn] = ()
-    overrides: Overrides = NO_OVERRIDES
 
 
 class RefusedError(Exception):
@@ -433,32 +373,3 @@ class Run:
         """Join the labels of the signals that were taken in."""
         if self.signals.trust is not None:
             self.trust = self.trust.join(self.signals.trust)
-
-
-@value
-class LiveRun:
-    """A run under way in this process: its task, and how it is reached from outside.
-
-    `cancel_unstored` is for the cancellation of a parent, which is no signal in the store.
-    """
-
-    run: Run
-    task: asyncio.Task[RunResult]
-    cancel: Callable[[AgentSignal], Awaitable[bool]]
-    cancel_unstored: Callable[[AgentSignal], Awaitable[bool]]
-    receive: Callable[[AgentSignal], None]
-    hand_over: Callable[[], None]
-    is_ending: Callable[[], bool]
-
-    @property
-    def id(self) -> str:
-        """The id of the run."""
-        return self.run.id
-
-    def stop(self) -> None:
-        """Stop the attempt, not its run: the program has cut none of its calls short."""
-        self.run.replay.liveness.stopping()
-        self.task.cancel()
-
-
-new_live_run = unchecked(LiveRun)

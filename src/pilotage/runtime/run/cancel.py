@@ -54,8 +54,8 @@ class Cleanup:
     """The clean-up of a cancelled run's open actions.
 
     `cancel_child` ends the child run of an open delegation. `threads` returns the names of sync tools that cannot be
-    stopped. `seconds` is the time limit for all `hooks` together. `describe` returns an exception as readers get it; it also
-    takes the place where it was raised. `refusal` says why a person does not want the clean-up: then no hook is asked.
+    stopped. `seconds` is the time limit for all `hooks` together. `describe` returns the text of an exception, raised
+    at a place, for readers. `refusal` is the reason of a person against the clean-up: then no hook is called.
     """
 
     context: RunContext

@@ -35,10 +35,11 @@ from pilotage.runtime.children.launch import ChildLauncher
 from pilotage.runtime.children.packets import output_of
 from pilotage.runtime.context.fit import ContextStage
 from pilotage.runtime.context.snapshots import PromptSnapshots
+from pilotage.runtime.door.late_outcomes import LateOutcomes
 from pilotage.runtime.door.model import RunAwareModel, models_held_by, within_length
 from pilotage.runtime.door.model_tries import count_lost, lost_holds
-from pilotage.runtime.door.outcome import LateOutcomes
-from pilotage.runtime.door.run import NO_OVERRIDES, Overrides, Run, RunSource
+from pilotage.runtime.door.run import Run
+from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides, RunSource
 from pilotage.runtime.door.signals import SignalHandlers
 from pilotage.runtime.door.tool_call import ToolCalls, tools_in_threads
 from pilotage.runtime.events.writer import DirectEventWriter, DurableEventWriter, EventWriter
@@ -52,13 +53,8 @@ from pilotage.runtime.journal.durable_replay import DurableReplay
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.replay import Replay
-from pilotage.runtime.journal.start_record import (
-    Instruction,
-    RunStart,
-    decode_input,
-    decode_instruction,
-    last_trace,
-)
+from pilotage.runtime.journal.run_input import Instruction, decode_input, decode_instruction
+from pilotage.runtime.journal.start_record import RunStart, last_trace
 from pilotage.runtime.people.questions import Questions
 from pilotage.runtime.people.signals import MESSAGES, SignalPolicy, SignalQueue
 from pilotage.runtime.people.steering import SteeringInputs

@@ -22,8 +22,10 @@ from pilotage.runtime.door.run import Run
 from pilotage.runtime.exposure.failures import log_failure
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.exposure.trust import label_to_keep
-from pilotage.runtime.history import RunReader, label_at_end, result_in
-from pilotage.runtime.journal.start_record import RunStart, decode_instruction, decode_start
+from pilotage.runtime.history import RunReader
+from pilotage.runtime.journal.run_input import decode_instruction
+from pilotage.runtime.journal.start_record import RunStart, decode_start
+from pilotage.runtime.results import label_at_end, result_in
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 

@@ -18,11 +18,12 @@ from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.events.event_log import PendingEvents, logged_events
 from pilotage.runtime.events.event_record import encode_event
 from pilotage.runtime.events.feed import close
-from pilotage.runtime.history import RunRecord, attribution_of, cancellation_error
+from pilotage.runtime.history import RunRecord, attribution_of
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.chain import Damage
 from pilotage.runtime.journal.interruptions import EndRefused, RunOwnershipLost, StoreUnavailable
 from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.results import cancellation_error
 from pilotage.runtime.run.claim import RunClaims
 from pilotage.runtime.run.pausing import running
 from pilotage.runtime.services import Services

@@ -20,7 +20,6 @@ from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.deadlines import remaining, timed_out
 from pilotage.runtime.door.run import Run
-from pilotage.runtime.history import cancellation_error
 from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
     LimitReached,
@@ -34,6 +33,7 @@ from pilotage.runtime.journal.interruptions import (
 from pilotage.runtime.journal.records import Answer, encode_result
 from pilotage.runtime.journal.stored_words import ACTION_ID
 from pilotage.runtime.people.requests import is_recovery
+from pilotage.runtime.results import cancellation_error
 from pilotage.runtime.run.cancel import (
     Cleanup,
     despite_signals,

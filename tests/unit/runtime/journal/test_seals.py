@@ -15,7 +15,14 @@ from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.journal.chain import first_broken
-from pilotage.runtime.journal.seals import NOT_RECORDED, Seals, WithoutKey, has_record, withholds, without_key_for
+from pilotage.runtime.journal.seals import (
+    NOT_RECORDED,
+    Seals,
+    WithoutKey,
+    has_record,
+    withholds,
+    without_key_for,
+)
 from pilotage.safety import PII, SensitiveField
 from pilotage.testing.sealer import MemorySealer
 
