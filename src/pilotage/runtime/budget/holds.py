@@ -63,7 +63,7 @@ class Conduct:
         self._to_prove = max(self._to_prove - 1, 0) if is_within else _TRIES_TO_PROVE
 
     def _learn_request(self, estimated: int, read: int) -> None:
-        """Raise the estimates after a request that took more; within reason, beyond that the model is not believed."""
+        """Raise the estimates after a request that took more; up to a bound, above which the report counts as wrong."""
         if estimated >= _LARGE_REQUEST:
             self._factor = min(max(self._factor, read / estimated), _LARGEST_FACTOR)
         else:

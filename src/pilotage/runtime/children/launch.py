@@ -267,7 +267,7 @@ def _check_same(
     """Check that a packet which was delegated before has the same content.
 
     Raises:
-        AgentToolDispatchError: it asks another agent, or for something else.
+        AgentToolDispatchError: it is for another agent, or has another task.
     """
     begun, packet = decode_start(rows[0]), task.packet
     if packet is None:

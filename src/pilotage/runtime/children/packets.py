@@ -15,7 +15,7 @@ from pilotage.safety.trust import TrustLabel
 
 
 def described(packet: DelegationPacket) -> JsonObject:
-    """Return what a packet says about its task: context, constraints, expected output."""
+    """Return the fields of a packet about its task: context, constraints, expected output."""
     found: dict[str, JsonValue] = {}
     if packet.context.summary is not None:
         found["context"] = packet.context.summary

@@ -66,7 +66,7 @@ class SelectedActions:
 
 @value
 class Abilities:
-    """What can be done for a request: the agent has a budget, teammates, and a context that can be fetched anew."""
+    """The changes that are possible for a request: the agent has a budget, teammates, and a context to fetch anew."""
 
     has_budget: bool
     teammates: frozenset[str] = frozenset()
@@ -77,7 +77,7 @@ class Abilities:
 
 @value
 class PackChange:
-    """What becomes of packs: those that are not shown any more, those that are instead, those that a teammate gets."""
+    """A change of packs: the dropped ones, the ones shown instead, and the ones that a teammate gets."""
 
     dropped: frozenset[str] = frozenset()
     provided: tuple[ContextPack, ...] = ()
@@ -137,7 +137,7 @@ def _refusal_of_delegation(
 
 
 class ContextSelection(Effect):
-    """The decision of a context handler, recorded before anything follows from it. The result: `SelectedActions`."""
+    """The decision of a context handler, recorded before it takes effect. The result: `SelectedActions`."""
 
     kind = CONTEXT_INPUT
 

@@ -1,6 +1,6 @@
 """Fitting the request of one model call to its context: provided, observed, changed and condensed, below that call.
 
-What is recorded comes back as it was; only a call without a record asks providers, observers and handlers.
+Recorded changes are applied again; only a call without a record asks providers, observers and handlers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ContextFitter:
     async def fit(self) -> None:
         """Let the call ask its model with a request that fits."""
         call, stage = self._call, self._run.context_stage
-        # What is recorded counts, also where the application does not provide or select anything any more.
+        # A record counts, also where the application has no provider or handler any more.
         is_provided, is_selected = self._is_recorded(words.PROVIDED), self._is_recorded(words.SELECTED)
         if not (is_provided or is_selected or stage.concerns(call.request, is_live=self._is_live)):
             return

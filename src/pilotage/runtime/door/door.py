@@ -1,6 +1,6 @@
 """The one way to the world: `perform` looks an effect up in the record, admits it, records it and carries it out.
 
-Barriers stand only where the rules of durability want them: before anything that is not read-only begins, its own row
+Barriers stand only where the rules of durability need them: before an effect that is not read-only begins, its own row
 and everything before it are committed.
 """
 
@@ -102,7 +102,7 @@ def _outcome(run: Run, effect: Effect) -> Awaitable[object]:
 async def _perform_call(run: Run, effect: Effect, call: Call) -> object:
     """Return the outcome of a call of the program: the recorded one in its turn, or that of carrying it out.
 
-    A call that waits for something outside of the run is parked: it does not return in this attempt.
+    A call that waits for an event outside of the run is parked: it does not return in this attempt.
     """
     replay = run.replay
     try:
@@ -155,7 +155,7 @@ async def perform_again(run: Run, effect: Effect) -> Any:
 
 
 async def _take_signals_in(at_boundary: Callable[[Effect], Awaitable[None]], effect: Effect) -> None:
-    """Take signals in before a call that may change something."""
+    """Take signals in before a call that is not read-only."""
     if effect.kind.is_call and not effect.action.is_read_only:
         await at_boundary(effect)
 
@@ -189,7 +189,7 @@ async def _begin(run: Run, effect: Effect) -> object:
     if run.events.is_replaying:
         run.go_live()
     if run.secrets_to_recall and run.recall_secrets is not None:
-        # From here on something new is written down, and it may repeat what was replayed.
+        # New records begin here, and they may repeat texts that were replayed.
         await run.recall_secrets()
     kind, stage = effect.kind, None
     stages = run.admission.stages[kind]
@@ -336,7 +336,7 @@ async def _show_hooks(run: Run, hooks: Hooks, effect: Effect, outcome: Outcome) 
 
 
 async def _leave_to_people(run: Run, effect: Effect) -> None:
-    """End an ephemeral run whose program cancelled a call that may have taken effect: it has no questions."""
+    """End an ephemeral run with a cancelled call that may have taken effect: no question can be asked about it."""
     is_ending = run.ledger.state.status is AgentStatus.CANCELLING or run.replay.liveness.is_ending
     if effect.call is None and not effect.action.may_be_repeated and not is_ending:
         await perform(run, RecoveryQuestion(run.questions, effect, effect.attempt))
@@ -429,7 +429,7 @@ async def _repeat(run: Run, effect: Effect, *, is_suspended: bool = False) -> ob
 
 
 async def _reconciled(run: Run, effect: Effect) -> object:
-    """Ask the tool after a crash; an attempt that it does not know of has not happened, and is made now."""
+    """Ask the reconciler after a crash; an attempt that the tool does not know has not happened, and is made now."""
     found = await reconcile(run, effect)
     if found is UNKNOWN:
         return await _ask_people(run, effect)

@@ -30,7 +30,7 @@ GATE_SECONDS = 10.0
 
 @value
 class GateSettings:
-    """How long a run waits for a permission check, a hook, a budget or a handler before it counts as failed."""
+    """The time limit of a permission check, a hook, a budget or a handler; without an answer in time it has failed."""
 
     patience_seconds: float = GATE_SECONDS
 
@@ -54,7 +54,7 @@ class PortCaller:
         """Return the answer of a port, a value of one of the expected types.
 
         Raises:
-            NoAnswerError: it raised, did not answer in time, or returned something else.
+            NoAnswerError: it raised, did not answer in time, or returned a value of another type.
         """
         answer = await _ask(self._seconds, partial(port, *args, **kwargs))
         if not isinstance(answer, expected):
@@ -69,7 +69,7 @@ class PortCaller:
 
 
 def _shown(answer: object) -> str:
-    """What came instead of an answer, without its content: that of a text is nothing to repeat."""
+    """Return the kind of a value that is no answer, without its content: a text may be sensitive."""
     if answer is None or isinstance(answer, bool):
         return str(answer)
     return (

@@ -58,7 +58,7 @@ class LateOutcomes:
         report.add_done_callback(self._reports.discard)
 
     async def _append(self, outcome: LateOutcome) -> None:
-        # The attempt is dead, and a person is asked anyway: a store that is away changes nothing.
+        # The attempt is over, and a person is asked in any case: a failing store changes nothing.
         with suppress(Exception):
             await self._port.append(outcome)
 

@@ -241,7 +241,7 @@ class Outcomes:
             )
 
     def decide(self, effect: Effect, outcome: Outcome, added: JsonObject) -> None:
-        """Write the row of an outcome that a person decided on; `added` says who and why.
+        """Write the row of an outcome that a person decided; `added` has the person and the reason.
 
         It has a turn: the program gets the outcome of a call that was open after everything it got before.
         """
@@ -325,7 +325,7 @@ class Outcomes:
         return new_outcome(record, secretless(outcome.view, self._redactor), outcome.result, added)
 
     def _report(self, effect: Effect, *, has_failed: bool) -> None:
-        """Publish the fact of an effect that may have changed something; a child reports its own outcome."""
+        """Publish the fact of an effect that is not read-only; a child reports its own outcome."""
         action = effect.action
         if not action.is_read_only and action.kind in _TOOLS_AND_STEPS:
             state = self._ledger.state

@@ -153,7 +153,7 @@ class Run:
         self.id = ledger.run.run_id
         self.source = source
         self.context = source.context
-        """What tools and hooks may know of the run."""
+        """The context of the run for tools and hooks."""
         self.salt = source.start.salt or self.id
         """The salt of fingerprints: the run's own id, or that of the run it was forked from."""
         self.ports = ports
@@ -175,7 +175,7 @@ class Run:
         self.warnings: BudgetWarnings | None = None
         self.prompts: PromptSnapshots | None = None
         self.earlier_trace: str | None = None
-        """Where the attempt before was in its trace."""
+        """The position of the attempt before in its trace."""
         self.trust: TrustLabel = RUN_INPUT
         """The joined label of everything the program knows by now."""
         self.secrets_to_recall: dict[SecretRef, None] = {}
@@ -295,7 +295,7 @@ class Run:
             self.events.go_live()
 
     def mark_running(self) -> None:
-        """Move a run that waited to RUNNING: it does something again."""
+        """Move a run that waited to RUNNING."""
         state = self.ledger.state
         if state.status is AgentStatus.INTERRUPTED:
             self.ledger.change_state(state.moved_to(AgentSituation.RUNNING))
@@ -314,7 +314,7 @@ class Run:
     def learn(self, effect: Effect) -> None:
         """Join the label of an effect's result with the label of the run; its record will have what was learned.
 
-        What differs from the label when it began to act was learned inside of it.
+        A label that has changed since the effect began to act was learned inside of it.
         """
         label, before = effect.result_label, effect.under
         if label is not None:
@@ -360,7 +360,7 @@ class Run:
         self.learn(effect)
 
     def count_reused(self, effect: Effect, row: JournalRow) -> None:
-        """Take in that the program gets a recorded outcome: it was paid for, and the program knows it."""
+        """Count a recorded outcome that the program gets: its cost, its label and its secrets."""
         if effect.kind.counts is not NOTHING:
             self.spending.absorb(effect.kind.counts)
         if effect.kind.is_call:

@@ -24,7 +24,7 @@ from pilotage.values import value
 
 @value
 class Overrides:
-    """What one caller of an agent wants instead of the application's: a model, prices, telemetry, and no stream."""
+    """Values of one caller in place of the application's: a model, prices, telemetry, and no stream."""
 
     model: IAgentModel | None = None
     pricing: IAgentPricing | None = None

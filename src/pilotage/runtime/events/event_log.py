@@ -87,7 +87,7 @@ def items_of(row: JournalRow) -> Iterator[LoggedEvent]:
     """Return the events of a `TOLD` row.
 
     Raises:
-        LookupError, TypeError: it holds something else.
+        LookupError, TypeError: it has another shape.
     """
     view: Any = row.view
     return map(LoggedEvent, repeat(row.epoch), count(view["first"]), view["events"])

@@ -112,7 +112,7 @@ class Pause:
 
 @value
 class Diverge:
-    """The attempt is over: the program does not do what is recorded. `tasks` says where its calls stand."""
+    """The attempt is over: the program does not do what is recorded. `tasks` has the positions of its calls."""
 
     where: str
     recorded: str

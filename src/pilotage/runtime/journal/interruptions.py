@@ -123,7 +123,7 @@ class RunDiverged(RunInterruption):
 
 
 class ChildInterrupted(RunDiverged):
-    """A child run diverged, or cannot go on for another reason: its parent shows what the state of the child shows."""
+    """A child run diverged, or cannot go on for another reason: its parent has the facts in the state of the child."""
 
     def __init__(self, action_id: str, child: AgentState) -> None:
         super().__init__(action_id, f"its child {child.id!r}: {child.current_activity}")
@@ -153,7 +153,7 @@ class RecordDamaged(RunDiverged):
 
 
 def damage_of(error: DamagedRecordError) -> Damage:
-    """Return the damage that decoding a record came upon."""
+    """Return the damage that decoding a record has found."""
     return Damage(error.seq or 0, error.action_id, f"{error.key!r} is not {error.expected}")
 
 
@@ -174,7 +174,7 @@ class CancelledMeanwhile(RunInterruption):
 
 
 class EndRefused(RunInterruption):
-    """The run has a signal that this attempt has not read, so it does not end yet. The attempt is alive."""
+    """The run has a signal that this attempt has not read, so it does not end yet; the attempt goes on."""
 
 
 class StartRefused(RunInterruption):

@@ -83,7 +83,7 @@ class Recording:
         """Return the record of the action that the program requests; None if there is none.
 
         Raises:
-            RunDiverged: something else is recorded at this place.
+            RunDiverged: another action is recorded at this place.
         """
         recorded = self._actions.get(action.id)
         if recorded is None:

@@ -1,6 +1,6 @@
 """The start of a run and the other CLAIMED rows: take-overs, proofs of ownership, state changes, traces. Pure.
 
-Decoders raise `DamagedRecordError` where a record holds something else.
+Decoders raise `DamagedRecordError` where a record has another shape.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class RunStart:
 
     def attribution(self, run_id: str) -> AgentEventAttribution:
         """Return the attribution of the run's events."""
-        # An id that is no conversation is one we gave ourselves, and no blank.
+        # The id of a run is never blank, so it is not checked.
         make = _new_attribution if self.conversation is None else AgentEventAttribution
         return make(self.agent, run_id, self.conversation or run_id, self.parent, self.branch)
 

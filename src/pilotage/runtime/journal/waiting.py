@@ -40,7 +40,7 @@ class AttemptOver(BaseException):
 
 @value
 class StandstillLimits:
-    """How long, in seconds, nothing must move: before a pause, and beyond the recorded time before a divergence."""
+    """The seconds without movement: before a pause, and beyond the recorded time before a divergence."""
 
     grace: float = 0.02
     margin: float = 1.0
@@ -58,10 +58,10 @@ STOPPED = object()
 
 
 class WaitingCalls:
-    """The calls of one attempt that wait, and what becomes of them when the program is at rest."""
+    """The calls of one attempt that wait, and the decisions about them when the program is at rest."""
 
     when_over: Callable[[], None] | None = None
-    """Called when the attempt is over by a decision of the kernel: the owner of the run may wait for something else."""
+    """Called when the attempt is over by a decision of the kernel: the owner of the run may be waiting elsewhere."""
     stopped_by: BaseException | None = None
     """The end that came from outside of the program."""
     is_stopping: bool = False

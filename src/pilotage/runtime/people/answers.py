@@ -23,7 +23,7 @@ from pilotage.values import value
 
 E = TypeVar("E", bound=CallerError)
 OWN_IDS = (words.ANSWER_KEY, words.REFUSED_ANSWER)
-"""How the ids of answers begin; no sender may choose such an id."""
+"""The prefixes of the ids of answers; no sender may choose such an id."""
 
 _TO_END_A_RUN = (
     " To end the run whatever was answered: `pilotage runs cancel {run}`, POST /runs/{run}/cancel, "
@@ -61,7 +61,7 @@ def by_precedence(signals: Sequence[AgentSignal]) -> list[AgentSignal]:
 
 @value
 class ClosingAnswer:
-    """The answer that counts: what was decided, by whom and when. An expired question has none of a person."""
+    """The answer that counts: decision, principal and time. The answer of an expired question has no principal."""
 
     request_id: str
     decision: str

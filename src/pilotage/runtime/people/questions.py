@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 _NOT_ASKED: JsonObject = {}
 _BOUND = ("id", "agent_state_id", "argument_digest", "tool_digest", "binding", "expires_at")
-"""What binds a request to its call: ids, digests and a time, no words. No redaction policy may change it."""
+"""The fields that bind a request to its call: ids, digests and a time, no text. No redaction policy may change it."""
 _GOING_ON = frozenset({words.RETRIED, words.DONE})
 
 
@@ -233,7 +233,7 @@ class ApprovalQuestion(Question):
         deferred: list[AgentSituation] = []
 
         def read(signal: AgentSignal) -> JsonObject | None:
-            # What counts is when the answer came, not when the run comes back to read it.
+            # The time of the answer counts, not the time when the run reads it.
             answered_at = signal.created_at or questions.clock.now()
             checked = check_agent_approval_decision(asked, signal, answered_at, descriptor=tool)
             if not isinstance(checked, ApprovalAccepted | ApprovalExpired):

@@ -37,7 +37,7 @@ _WRITTEN = (words.COMMENT, words.RESULT, words.MODIFIED_PAYLOAD, words.INSIDE)
 
 _SEALED_WHOLE = frozenset({AgentSignalKind.APPROVAL_DECISION})
 _IDS = frozenset({words.REQUEST_ID, words.DECISION, words.DECIDED_BY, "requested_by", words.INPUT_ID})
-"""What a signal is found by: no words of its sender."""
+"""The fields that a signal is found by: no text of its sender."""
 
 _WITHOUT_MODIFY = tuple(each for each in ApprovalDecision if each is not ApprovalDecision.MODIFY)
 
@@ -130,7 +130,7 @@ def result_request(effect: Effect, place: RequestPlace) -> AgentRecoveryRequest:
 
 
 def is_recovery(request: JsonObject) -> bool:
-    """Return whether a request is about something that may have happened."""
+    """Return whether a request is about an unknown outcome."""
     metadata = request.get(words.METADATA)
     return words.ACTION_KIND in request and not (isinstance(metadata, dict) and DEFERRED_CALL in metadata)
 

@@ -159,7 +159,7 @@ class RunAttempt:
             self._ledger.supersede_signal(signal.id)
 
     async def _read_signals(self) -> None:
-        """Read the signals that a commit has reported, and heed them.
+        """Read the signals that a commit has reported, and obey them.
 
         Raises:
             StoreUnavailable: they cannot be read.
@@ -231,7 +231,7 @@ class RunAttempt:
                 await self._attend()
 
     def _pause_if_wanted(self) -> None:
-        """Pause at the next boundary for a pause signal that came while no attempt could heed it."""
+        """Pause at the next boundary for a pause signal that came while no attempt could obey it."""
         if self._ledger.is_durable and self.run.signals.is_pause_wanted:
             self.run.replay.liveness.end(Paused())
 

@@ -112,7 +112,7 @@ class AttemptEnd:
         return await self._ending.stop_short(answer, AgentSituation.FAILED, error)
 
     async def _fail(self, answer: Answer, end: BaseException) -> RunResult:
-        """End the run with an exception of its program; a loop that stopped short keeps the reason."""
+        """End the run with an exception of its program; the reason of a loop that stopped short is recorded."""
         run = self._run
         if isinstance(end, StoppedShortError) and run.source.definition.is_declarative:
             stopped: JsonObject = {"code": end.reason, "message": str(end), "retryable": False}
@@ -138,7 +138,7 @@ class AttemptEnd:
                 await self._tools.recall_secrets()
 
     async def _unfinished(self) -> RunInterruption | None:
-        """Return what keeps a run from ending whose program has ended: a record with more in it, or calls that wait."""
+        """Return why a run cannot end with its program: an unused record, or calls that wait; None if it can."""
         try:
             await self._run.replay.ended()
         except RunInterruption as end:
@@ -146,7 +146,7 @@ class AttemptEnd:
         return None
 
     async def _unfinished_by(self, end: RunEnded) -> RunInterruption | None:
-        """Return the same for a program that ended with an error of its own; any other end came from outside."""
+        """Return the same for a program that ended with an error of its own; None for an end from outside."""
         return await self._unfinished() if self._run.replay.liveness.met is not end else None
 
 

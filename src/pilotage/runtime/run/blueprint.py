@@ -174,7 +174,7 @@ def check_models(services: Services) -> None:
 
 
 def check_budget(services: Services) -> None:
-    """Check that the application's budget can be kept: a bound on cost needs prices.
+    """Check that the application's budget can be enforced: a bound on cost needs prices.
 
     Raises:
         AgentModelConfigurationError: nothing provides them.

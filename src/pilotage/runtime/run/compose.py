@@ -209,7 +209,7 @@ class Composer:
         if described is not None:
             run.trust = run.trust.join(described)
         for turn in source.history:
-            # What an earlier run of the conversation read, this one gets in its words.
+            # The history of the conversation has the content that earlier runs have read.
             run.trust = run.trust.join(turn.trust)
         run.hooks = services.hooks
         run.outcomes.has_readers = run.ledger.is_durable or run.hooks is not None

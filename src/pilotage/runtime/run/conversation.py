@@ -53,7 +53,7 @@ class Conversations:
         return [replace(turn, trust=turn.trust.join(_UNLABELLED)) for turn in turns]
 
     async def count(self, tenant: str, conversation: str) -> int | None:
-        """Return the number of turns of a conversation, None in an application that keeps none.
+        """Return the number of turns of a conversation, None in an application that stores none.
 
         Raises:
             RunConflictError: another process is about to append the turns of the run before.
@@ -134,7 +134,7 @@ async def append_turns_after(store: ITaskStore, run: Run, turns: ConversationTur
 def turns_of(
     conversation: str, question: str, output: JsonValue, label: TrustLabel, redactor: Redactor
 ) -> ConversationTurns | None:
-    """Return the turns that a completed run adds to its conversation; None where its answer says nothing."""
+    """Return the turns that a completed run adds to its conversation; None where its answer is empty."""
     if not redactor.is_idle:
         question, output = redactor.text(question), redactor.json(output)
     answer = output if isinstance(output, str) else canonical_json(output)

@@ -198,7 +198,7 @@ _POISONED = "its claims end without progress"
 
 
 def poison_words(claims: ClaimRecord) -> str:
-    """Return why a run is quarantined, for people."""
+    """Return the reason why a run is quarantined, as text."""
     known = (claims.problem or "").partition("\n")[0].rstrip(".")
     last = f"The last error: {known}." if known else "No error is known: its process ended each time."
     return (
@@ -220,7 +220,7 @@ def _at(damage: Damage) -> str:
 
 
 def damage_words(damage: Damage) -> str:
-    """Return what is wrong with a record, for people."""
+    """Return the damage of a record, as text."""
     found = str(damage).rstrip(".")
     return f"the record of the run is damaged at {found}. Restore it from a backup, then resume the run."
 

@@ -182,7 +182,7 @@ class Ending:
             end = RunEnded(AgentSituation.COMPLETED, "the run is completed")
             await self._tasks.settle(end)
             if published is not answer:
-                # What was held back until now is the text of an answer that must not be seen as it was.
+                # The held text belongs to an answer that readers must not get unguarded.
                 run.events.drop_held()
             run.events.flush(is_guarded=True)
             is_anything_begun = run.replay.has_record or run.outcomes.under_way
@@ -297,7 +297,7 @@ class Ending:
         await ledger.barrier()
 
     async def finish_cancelling(self, refusal: str | None = None) -> RunResult:
-        """Stop the calls under way, clean up, end the run; `refusal` says why a person does not want the clean-up.
+        """Stop the calls under way, clean up, end the run; `refusal` is the reason of a person against the clean-up.
 
         Raises:
             RunInterruption: the run is not this attempt's any more, so that there is nothing to clean up.
@@ -371,7 +371,7 @@ def _result_of(state: AgentState, answer: Answer, spent: BudgetAmount, error: Js
 def error_of(end: BaseException, message: str = "") -> JsonObject:
     """Return the error of a failure for callers: a code, a message, whether a retry may help.
 
-    `message` is for an exception of the program, which says nothing itself.
+    `message` is the text for an exception of the program, which has no code.
     """
     match end:
         case LimitReached(code=code, reason=reason):

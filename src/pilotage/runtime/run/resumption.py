@@ -111,7 +111,7 @@ class ResumptionGate:
         run.mark_running()
 
     async def before_cleanup(self) -> str | None:
-        """Return why a person does not want the clean-up of a cancelled run; None where it may begin.
+        """Return the reason of a person against the clean-up of a cancelled run; None where it may begin.
 
         Raises:
             Paused: a person is asked first.
@@ -177,7 +177,7 @@ async def _is_allowed(run: Run, resumption: Resumption) -> bool:
 
 
 def _shown(found: AgentState) -> JsonObject:
-    """Return what the handler and the person are shown: where the run stands, and who stopped it and why."""
+    """Return the facts for the handler and the person: the state of the run, and who stopped it and why."""
     names = (words.CANCELLATION_REASON, words.CANCELLATION_REQUESTED_BY, words.PAUSED_AT)
     known = {name: found.metadata[name] for name in names if found.metadata.get(name) is not None}
     return {words.STATE: found.status.value, **known}

@@ -250,7 +250,7 @@ class RunSupervisor(RunStarter):
         # A person may be asked first: then the answer changes the state.
         is_asked = services.gate.approval is not None and is_paused_by_person(state)
         is_resumed = cancel is None and not is_asked and is_resume_requested(state, pending)
-        # Its owner died before it could heed them.
+        # Its owner died before it could obey them.
         holds_pauses = state.status is AgentStatus.ACTIVE and not by_person
         settle_resumption(ledger, pending, holds_pauses=holds_pauses)
         if is_resumed:
