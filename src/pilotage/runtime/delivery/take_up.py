@@ -1,6 +1,6 @@
 """Taking up one claimed run: its claim is counted, the run is driven as far as it gets, the claim is settled.
 
-A claim that ends without a word (no new row, pause or hand-over) stays counted in the store. So does one whose process
+A claim that ends without progress (no new row, pause or hand-over) stays counted in the store. So does one whose process
 dies: it was counted before the first action for the run.
 """
 

@@ -220,4 +220,4 @@ def refuse_erased(run: RunKey, rows: Iterable[JournalRow]) -> None:
         RunErasedError: there is such a row.
     """
     if any(map(is_erased, rows)):
-        raise RunErasedError(f"What run {run.run_id!r} said was erased. Its state can still be read.")
+        raise RunErasedError(f"the payloads of run {run.run_id!r} were erased. Its state can still be read.")

@@ -147,7 +147,7 @@ class DamagedRuns(UndrivenRuns):
 
 
 class PoisonedRuns(UndrivenRuns):
-    """Quarantines runs whose claims end without a word. Their rows are not read: reading may be what ends a process."""
+    """Quarantines runs whose claims end without progress. Their rows are not read: reading may end the process."""
 
     async def interrupt(
         self, state: AgentState, claims: ClaimRecord, signal: AgentSignal | None = None

@@ -288,7 +288,7 @@ def _reject_reserved_keys(metadata: JsonObject) -> None:
     if taken := sorted(_RESERVED_KEYS.intersection(metadata)):
         names = ", ".join(map(repr, taken))
         raise CallerError(
-            f"the metadata of a run has {names}, which the run itself says. Choose another name; a name for the run "
+            f"the metadata of a run has {names}, which the run sets itself. Choose another name; a name for the run "
             "goes into id=."
         )
 
