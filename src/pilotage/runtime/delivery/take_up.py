@@ -1,7 +1,7 @@
 """Taking up one claimed run: its claim is counted, the run is driven as far as it gets, the claim is settled.
 
-A claim that ends without progress (no new row, pause or hand-over) stays counted in the store. So does one whose process
-dies: it was counted before the first action for the run.
+A claim that ends without progress (no new row, pause or hand-over) stays counted in the store. So does the claim of
+a process that dies: it was counted before the first action for the run.
 """
 
 from __future__ import annotations
