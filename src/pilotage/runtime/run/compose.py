@@ -368,12 +368,12 @@ def _signals(run: Run) -> SignalQueue:
         run.redactor,
         salt=run.salt,
         has_recorded=has_recorded,
-        steering=partial(_steering_inputs, run),
+        steering=partial(_steering_inputs, run.replay),
     )
 
 
-def _steering_inputs(run: Run) -> SteeringInputs:
-    return SteeringInputs(run.replay.outcomes_of(AgentActionKind.SIGNAL), run.replay.claims)
+def _steering_inputs(replay: Replay) -> SteeringInputs:
+    return SteeringInputs(replay.outcomes_of(AgentActionKind.SIGNAL), replay.claims)
 
 
 def _handlers(run: Run) -> SignalHandlers:
