@@ -60,7 +60,7 @@ class SelectedActions:
 
     @property
     def is_compression(self) -> bool:
-        """Whether there is nothing to do but a compression, or nothing at all."""
+        """Whether a compression is the only action, or there is none."""
         return not self.actions or (len(self.actions) == 1 and self.compression is not None)
 
 

@@ -206,7 +206,7 @@ async def wait_for_steering(run: Run) -> None:
 
     Raises:
         LimitReached: the time of the run is up.
-        Paused: none has come, or the run is to pause anyway.
+        Paused: none has come, or the run is to pause.
     """
     if run.ledger.has_unread and run.read_signals is not None:
         await run.read_signals()

@@ -1,4 +1,4 @@
-"""How much of the record of a run an attempt has used: outcomes delivered, calls made again. Pure."""
+"""The progress of an attempt through the record of its run: outcomes delivered, calls made again. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the rows of a run contradict its state, its signals and the marks of erased payloads. Pure."""
+"""Contradictions between the rows of a run, its state, its signals and the marks of erased payloads. Pure."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Recording:
     def open_inside(self, action_id: str) -> list[RecordedAction]:
         """Return the tool calls and steps inside of an action that were begun and have no outcome, outer ones first.
 
-        Those inside of an action with an outcome are not made again.
+        Actions inside of an action with an outcome are not made again.
         """
         return [
             each

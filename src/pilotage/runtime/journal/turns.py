@@ -29,7 +29,7 @@ from pilotage.runtime.journal.rest import NOTHING, Slot, TurnMark, calling_task,
 from pilotage.runtime.journal.waiting import CUT, STOPPED, WaitingCalls
 
 Got: TypeAlias = Begin | RecordRow | GateAnswer | None
-"""What a call that waited gets: leave to begin, its recorded outcome, the answer of a gate, or None for the outcome
+"""The result of a wait of a call: leave to begin, its recorded outcome, the answer of a gate, or None for the outcome
 that was recorded for it just now."""
 
 

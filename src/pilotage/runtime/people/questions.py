@@ -204,7 +204,7 @@ class Question(Effect):
         return Outcome(answer, guarded_answer(self._about, answer, redactor), answer)
 
     def _lets_run_go_on(self, answer: JsonObject) -> bool:
-        """Return whether the run is running again with the answer, whatever the answer is."""
+        """Return whether the run is running again with the answer, for every answer."""
         return True
 
     def reuse(self, record: JsonObject) -> object:

@@ -348,7 +348,7 @@ class RunAttempt:
             self._task.cancel()
 
     def _interrupt_program(self) -> None:
-        """Wake the program, whatever it waits for: the replay kernel has ended the attempt."""
+        """Wake the program from every wait: the replay kernel has ended the attempt."""
         task = self._task
         if self._is_executing and task is not None and task is not asyncio.current_task():
             self._is_interrupted = True

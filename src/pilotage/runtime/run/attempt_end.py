@@ -1,4 +1,4 @@
-"""How an attempt ends, decided from what its program returned or raised; `ending` carries it out."""
+"""The end of an attempt, decided from the return or the exception of its program; `ending` carries it out."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class RunClaims:
     def claiming(
         self, definition: AgentDefinition, state: AgentState, history: RunHistory, claim: JsonObject
     ) -> Ledger:
-        """Return a ledger with the row that takes a run over, not committed yet; `claim` says who does it and why."""
+        """Return a ledger with the uncommitted row that takes a run over; `claim` has the principal and the reason."""
         head = JournalHead(history.last.seq, history.last.epoch, history.last.digest)
         ledger = self.ledger_at(state, head, PendingEvents(history.last_number))
         whole: JsonObject = {**claim, **self._owner, **self._changes(definition, state, history)}

@@ -33,7 +33,7 @@ _GAP = 10_000
 
 
 class UndrivenRuns:
-    """Writes to runs at their stored head, whatever their rows are. The caller holds the lease of the run."""
+    """Writes to runs at their stored head, independent of the rows. The caller holds the lease of the run."""
 
     def __init__(self, services: Services, claims: RunClaims) -> None:
         self._services = services

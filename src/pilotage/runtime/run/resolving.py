@@ -1,4 +1,4 @@
-"""Carrying out the decision of a person about a diverged run: one commit with who decided and why.
+"""Carrying out the decision of a person about a diverged run: one commit with its author and reason.
 
 The commit takes the run over, writes the row of the decision, and lets the run go on with it: the next attempt replays
 over the changed record. A fork is begun after the row that names it; after a crash the same decision completes it.
