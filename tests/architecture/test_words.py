@@ -56,14 +56,25 @@ ALLOWED_NAMES = {
     "hear",
     "heard",
     "kept_manifest",  # called by pilotage.runtime, and renamed with it
+    "patience_seconds",  # a field of GateSettings, which applications set
+    "tell",  # a member of Dependencies, which loops call
+    "turn_kept",  # called by runtime/door/model_call, and renamed with it
 }
 """Identifiers of the contract, of stored records, of other vocabularies, or that another package still uses."""
 
 ALLOWED_TEXTS = ("look-behind",)
 """Terms that contain a banned word and are conventional; code in backticks is not read either."""
 
-NOT_YET = {"__init__.py", "adapters/sqlalchemy", "agent", "cli", "runtime"}
-"""Packages that are not rewritten yet. The set only shrinks: an entry without findings must be removed."""
+NOT_YET = {
+    "__init__.py",
+    "adapters/sqlalchemy",
+    "agent",
+    "cli",
+    "runtime/door/model_call.py",
+    "runtime/exposure/failures.py",
+    "runtime/exposure/secret_stream.py",
+}
+"""Packages and modules that are not rewritten yet. The set only shrinks: an entry without findings must be removed."""
 
 
 class Finding(NamedTuple):

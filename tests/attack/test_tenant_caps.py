@@ -105,7 +105,9 @@ async def test_a_second_currency_ends_the_run() -> None:
 async def test_a_cap_on_cost_without_prices_is_refused_at_start_up(own: bool) -> None:
     bureau, agent = Bureau(), hired()
     budget = purse(bureau, tenants={"acme": [MONEY]}) if own else purse(bureau, MONEY)
-    with pytest.raises(AgentModelConfigurationError, match="TenantBudget bounds cost, which cannot be kept"):
+    with pytest.raises(
+        AgentModelConfigurationError, match="TenantBudget bounds cost, which cannot be enforced"
+    ):
         async with bureau.process(agent, thirty, budget):
             pass
 

@@ -310,7 +310,7 @@ def put(bureau: Bureau, state: AgentState) -> None:
     ("status", "reason", "words"),
     [
         (AgentStatus.ACTIVE, None, "has a result in its journal, and its state is active"),
-        (AgentStatus.FAILED, "execution_failed", "came to an answer by its journal, and its state is failed"),
+        (AgentStatus.FAILED, "execution_failed", "its journal ends with an answer, and its state is failed"),
         (AgentStatus.INTERRUPTED, "approval_required", "has a result in its journal"),
     ],
 )

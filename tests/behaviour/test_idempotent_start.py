@@ -175,6 +175,6 @@ async def test_a_named_start_keeps_what_its_caller_says_about_it() -> None:
 async def test_metadata_cannot_pose_as_what_a_run_says_of_its_start(name: str) -> None:
     bureau, agent = Bureau(), hired()
     async with bureau.process(agent, refunds) as runs:
-        with pytest.raises(CallerError, match=f"{name!r}, which the run itself says"):
+        with pytest.raises(CallerError, match=f"{name!r}, which the run sets itself"):
             await runs.start(agent, "A-17", metadata={name: "another run's"})
         assert not (await runs.list()).runs

@@ -23,7 +23,7 @@ from pilotage.agent.ports.journal import CommitOutcome, Committed, HeadMoved, Jo
 from pilotage.errors import ToolError
 from pilotage.runtime.architecture.blocks import ScopedRuntime
 from pilotage.runtime.architecture.branches import Folds
-from pilotage.runtime.door import door
+from pilotage.runtime.door import door, unknown_outcome
 from pilotage.runtime.door.admission import ApprovalStage, SwitchStage
 from pilotage.runtime.door.outcome import Outcomes
 from pilotage.runtime.door.run import Run
@@ -228,22 +228,22 @@ def an_unknown_outcome_is_a_failure(planting: Planting) -> None:
 
 
 def what_needs_a_person_is_repeated(planting: Planting) -> None:
-    recovery_for: Any = door.recovery_for
+    recovery_for: Any = unknown_outcome.recovery_for
 
     def bold(action: Any, recorded: Any, *, can_reconcile: bool) -> object:
         recovery = recovery_for(action, recorded, can_reconcile=can_reconcile)
         return Repeat(recovery.attempt) if isinstance(recovery, AskHuman) else recovery
 
-    planting.put(door, "recovery_for", bold)
+    planting.put(unknown_outcome, "recovery_for", bold)
 
 
 def reconcile_is_ignored(planting: Planting) -> None:
-    recovery_for: Any = door.recovery_for
+    recovery_for: Any = unknown_outcome.recovery_for
 
     def incurious(action: Any, recorded: Any, *, can_reconcile: bool) -> object:
         return recovery_for(action, recorded, can_reconcile=False)
 
-    planting.put(door, "recovery_for", incurious)
+    planting.put(unknown_outcome, "recovery_for", incurious)
 
 
 def every_attempt_has_a_key_of_its_own(planting: Planting) -> None:
@@ -331,12 +331,12 @@ def a_rejection_is_not_recorded(planting: Planting) -> None:
 
 
 def secrets_are_recorded(planting: Planting) -> None:
-    resolve: Any = ToolCalls._resolve
+    fetch: Any = ToolCalls._fetch_secrets
 
-    async def remembered(self: Any, descriptor: Any) -> object:
-        return await step("secrets", partial(resolve, self, descriptor), idempotency=Idempotency.IDEMPOTENT)
+    async def remembered(self: Any, call: Any) -> object:
+        return await step("secrets", partial(fetch, self, call), idempotency=Idempotency.IDEMPOTENT)
 
-    planting.put(ToolCalls, "_resolve", remembered)
+    planting.put(ToolCalls, "_fetch_secrets", remembered)
 
 
 def a_tool_does_not_wait_for_the_open_reply(planting: Planting) -> None:

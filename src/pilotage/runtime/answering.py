@@ -99,11 +99,11 @@ class _GivenAnswer:
         return closing_answer(self.request_id, stored)
 
     def contradicts(self, counts: ClosingAnswer | None) -> bool:
-        """Return whether the answer that counts, where there is one, says something else."""
+        """Return whether another answer counts."""
         return counts is not None and not is_same_answer(counts.payload, self.answer)
 
     def accepted(self, counts: ClosingAnswer) -> AcceptedAnswer:
-        """Return the answer that counts, which says the same; a deferral lets no run go on."""
+        """Return the answer that counts, which is the same; after a deferral no run goes on."""
         kind, run = AgentSignalKind.APPROVAL_DECISION, self.asked.run
         closed = AgentSignal(counts.request_id, run.id, kind, self.answer, counts.at)
         signal = counts.signal or replace(closed, end=AgentSignalEnd.TAKEN)
@@ -263,7 +263,7 @@ def _signal_of(key: str, run: AgentState, answer: JsonObject) -> AgentSignal:
 
 
 def _expired_at(asked: AskedQuestion, counts: ClosingAnswer) -> datetime | None:
-    """Return when a question expired that the answer came too late for; None for one in time."""
+    """Return when a question expired before its answer; None for an answer in time."""
     question = asked.question
     if not isinstance(question, AgentApprovalRequest) or counts.at is None:
         return None

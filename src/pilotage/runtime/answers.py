@@ -30,7 +30,7 @@ from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.children.tasks import child_id
-from pilotage.runtime.door.outcome import late_outcomes_of
+from pilotage.runtime.door.late_outcomes import late_outcomes_of
 from pilotage.runtime.door.tool_binding import tool_giving
 from pilotage.runtime.history import RunReader
 from pilotage.runtime.journal import stored_words as words

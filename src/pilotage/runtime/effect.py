@@ -59,7 +59,7 @@ class EffectKind:
         self.is_tracked = is_tracked
         """Whether the attempt keeps track of it: refused once the attempt ends, waited for before it has ended."""
         self.counts = counts
-        """What a recorded one adds to the spending of its run."""
+        """The amount that a recorded one adds to the spending of its run."""
 
     def __repr__(self) -> str:
         return f"EffectKind({self.name!r})"
@@ -102,14 +102,14 @@ NO_OUTCOME = object()
 
 @value
 class Ask:
-    """The wish of an admission stage that a person is asked; an approval handler may word the question."""
+    """The request of an admission stage to ask a person; an approval handler may word the question."""
 
     reason: str | None = None
     question: AgentApprovalRequest | None = None
 
 
 class Effect(ABC):
-    """One thing a run asks of the world: the action it is recorded as, and how it is carried out.
+    """One effect of a run: the action it is recorded as, and how it is carried out.
 
     The defaults are those of an effect without tool, approval or recovery of its own. The stages of the admission set
     `ask`, `arguments` and `reservation`.
@@ -152,11 +152,11 @@ class Effect(ABC):
     codec: ResultCodec = AS_JSON
     """How its results are recorded and read back."""
     errors: DeclaredErrors = NO_ERRORS
-    """The errors that keep their class."""
+    """The errors that are recorded with their class."""
     doubt: str | None = None
     """Why its outcome is unknown, for the person who is asked about it."""
     reservation: BudgetReservation | None = None
-    """What is set aside in the application's budget until it is settled."""
+    """The reservation in the application's budget until it is settled."""
     settle_with: Callable[[BudgetReservation, BudgetAmount], Awaitable[None]] | None = None
     is_recorded: bool = True
     """Whether its outcome is a row of its own when `act` returns; a stream is recorded when it ends."""
@@ -176,7 +176,7 @@ class Effect(ABC):
     is_replayed_early: bool = False
     """Whether a part of its outcome is given before its turn: the text of a stream."""
     when_parked: Callable[[], None] | None = None
-    """Called when it begins to wait for something outside of the run."""
+    """Called when it begins to wait for an event outside of the run."""
 
     def __init__(self, scope: StepScope, action: Action) -> None:
         self.scope = scope

@@ -42,7 +42,7 @@ class RunAwareModels(IPostProcessor):
 
 @lru_cache(maxsize=1024)
 def _is_model(kind: type) -> bool:
-    """Whether the pods of a class are models: asked for every pod that is made, and slow to find out."""
+    """Return whether the pods of a class are models; cached, because the check is slow and every new pod needs it."""
     return issubclass(kind, IAgentModel)
 
 

@@ -26,11 +26,11 @@ from pilotage.container.pod import Pod
 from pilotage.errors import AgentDefinitionError, AgentModelConfigurationError, RunFailedError
 from pilotage.runtime.architecture.registry import find_architecture
 from pilotage.runtime.children.children import Children
-from pilotage.runtime.door.run import Overrides
+from pilotage.runtime.door.run_source import Overrides
 from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.events.projections import YieldProjector
-from pilotage.runtime.history import typed_output
-from pilotage.runtime.journal.start_record import encode_input
+from pilotage.runtime.journal.run_input import encode_input
+from pilotage.runtime.results import typed_output
 from pilotage.runtime.run.opened import CallerRuns, ReadRun
 from pilotage.values import value
 

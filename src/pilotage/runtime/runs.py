@@ -195,7 +195,7 @@ class AgentRuns(StartsRuns, ReadsRuns, OldNames):
         this process in the background if it has the agent, else by a worker. `resume=False` only stores the answer,
         and so does DEFER.
 
-        The first valid answer other than DEFER closes the question for everybody; the same one again is confirmed.
+        The first valid answer other than DEFER closes the question for all senders; the same one again is confirmed.
 
         Raises:
             AnswerConflictError: the question has another answer, or has expired; the error says who answered and when.

@@ -46,7 +46,8 @@ from pilotage.runtime.door.admission import NO_PORTS, GatePorts, admission_of, o
 from pilotage.runtime.door.hooks import Hooks, PortCaller
 from pilotage.runtime.door.model import models_held_by
 from pilotage.runtime.door.model_retry import MODEL_RETRY_DEFAULTS, ModelRetrySettings
-from pilotage.runtime.door.run import Admission, RunPorts
+from pilotage.runtime.door.run import Admission
+from pilotage.runtime.door.run_source import RunPorts
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.exposure.secret_stream import HandedOutSecrets
 from pilotage.runtime.journal.chain import Chain, ChainKey

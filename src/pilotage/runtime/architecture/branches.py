@@ -47,7 +47,7 @@ class Folds:
         """Return the record of a folded branch or turn, and count its spending.
 
         Raises:
-            RunDiverged: something else is recorded at this place.
+            RunDiverged: another action is recorded at this place.
         """
         row = self._run.replay.folded(self._action(path, label))
         return None if row is None else self._entered(row)

@@ -105,7 +105,7 @@ class ScopedMemory(IAgentMemory):
     async def packs_for(self, use: MemoryUse, question: str) -> Sequence[ContextPack]:
         """Return the items for every model call of the run: matches of the question, then the latest facts.
 
-        Those about the user come before the others.
+        Items about the user come before the others.
         """
         scope = MemoryScope.of(self._context)
         act = partial(_what_fits, self._memory, scope, question, use)

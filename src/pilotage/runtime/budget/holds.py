@@ -56,14 +56,14 @@ class Conduct:
         if read is not None:
             self._learn_request(estimated, read)
         if read is not None and usage.total_tokens is not None:
-            is_kept = usage.total_tokens - read <= (most.output_tokens or 0)
-            is_kept = is_kept and read <= max(self.request_tokens(estimated), most.input_tokens or 0)
+            is_within = usage.total_tokens - read <= (most.output_tokens or 0)
+            is_within = is_within and read <= max(self.request_tokens(estimated), most.input_tokens or 0)
         else:
-            is_kept = (usage.total_tokens or 0) <= (most.total_tokens or 0)
-        self._to_prove = max(self._to_prove - 1, 0) if is_kept else _TRIES_TO_PROVE
+            is_within = (usage.total_tokens or 0) <= (most.total_tokens or 0)
+        self._to_prove = max(self._to_prove - 1, 0) if is_within else _TRIES_TO_PROVE
 
     def _learn_request(self, estimated: int, read: int) -> None:
-        """Raise the estimates after a request that took more; within reason, beyond that the model is not believed."""
+        """Raise the estimates after a request that took more; up to a bound, above which the report counts as wrong."""
         if estimated >= _LARGE_REQUEST:
             self._factor = min(max(self._factor, read / estimated), _LARGEST_FACTOR)
         else:
@@ -193,16 +193,16 @@ class Room:
             if change in self._waiting:
                 self._waiting.remove(change)
 
-    async def waited(self, patience: RoomPatience) -> bool:
+    async def waited(self, wait: RoomWait) -> bool:
         """Wait until a hold ends; return False if none can end."""
-        while self.holds and not patience.is_over():
+        while self.holds and not wait.is_over():
             if await self.changed():
                 return True
         return False
 
 
-class RoomPatience:
-    """Decides whether a call may go on waiting: not if only calls hold room that cannot end before it begins."""
+class RoomWait:
+    """The wait of a call for room: it is over if only calls hold room that cannot end before this one begins."""
 
     def __init__(self, room: Room, task: asyncio.Task[object] | None) -> None:
         self._room = room
@@ -210,7 +210,7 @@ class RoomPatience:
         self._idle = 0
 
     def is_over(self) -> bool:
-        """Return whether no hold can end: all are of the waiting task itself, or of streams that nobody reads."""
+        """Return whether no hold can end: all are of the waiting task itself, or of streams that wait for readers."""
         if not all(hold.task is self._task or hold.is_idle() for hold in self._room.holds):
             self._idle = 0
             return False

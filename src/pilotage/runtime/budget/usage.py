@@ -1,4 +1,4 @@
-"""The numbers that models report, and how far they are believed. Pure.
+"""The usage that models report, and the bounds within which a report counts. Pure.
 
 A count that cannot be true counts as not reported: below zero, no whole number, or larger than any reply. The tokens
 of a call are the larger of its total and of the sum of its parts.
@@ -15,7 +15,7 @@ from pilotage.runtime.journal.records import encode_usage
 from pilotage.values import value
 
 MOST_TOKENS = 10**9
-"""The largest count that is believed of one call."""
+"""The largest count that a report of one call may have."""
 
 _NO_USAGE = no_usage()
 
@@ -29,7 +29,7 @@ class PaidReply:
 
 
 def believable(usage: object) -> ModelUsage:
-    """Return a usage with those counts that can be true; its total is the larger of total and sum."""
+    """Return a usage with the plausible counts; its total is the larger of total and sum."""
     if usage is _NO_USAGE or not isinstance(usage, ModelUsage):
         return _NO_USAGE
     read, written, total = _count(usage.input_tokens), _count(usage.output_tokens), _count(usage.total_tokens)

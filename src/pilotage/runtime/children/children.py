@@ -25,7 +25,8 @@ from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_va
 from pilotage.runtime.children.launch import ChildLauncher, cancellation_of
 from pilotage.runtime.children.tasks import NO_BOUNDS, ChildBounds, ChildEnded, ChildTask, child_id
 from pilotage.runtime.door.door import perform
-from pilotage.runtime.door.run import LiveRun, Run
+from pilotage.runtime.door.live_run import LiveRun
+from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import CHILD, NOTHING, Effect
 from pilotage.runtime.events.forwarding import Relay
 from pilotage.runtime.exposure.failures import told
@@ -48,7 +49,7 @@ from pilotage.runtime.journal.scope import StepScope, scope_for
 from pilotage.runtime.journal.start_record import MOST_GENERATIONS
 
 _SHOWN_OF_PARTIAL = 2_000
-"""How many characters of a partial output the error message shows."""
+"""The number of characters of a partial output in the error message."""
 _COUNTED = (LimitCode.MAX_STEPS, LimitCode.MAX_TOKENS, LimitCode.MAX_COST)
 _STATE_REASONS = frozenset({None, *(reason.value for reason in AgentStateReason)})
 
@@ -146,7 +147,7 @@ class Children:
         run = self.run
         is_known = run.replay.outcome_of(child.action.id) is not None
         ended: JsonObject = await perform(run, child)
-        # What a child has read, its parent has read too.
+        # A parent has read everything that its child has read.
         run.trust = run.trust.join(label_in(ended))
         if is_known:
             run.spending.absorb(optional_amount(ended) or NOTHING)

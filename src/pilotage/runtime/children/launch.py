@@ -30,17 +30,20 @@ from pilotage.runtime.children.packets import (
     referred_to,
 )
 from pilotage.runtime.children.tasks import ChildEnded, ChildTask, child_id
-from pilotage.runtime.door.run import LiveRun, Run
+from pilotage.runtime.door.live_run import LiveRun
+from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import NOTHING
 from pilotage.runtime.events.event_log import logged_events
 from pilotage.runtime.events.forwarding import Relay
 from pilotage.runtime.exposure.failures import log_failure
 from pilotage.runtime.exposure.redactor import Redactor, secretless
-from pilotage.runtime.history import RunReader, RunRecord, label_at_end, result_in
+from pilotage.runtime.history import RunReader, RunRecord
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import RecordDamaged, SealMissing, StoreUnavailable, damage_of
 from pilotage.runtime.journal.record_fields import DamagedRecordError
-from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest, encode_input
+from pilotage.runtime.journal.run_input import encode_input
+from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest
+from pilotage.runtime.results import label_at_end, result_in
 from pilotage.runtime.services import Services
 from pilotage.safety.guard import guard_json_value
 
@@ -264,7 +267,7 @@ def _check_same(
     """Check that a packet which was delegated before has the same content.
 
     Raises:
-        AgentToolDispatchError: it asks another agent, or for something else.
+        AgentToolDispatchError: it is for another agent, or has another task.
     """
     begun, packet = decode_start(rows[0]), task.packet
     if packet is None:

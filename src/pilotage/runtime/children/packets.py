@@ -15,7 +15,7 @@ from pilotage.safety.trust import TrustLabel
 
 
 def described(packet: DelegationPacket) -> JsonObject:
-    """Return what a packet says about its task: context, constraints, expected output."""
+    """Return the fields of a packet about its task: context, constraints, expected output."""
     found: dict[str, JsonValue] = {}
     if packet.context.summary is not None:
         found["context"] = packet.context.summary
@@ -53,10 +53,10 @@ def recorded_packet(packet: DelegationPacket, sent: DelegationPacket) -> JsonObj
 
 def _without_empty(record: JsonObject) -> JsonObject:
     """Return a record without the fields that have nothing in them."""
-    kept = {
+    filled = {
         name: _without_empty(found) if isinstance(found, Mapping) else found for name, found in record.items()
     }
-    return {name: found for name, found in kept.items() if found is not None and found not in ({}, [])}
+    return {name: found for name, found in filled.items() if found is not None and found not in ({}, [])}
 
 
 DIGEST = "packet_digest"

@@ -32,7 +32,7 @@ from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
 AIM = 0.75
-"""How full a context is made that was too full: condensing a little with every call would cost more."""
+"""The share of the budget that a condensed context fills: condensing a little with every call would cost more."""
 
 Plan: TypeAlias = NothingToDo | Rewrite | SummaryNeeded
 
@@ -107,7 +107,7 @@ class ContextChange(Effect):
         self.decision = compression((), condensation.assembled.manifest)
         self.signals: Sequence[ContextHealthSignal] | None = None
         self.spent = NOTHING
-        """What summaries took, as far as this attempt has not counted it: of a recorded change all of it."""
+        """The cost of summaries that this attempt has not counted yet: of a recorded change all of it."""
 
     async def act(self) -> object:
         window, steps, spent = self._context.window, list[JsonValue](), NOTHING

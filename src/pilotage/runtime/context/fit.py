@@ -67,7 +67,7 @@ class ContextPolicy:
 
     @property
     def observes(self) -> bool:
-        """Whether anything may be done about other symptoms than size: the built-in handler does nothing."""
+        """Whether a handler reacts to other symptoms than size: the built-in one does not."""
         return self.handler is not None or self.observe is not None
 
 
@@ -90,7 +90,7 @@ class ContextStage:
         self._is_needed = is_durable or policy.is_dynamic or given is not None
 
     def concerns(self, request: ModelRequest, *, is_live: bool) -> bool:
-        """Return whether there is anything to do for a request; if not, the model sees it as it is.
+        """Return whether a request needs a change; if not, the model sees it as it is.
 
         In replay only what changes the context matters; live, an ephemeral run needs no manifest.
         """
@@ -138,8 +138,8 @@ class ContextStage:
         if provided:
             self._provided = (self._provided or {}) | provided
         self._shelf(path).drop(request.context, change.dropped)
-        kept = {pack.id: pack for pack in request.context if pack.id not in change.dropped}
-        return replace(request, context=tuple((kept | provided).values()))
+        remaining = {pack.id: pack for pack in request.context if pack.id not in change.dropped}
+        return replace(request, context=tuple((remaining | provided).values()))
 
     def substitute(
         self, path: str, request: ModelRequest, dropped: frozenset[str], pack: ContextPack

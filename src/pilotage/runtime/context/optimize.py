@@ -1,6 +1,6 @@
 """Changes of packs that a context handler selects: each is carried out or refused, and recorded below its model call.
 
-A compression is carried out by `condense`, and a delegation by a child run behind this record; what is selected is
+A compression is carried out by `condense`, and a delegation by a child run after this record. The selection is
 recorded here, so that replay asks neither observers nor handlers nor providers again.
 """
 
@@ -60,13 +60,13 @@ class SelectedActions:
 
     @property
     def is_compression(self) -> bool:
-        """Whether there is nothing to do but a compression, or nothing at all."""
+        """Whether a compression is the only action, or there is none."""
         return not self.actions or (len(self.actions) == 1 and self.compression is not None)
 
 
 @value
 class Abilities:
-    """What can be done for a request: the agent has a budget, teammates, and a context that can be fetched anew."""
+    """The changes that are possible for a request: the agent has a budget, teammates, and a context to fetch anew."""
 
     has_budget: bool
     teammates: frozenset[str] = frozenset()
@@ -77,7 +77,7 @@ class Abilities:
 
 @value
 class PackChange:
-    """What becomes of packs: those that are not shown any more, those that are instead, those that a teammate gets."""
+    """A change of packs: the dropped ones, the ones shown instead, and the ones that a teammate gets."""
 
     dropped: frozenset[str] = frozenset()
     provided: tuple[ContextPack, ...] = ()
@@ -137,7 +137,7 @@ def _refusal_of_delegation(
 
 
 class ContextSelection(Effect):
-    """The decision of a context handler, recorded before anything follows from it. The result: `SelectedActions`."""
+    """The decision of a context handler, recorded before it takes effect. The result: `SelectedActions`."""
 
     kind = CONTEXT_INPUT
 
@@ -227,9 +227,9 @@ class ContextOptimization(Effect):
             words.DELEGATED: delegated,
             words.REFUSED: refusals,
         }
-        kept = {name: part for name, part in parts.items() if part}
+        present = {name: part for name, part in parts.items() if part}
         provided = AgentContext(tuple(self._provided.values()))
-        return {**kept, **(encode_provided(provided, self._redactor) if self._provided else {})}
+        return {**present, **(encode_provided(provided, self._redactor) if self._provided else {})}
 
     async def _carry_out(self, action: ContextOptimizationAction, number: int) -> str | None:
         """Carry out an action that can be; return the reason why it failed."""

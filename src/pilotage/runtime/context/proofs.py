@@ -24,7 +24,7 @@ class Proofs:
     def __init__(self, ledger: Ledger, redactor: Redactor, action_id: str) -> None:
         self._ledger = ledger
         self._redactor = redactor
-        # Evidence is never repeated: a change that could not be kept is proven again by another attempt.
+        # Evidence is never repeated: a change that was not committed is proven again by another attempt.
         attempt = f"@{ledger.epoch}" if ledger.epoch > 1 else ""
         self._prefix = f"{ledger.run.run_id}:{action_id}{attempt}"
         self._evidence: list[AgentEvidence] = []

@@ -16,7 +16,7 @@ from pilotage.runtime.journal.scope import StepScope
 
 
 class ContextUnavailableError(Exception):
-    """The context provider raised, did not answer in time, or returned something else."""
+    """The context provider raised, did not answer in time, or returned a value of another type."""
 
 
 class ContextFetch(Effect):

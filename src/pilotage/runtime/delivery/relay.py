@@ -75,7 +75,7 @@ async def _in_thread(method: Callable[[AgentFact], object], fact: AgentFact) -> 
 
 @value
 class RelaySettings:
-    """How facts are delivered; add one to the application to change it.
+    """Settings of the delivery of facts; add one to the application to change them.
 
     A fact is tried `tries` times, with a retry delay that doubles from `first_wait` to `longest_wait` seconds, and then
     parked. A receiver has `delivery_seconds` for one fact; so many facts are `concurrent`, each of another run. The

@@ -1,7 +1,7 @@
 """Taking up one claimed run: its claim is counted, the run is driven as far as it gets, the claim is settled.
 
-A claim that ends without a word (no new row, pause or hand-over) stays counted in the store. So does one whose process
-dies: it was counted before anything was done for the run.
+A claim that ends without progress (no new row, pause or hand-over) stays counted in the store. So does the claim of
+a process that dies: it was counted before the first action for the run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _log = logging.getLogger("pilotage.worker")
 
 @value
 class ClaimEnd:
-    """How a claim ended: whether it counts, how long the run is left, and the problem if there was one."""
+    """The end of a claim: whether it counts, the back-off of the run, and the problem if there was one."""
 
     counts: bool
     delay_seconds: float = 0.0
@@ -68,7 +68,7 @@ def end_of_claim(
 ) -> ClaimEnd:
     """Return how a claim ended, by the error that ended it and by whether the run could be claimed again at once.
 
-    Nothing counts that is not the run's own doing: a shutdown, another owner, a store that does not answer. An attempt
+    Ends that the run did not cause do not count: a shutdown, another owner, a store that does not answer. An attempt
     that ended without an error has paused, ended or handed the run over.
     """
     if is_stopping:

@@ -41,7 +41,7 @@ Begun: TypeAlias = Mapping[RunKey, float]
 
 @value
 class WatchdogSettings:
-    """How long the event loop may stand still while this process drives durable runs, and what happens then.
+    """The time that the event loop may stand still while this process drives durable runs, and the reaction to more.
 
     `seconds` is half of a lease if it is not given, and must be shorter than two thirds of it. The stacks of all
     threads go to stderr, leases are not renewed any more, and runs that were under way begin no further effects. With
@@ -119,7 +119,7 @@ class Watchdog:
 
 
 class StallHandler:
-    """What is done about a loop that stands still; made in the thread of the loop, called in that of the watchdog."""
+    """Reacts to a loop that stands still; created in the thread of the loop, called in that of the watchdog."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class StallHandler:
         self._loop_thread = get_ident()
 
     def __call__(self, seconds: float) -> None:
-        """Say it, stop renewing leases, and end the process if that is asked for."""
+        """Log the stall, stop renewing leases, and end the process if the settings say so."""
         words = f"the event loop has stood still for {seconds:.1f} seconds"
         left = self._renewer.revoke(f"{words}, and the run is left to another owner")
         names = ", ".join(sorted(run.run_id for run in left))

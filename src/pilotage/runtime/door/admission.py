@@ -256,7 +256,7 @@ class HookStage(Stage):
 class ApprovalStage(Stage):
     """The approval of a person, where the effect, an earlier stage or the application's handler requires one.
 
-    Where a person was asked before, that answer counts, whatever the handler would say by now.
+    Where a person was asked before, that answer counts, and the handler is not asked.
     """
 
     def __init__(self, handler: IAgentApprovalHandler | None, caller: PortCaller) -> None:

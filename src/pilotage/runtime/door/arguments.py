@@ -1,6 +1,6 @@
 """Arguments of tool calls: bound to names, validated by their types, as they were given and as they are executed. Pure.
 
-A tool gets its arguments as they are read from JSON, whoever calls it: a repetition after a crash has the same ones.
+A tool gets its arguments as they are read from JSON, for every caller: a repetition after a crash has the same ones.
 """
 
 from __future__ import annotations

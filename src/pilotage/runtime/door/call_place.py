@@ -21,7 +21,7 @@ from pilotage.runtime.journal.scope import StepScope, branch_name, scope_for
 _TOOL_CALL = AgentActionKind.TOOL_CALL
 
 CallPlace: TypeAlias = tuple[StepScope, str, str]
-"""Where a call stands: its scope, its id and its fingerprint. A plain tuple, because every call makes one."""
+"""The place of a call: its scope, its id and its fingerprint. A plain tuple, because every call makes one."""
 
 
 def place_of(run: Run, invocation: Invocation, asked: JsonObject) -> CallPlace:

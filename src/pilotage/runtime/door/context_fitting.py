@@ -1,6 +1,6 @@
 """Fitting the request of one model call to its context: provided, observed, changed and condensed, below that call.
 
-What is recorded comes back as it was; only a call without a record asks providers, observers and handlers.
+Recorded changes are applied again; only a call without a record asks providers, observers and handlers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ContextFitter:
     async def fit(self) -> None:
         """Let the call ask its model with a request that fits."""
         call, stage = self._call, self._run.context_stage
-        # What is recorded counts, also where the application does not provide or select anything any more.
+        # A record counts, also where the application has no provider or handler any more.
         is_provided, is_selected = self._is_recorded(words.PROVIDED), self._is_recorded(words.SELECTED)
         if not (is_provided or is_selected or stage.concerns(call.request, is_live=self._is_live)):
             return
@@ -89,8 +89,8 @@ class ContextFitter:
         A mere compression is recorded with the change that it leads to.
         """
         action, selection = self._action(words.SELECTED), SelectedActions(packs=fitting.packs)
-        if not self._is_kept(words.SELECTED):
-            if not self._is_new or self._is_kept(words.CONDENSED):
+        if not self._can_be_read(words.SELECTED):
+            if not self._is_new or self._can_be_read(words.CONDENSED):
                 return selection
             selection = await fitting.select()
             if not selection.actions or (selection.is_compression and fitting.has_budget):
@@ -200,7 +200,7 @@ class ContextFitter:
         """Return whether an action of this name below the call is recorded."""
         return self._run.replay.has_record and self._run.replay.knows(self._action_id(name))
 
-    def _is_kept(self, name: str) -> bool:
+    def _can_be_read(self, name: str) -> bool:
         """Return whether an action of this name below the call is recorded, and its record can be read."""
         replay = self._run.replay
         recorded = replay.outcome_of(self._action_id(name)) if replay.has_record else None

@@ -1,6 +1,6 @@
 """The one way to the world: `perform` looks an effect up in the record, admits it, records it and carries it out.
 
-Barriers stand only where the rules of durability want them: before anything that is not read-only begins, its own row
+Barriers stand only where the rules of durability need them: before an effect that is not read-only begins, its own row
 and everything before it are committed.
 """
 
@@ -17,9 +17,16 @@ from pilotage.errors import ToolError
 from pilotage.runtime.budget.spending import count_rows
 from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.outcome import UnfitResultError, executed_arguments
-from pilotage.runtime.door.parking import parked
+from pilotage.runtime.door.parking import parked, until_it_may_act
 from pilotage.runtime.door.run import RefusedError, RejectedError, Run, Stage
-from pilotage.runtime.door.unknown_outcome import UNKNOWN, question_about, reconcile, tried_again
+from pilotage.runtime.door.unknown_outcome import (
+    UNKNOWN,
+    question_about,
+    reconcile,
+    record_given,
+    recovery_of,
+    tried_again,
+)
 from pilotage.runtime.effect import MODEL_CALL, NO_OUTCOME, NOTHING, QUESTION, Effect, Outcome
 from pilotage.runtime.journal.interruptions import Paused, RecordDamaged, RunInterruption, damage_of
 from pilotage.runtime.journal.positions import Call
@@ -29,10 +36,8 @@ from pilotage.runtime.journal.recovery import (
     AskHuman,
     FetchAgain,
     Reconcile,
-    Recovery,
     Repeat,
     Reuse,
-    recovery_for,
 )
 from pilotage.runtime.journal.scope import Inside, StepScope
 from pilotage.runtime.people.questions import (
@@ -97,7 +102,7 @@ def _outcome(run: Run, effect: Effect) -> Awaitable[object]:
 async def _perform_call(run: Run, effect: Effect, call: Call) -> object:
     """Return the outcome of a call of the program: the recorded one in its turn, or that of carrying it out.
 
-    A call that waits for something outside of the run is parked: it does not return in this attempt.
+    A call that waits for an event outside of the run is parked: it does not return in this attempt.
     """
     replay = run.replay
     try:
@@ -150,7 +155,7 @@ async def perform_again(run: Run, effect: Effect) -> Any:
 
 
 async def _take_signals_in(at_boundary: Callable[[Effect], Awaitable[None]], effect: Effect) -> None:
-    """Take signals in before a call that may change something."""
+    """Take signals in before a call that is not read-only."""
     if effect.kind.is_call and not effect.action.is_read_only:
         await at_boundary(effect)
 
@@ -184,7 +189,7 @@ async def _begin(run: Run, effect: Effect) -> object:
     if run.events.is_replaying:
         run.go_live()
     if run.secrets_to_recall and run.recall_secrets is not None:
-        # From here on something new is written down, and it may repeat what was replayed.
+        # New records begin here, and they may repeat texts that were replayed.
         await run.recall_secrets()
     kind, stage = effect.kind, None
     stages = run.admission.stages[kind]
@@ -251,7 +256,7 @@ async def _result_from_caller(run: Run, effect: Effect) -> object:
     answer = obey_recovery(await perform(run, ResultQuestion(run.questions, effect)))
     if not isinstance(answer, RecoveryDone):
         raise TypeError(f"a deferred call is answered with its result, not with {type(answer).__name__}")
-    return _found_out(run, effect, effect.codec.decode(answer.result))
+    return record_given(run, effect, effect.codec.decode(answer.result))
 
 
 def _act(run: Run, effect: Effect) -> Awaitable[object]:
@@ -331,7 +336,7 @@ async def _show_hooks(run: Run, hooks: Hooks, effect: Effect, outcome: Outcome) 
 
 
 async def _leave_to_people(run: Run, effect: Effect) -> None:
-    """End an ephemeral run whose program cancelled a call that may have taken effect: nobody can be asked about it."""
+    """End an ephemeral run with a cancelled call that may have taken effect: no question can be asked about it."""
     is_ending = run.ledger.state.status is AgentStatus.CANCELLING or run.replay.liveness.is_ending
     if effect.call is None and not effect.action.may_be_repeated and not is_ending:
         await perform(run, RecoveryQuestion(run.questions, effect, effect.attempt))
@@ -345,14 +350,7 @@ async def _find_out(run: Run, effect: Effect) -> object:
     if found is None:
         run.learn(effect)
         raise run.outcomes.failed(effect, ToolError(f"{effect.action.name!r} did not take effect"))
-    return _found_out(run, effect, found)
-
-
-def _found_out(run: Run, effect: Effect, result: object) -> object:
-    """Record a result that was found out: as if the call had just given it."""
-    run.outcomes.close_inside(effect.action.id)
-    run.learn_found(effect)
-    return run.outcomes.done(effect, result).result
+    return record_given(run, effect, found)
 
 
 async def _ask_people(run: Run, effect: Effect) -> object:
@@ -360,20 +358,14 @@ async def _ask_people(run: Run, effect: Effect) -> object:
     answer = run.replay.answer_inside(effect.action.id, effect.attempt)
     if answer is None or (isinstance(answer, RecoveryDone) and not fits(effect, answer)):
         answer = obey_recovery(await perform(run, await question_about(run, effect, effect.attempt)))
-    await _until_it_may_act(run, effect)
+    await until_it_may_act(run, effect)
     if isinstance(answer, RecoveryDone):
-        return _found_out(run, effect, effect.codec.decode(answer.result))
+        return record_given(run, effect, effect.codec.decode(answer.result))
     run.replay.answers_inside().update({each.action_id: each for each in answer.inside})
     if effect.call is not None and effect.call.has_made:
         raise tried_again(run, effect)
     effect.attempt = answer.attempt
     return await _carry_out(run, effect)
-
-
-async def _until_it_may_act(run: Run, effect: Effect) -> None:
-    """Wait for the end of the record, if the effect was looked at before it in order to ask about it."""
-    if effect.call is not None and effect.call.is_only_asked:
-        await run.replay.hold_again(effect.call)
 
 
 async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object:
@@ -383,7 +375,7 @@ async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object
         ToolError: it failed for certain.
         RunInterruption: this attempt at the run ends here.
     """
-    recovery = _recovery(run, effect, recorded)
+    recovery = recovery_of(run, effect, recorded)
     if isinstance(recovery, Reuse):
         run.count_reused(effect, recovery.row)
         return decode_row(recovery.row, effect.reuse)
@@ -411,15 +403,6 @@ async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object
             return await _ask_people(run, effect)
 
 
-def _recovery(run: Run, effect: Effect, recorded: RecordedAction) -> Recovery:
-    """Return how to recover an effect; one that a pause suspended is entered again, over the record of its inside."""
-    recovery = recovery_for(effect.action, recorded, can_reconcile=effect.reconcile is not None)
-    is_unknown = isinstance(recovery, AskHuman | Reconcile)
-    if is_unknown and run.replay.is_suspended(effect.action.id, recorded.attempt):
-        return Repeat(recorded.attempt, is_suspended=True)
-    return recovery
-
-
 async def _read_again(run: Run, effect: Effect) -> object:
     """Repeat a read with a result that could not be recorded; the program gets it like a recorded one."""
     run.learn(effect)
@@ -437,7 +420,7 @@ async def _read_again(run: Run, effect: Effect) -> object:
 
 async def _repeat(run: Run, effect: Effect, *, is_suspended: bool = False) -> object:
     """Make the same attempt again. Its BEFORE row is an old one, so ownership is proven anew."""
-    await _until_it_may_act(run, effect)
+    await until_it_may_act(run, effect)
     run.mark_running()
     run.outcomes.begin(effect, is_entered_again=is_suspended)
     await run.ledger.prove_ownership(effect.action.id if is_suspended else None)
@@ -446,11 +429,11 @@ async def _repeat(run: Run, effect: Effect, *, is_suspended: bool = False) -> ob
 
 
 async def _reconciled(run: Run, effect: Effect) -> object:
-    """Ask the tool after a crash; an attempt that it does not know of has not happened, and is made now."""
+    """Ask the reconciler after a crash; an attempt that the tool does not know has not happened, and is made now."""
     found = await reconcile(run, effect)
     if found is UNKNOWN:
         return await _ask_people(run, effect)
-    await _until_it_may_act(run, effect)
+    await until_it_may_act(run, effect)
     if found is None:
         return await _repeat(run, effect)
-    return _found_out(run, effect, found)
+    return record_given(run, effect, found)

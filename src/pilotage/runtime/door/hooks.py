@@ -25,14 +25,14 @@ from pilotage.values import value
 P = ParamSpec("P")
 T = TypeVar("T")
 
-PATIENCE_SECONDS = 10.0
+GATE_SECONDS = 10.0
 
 
 @value
 class GateSettings:
-    """How long a run waits for a permission check, a hook, a budget or a handler before it counts as failed."""
+    """The time limit of a permission check, a hook, a budget or a handler; without an answer in time it has failed."""
 
-    patience_seconds: float = PATIENCE_SECONDS
+    patience_seconds: float = GATE_SECONDS
 
     def __post_init__(self) -> None:
         reject_not_positive(self, patience_seconds=self.patience_seconds)
@@ -46,7 +46,7 @@ class PortCaller:
     """Calls ports within a time limit."""
 
     def __init__(self, settings: GateSettings | None = None) -> None:
-        self._seconds = PATIENCE_SECONDS if settings is None else settings.patience_seconds
+        self._seconds = GATE_SECONDS if settings is None else settings.patience_seconds
 
     async def ask(
         self, expected: tuple[type, ...], port: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
@@ -54,7 +54,7 @@ class PortCaller:
         """Return the answer of a port, a value of one of the expected types.
 
         Raises:
-            NoAnswerError: it raised, did not answer in time, or returned something else.
+            NoAnswerError: it raised, did not answer in time, or returned a value of another type.
         """
         answer = await _ask(self._seconds, partial(port, *args, **kwargs))
         if not isinstance(answer, expected):
@@ -69,7 +69,7 @@ class PortCaller:
 
 
 def _shown(answer: object) -> str:
-    """What came instead of an answer, without its content: that of a text is nothing to repeat."""
+    """Return the kind of a value that is no answer, without its content: a text may be sensitive."""
     if answer is None or isinstance(answer, bool):
         return str(answer)
     return (

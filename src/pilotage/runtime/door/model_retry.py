@@ -29,7 +29,7 @@ _LONGEST_ASKED = timedelta(hours=1)
 
 @value
 class ModelRetrySettings:
-    """What a durable run does about a failure of its model that may pass.
+    """How a durable run retries a model after a transient failure.
 
     `tries_in_process` more tries follow in the same attempt if a reply broke off that can begin anew. Then the run
     pauses, for `first_seconds` and four times as long each time, up to `longest_seconds`; a server that asks for more

@@ -51,7 +51,7 @@ class ModelTries:
         # Without the call itself, which refers to its tries: an attempt is freed without the collector.
         self._call_id, self._scope, self._number = call.action.id, call.scope, call.number
         self.count = self.here = 0
-        """How often the reply broke off or was not given, in all attempts and in this one."""
+        """The numbers of replies that broke off or failed, in all attempts and in this one."""
         self._holds = 0
 
     async def recall(self) -> None:

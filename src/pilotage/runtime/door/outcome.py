@@ -5,27 +5,24 @@ The one module that appends the rows of actions.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pilotage.agent.facts import action_completed
-from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
-from pilotage.agent.ports.repositories import IAgentLateOutcomes, LateOutcome
+from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.sealing_check import withheld_by
-from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentStructuredOutputError, RunError
 from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.door.late_outcomes import LateOutcomes
 from pilotage.runtime.door.recorded_secrets import naming_secrets
 from pilotage.runtime.effect import MODEL_CALL, QUESTION, SUMMARY, Effect, Outcome, new_outcome
 from pilotage.runtime.exposure.failures import Failure, is_foreign, log_failure, passed_on
 from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.exposure.trust import labelled
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import MAY_BE_REPEATED, Action
+from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.error_record import decode_error, encode_error, encode_failure
 from pilotage.runtime.journal.interruptions import RunOwnershipLost
 from pilotage.runtime.journal.ledger import Ledger
@@ -244,9 +241,9 @@ class Outcomes:
             )
 
     def decide(self, effect: Effect, outcome: Outcome, added: JsonObject) -> None:
-        """Write the row of an outcome that a person decided on; `added` says who and why.
+        """Write the row of an outcome that a person decided; `added` has the person and the reason.
 
-        It has a turn: of a call that was open, the program gets it behind all that it got before.
+        It has a turn: the program gets the outcome of a call that was open after everything it got before.
         """
         self._ledger.append(
             effect.action,
@@ -328,7 +325,7 @@ class Outcomes:
         return new_outcome(record, secretless(outcome.view, self._redactor), outcome.result, added)
 
     def _report(self, effect: Effect, *, has_failed: bool) -> None:
-        """Publish the fact of an effect that may have changed something; a child reports its own outcome."""
+        """Publish the fact of an effect that is not read-only; a child reports its own outcome."""
         action = effect.action
         if not action.is_read_only and action.kind in _TOOLS_AND_STEPS:
             state = self._ledger.state
@@ -386,65 +383,3 @@ def _secrets_of(effect: Effect) -> list[SensitiveFieldDescriptor]:
     if effect.descriptor is None or not effect.descriptor.secret_results:
         return []
     return [replace(each, field=_SECRET) for each in effect.descriptor.secret_results]
-
-
-class LateOutcomes:
-    """Outcomes of an attempt that has lost its run. Reporting one never waits and never fails."""
-
-    def __init__(self, port: IAgentLateOutcomes, run: RunKey, epoch: int) -> None:
-        self._port = port
-        self._run = run
-        self._epoch = epoch
-        self._reports: set[asyncio.Future[None]] = set()
-
-    def report(self, action: Action, attempt: int, view: JsonObject) -> None:
-        """Report the outcome of an action that this attempt may not record any more."""
-        if _is_asked_about(action.kind, action.idempotency) and not action.is_read_only:
-            self._send(action.id, attempt, view)
-
-    def report_rows(self, rows: Iterable[JournalRow]) -> None:
-        """Report the outcomes among rows that the store refused because another owner has the run."""
-        for row in rows:
-            if row.stage is _AFTER and _is_asked_about(row.kind, row.idempotency):
-                self._send(row.action_id, row.attempt, object_or_empty(row.view))
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether no report is under way."""
-        return not self._reports
-
-    async def settle(self) -> None:
-        """Return when no report is under way any more."""
-        if self._reports:
-            await asyncio.wait(self._reports)
-
-    async def about(self, action_id: str, attempt: int) -> tuple[JsonValue, ...]:
-        """Return the late outcomes that former owners reported of an attempt; empty where they cannot be read."""
-        return await late_outcomes_of(self._port, self._run, action_id, attempt)
-
-    def _send(self, action_id: str, attempt: int, view: JsonObject) -> None:
-        outcome = LateOutcome(self._run, action_id, attempt, self._epoch, view)
-        report = asyncio.ensure_future(self._append(outcome))
-        self._reports.add(report)
-        report.add_done_callback(self._reports.discard)
-
-    async def _append(self, outcome: LateOutcome) -> None:
-        # The attempt is dead, and a person is asked anyway: a store that is away changes nothing.
-        with suppress(Exception):
-            await self._port.append(outcome)
-
-
-async def late_outcomes_of(
-    port: IAgentLateOutcomes, run: RunKey, action_id: str, attempt: int
-) -> tuple[JsonValue, ...]:
-    """Return the late outcomes of an attempt, as a recovery request shows them."""
-    try:
-        found = await port.list_by_action(run, action_id)
-    except Exception:  # noqa: BLE001 - they help to decide, and nothing depends on them
-        return ()
-    return tuple(each.to_payload() for each in found if each.attempt == attempt)
-
-
-def _is_asked_about(kind: AgentActionKind | None, idempotency: Idempotency) -> bool:
-    """Return whether a person may be asked about its outcome: a repeatable action is performed again instead."""
-    return kind in _TOOLS_AND_STEPS and idempotency not in MAY_BE_REPEATED

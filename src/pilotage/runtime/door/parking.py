@@ -1,4 +1,4 @@
-"""Parking: a call that waits for something outside of the run does not return in this attempt."""
+"""Calls that wait: for an event outside of the run, which parks the call, or for the end of the record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pilotage.runtime.people.requests import is_recovery
 
 
 async def parked(run: Run, effect: Effect, pause: Paused) -> NoReturn:
-    """Wait for something outside of the run; what the program does not wait for any more is withdrawn.
+    """Wait for an event outside of the run; a question that the program does not wait for any more is withdrawn.
 
     Raises:
         CancelledError: the program cut the call short.
@@ -34,3 +34,9 @@ async def parked(run: Run, effect: Effect, pause: Paused) -> NoReturn:
             await effect.abandon()
         raise
     raise AssertionError("a parked call does not return")
+
+
+async def until_it_may_act(run: Run, effect: Effect) -> None:
+    """Wait for the end of the record, if the effect was entered earlier only to ask about it."""
+    if effect.call is not None and effect.call.is_only_asked:
+        await run.replay.hold_again(effect.call)

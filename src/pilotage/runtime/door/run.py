@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pilotage.agent.approval import ApprovalTerms
-from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.events import AgentEventAttribution
-from pilotage.agent.ports.budget import IAgentPricing
-from pilotage.agent.ports.conversations import ConversationTurn
-from pilotage.agent.ports.handlers import IAgentRecoveryHandler, IAgentToolHandler
 from pilotage.agent.ports.journal import JournalRow
-from pilotage.agent.ports.model import IAgentModel
-from pilotage.agent.ports.permissions import ISecrets
-from pilotage.agent.ports.telemetry import IAgentTelemetry
-from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.run_values import RunResult
-from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import ToolError
-from pilotage.filling import unchecked
-from pilotage.ids import IClock, IIds
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.budget.deadlines import timed_out
 from pilotage.runtime.budget.holds import LostHold
@@ -35,10 +20,10 @@ from pilotage.runtime.budget.limits import BudgetWarnings
 from pilotage.runtime.budget.spending import Spending, count_rows
 from pilotage.runtime.context.fit import ContextStage
 from pilotage.runtime.context.snapshots import PromptSnapshots
-from pilotage.runtime.door.hooks import Hooks, PortCaller
-from pilotage.runtime.door.model_retry import MODEL_RETRY_DEFAULTS, ModelRetrySettings
+from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.outcome import Outcomes
 from pilotage.runtime.door.recorded_secrets import recorded_secrets, secret_refs, secrets_of_outcome
+from pilotage.runtime.door.run_source import RunPorts, RunSource
 from pilotage.runtime.effect import NOTHING, Ask, Effect, EffectKind
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import Redactor
@@ -49,7 +34,6 @@ from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import record_of
 from pilotage.runtime.journal.replay import Replay
-from pilotage.runtime.journal.start_record import RunStart
 from pilotage.runtime.people.questions import Questions
 from pilotage.runtime.people.signals import SignalQueue
 from pilotage.runtime.telemetry import UNOBSERVED, RunTelemetry
@@ -63,50 +47,6 @@ _NEUTRAL = TrustLabel()
 
 _WITHOUT_RUN = (Questions, SignalQueue)
 """Parts that do not refer to their run; they are read after the attempt has ended."""
-
-
-@value
-class Overrides:
-    """What one caller of an agent wants instead of the application's: a model, prices, telemetry, and no stream."""
-
-    model: IAgentModel | None = None
-    pricing: IAgentPricing | None = None
-    telemetry: IAgentTelemetry | None = None
-    is_streaming: bool = True
-
-
-NO_OVERRIDES = Overrides()
-
-
-@value
-class RunPorts:
-    """The ports of the application that effects use."""
-
-    clock: IClock
-    ids: IIds
-    caller: PortCaller
-    secrets: ISecrets | None = None
-    tool_handler: IAgentToolHandler | None = None
-    recovery_handler: IAgentRecoveryHandler | None = None
-    model_retries: ModelRetrySettings = MODEL_RETRY_DEFAULTS
-
-
-@value
-class RunSource:
-    """The inputs of an attempt at a run, besides its journal.
-
-    `pending` are the signals that waited when the attempt began, `history` the earlier turns of the conversation.
-    """
-
-    definition: AgentDefinition
-    instance: object
-    start: RunStart
-    context: RunContext
-    attribution: AgentEventAttribution
-    deadline: datetime | None = None
-    pending: Sequence[AgentSignal] = ()
-    history: Sequence[ConversationTurn] = ()
-    overrides: Overrides = NO_OVERRIDES
 
 
 class RefusedError(Exception):
@@ -213,7 +153,7 @@ class Run:
         self.id = ledger.run.run_id
         self.source = source
         self.context = source.context
-        """What tools and hooks may know of the run."""
+        """The context of the run for tools and hooks."""
         self.salt = source.start.salt or self.id
         """The salt of fingerprints: the run's own id, or that of the run it was forked from."""
         self.ports = ports
@@ -235,7 +175,7 @@ class Run:
         self.warnings: BudgetWarnings | None = None
         self.prompts: PromptSnapshots | None = None
         self.earlier_trace: str | None = None
-        """Where the attempt before was in its trace."""
+        """The position of the attempt before in its trace."""
         self.trust: TrustLabel = RUN_INPUT
         """The joined label of everything the program knows by now."""
         self.secrets_to_recall: dict[SecretRef, None] = {}
@@ -355,7 +295,7 @@ class Run:
             self.events.go_live()
 
     def mark_running(self) -> None:
-        """Move a run that waited to RUNNING: it does something again."""
+        """Move a run that waited to RUNNING."""
         state = self.ledger.state
         if state.status is AgentStatus.INTERRUPTED:
             self.ledger.change_state(state.moved_to(AgentSituation.RUNNING))
@@ -367,14 +307,14 @@ class Run:
             RunOwnershipLost: another process has the run.
         """
         while self.lease is not None and not self.lease.is_certain:
-            # Frozen for so long that another process may have taken over: only a commit after a new lease can tell.
+            # Frozen for so long that another process may have taken over: only a commit after a new lease decides.
             await self.lease.renew()
             await self.ledger.prove_ownership()
 
     def learn(self, effect: Effect) -> None:
         """Join the label of an effect's result with the label of the run; its record will have what was learned.
 
-        What differs from the label when it began to act was learned inside of it.
+        A label that has changed since the effect began to act was learned inside of it.
         """
         label, before = effect.result_label, effect.under
         if label is not None:
@@ -409,8 +349,8 @@ class Run:
         """Recall the secrets of calls that replay does not enter before anything new is shown."""
         self.secrets_to_recall.update(dict.fromkeys(recorded_secrets(rows)))
 
-    def learn_found(self, effect: Effect) -> None:
-        """Join the label of a result that was found out, and those of the calls that an earlier attempt made inside."""
+    def learn_given(self, effect: Effect) -> None:
+        """Join the label of a result that a reconciler or a person gave, and those of the calls made inside before."""
         effect.under = effect.under or self.trust
         inside = self.replay.inside(effect.action.id)
         self.trust = self.trust.join(label_of_rows(inside))
@@ -420,7 +360,7 @@ class Run:
         self.learn(effect)
 
     def count_reused(self, effect: Effect, row: JournalRow) -> None:
-        """Take in that the program gets a recorded outcome: it was paid for, and the program knows it."""
+        """Count a recorded outcome that the program gets: its cost, its label and its secrets."""
         if effect.kind.counts is not NOTHING:
             self.spending.absorb(effect.kind.counts)
         if effect.kind.is_call:
@@ -433,32 +373,3 @@ class Run:
         """Join the labels of the signals that were taken in."""
         if self.signals.trust is not None:
             self.trust = self.trust.join(self.signals.trust)
-
-
-@value
-class LiveRun:
-    """A run under way in this process: its task, and how it is reached from outside.
-
-    `cancel_unstored` is for the cancellation of a parent, which is no signal in the store.
-    """
-
-    run: Run
-    task: asyncio.Task[RunResult]
-    cancel: Callable[[AgentSignal], Awaitable[bool]]
-    cancel_unstored: Callable[[AgentSignal], Awaitable[bool]]
-    receive: Callable[[AgentSignal], None]
-    hand_over: Callable[[], None]
-    is_ending: Callable[[], bool]
-
-    @property
-    def id(self) -> str:
-        """The id of the run."""
-        return self.run.id
-
-    def stop(self) -> None:
-        """Stop the attempt, not its run: the program has cut none of its calls short."""
-        self.run.replay.liveness.stopping()
-        self.task.cancel()
-
-
-new_live_run = unchecked(LiveRun)

@@ -106,8 +106,8 @@ class SignalHandlers:
                     ordinal += isinstance(item.payload, Tool | Evidence)
                     await self._emit(item, signal, f"{path}.{ordinal}")
         except Exception as error:
-            said = told(error, self._run.redactor, run_id=self._run.id, place=path)
-            raise _failed(signal, said, retryable=bool(getattr(error, "retryable", False))) from error
+            shown = told(error, self._run.redactor, run_id=self._run.id, place=path)
+            raise _failed(signal, shown, retryable=bool(getattr(error, "retryable", False))) from error
 
     async def _emit(self, item: AgentYield[Any], signal: AgentSignal, ordinal: str) -> None:
         payload, run = item.payload, self._run
@@ -206,7 +206,7 @@ async def wait_for_steering(run: Run) -> None:
 
     Raises:
         LimitReached: the time of the run is up.
-        Paused: none has come, or the run is to pause anyway.
+        Paused: none has come, or the run is to pause.
     """
     if run.ledger.has_unread and run.read_signals is not None:
         await run.read_signals()
@@ -250,9 +250,9 @@ def _beside(action_id: str, label: str) -> str:
 
 
 def _failed(
-    signal: AgentSignal, said: str, code: str = "signal_handler_failed", *, retryable: bool = False
+    signal: AgentSignal, shown: str, code: str = "signal_handler_failed", *, retryable: bool = False
 ) -> RunEnded:
-    reason = f"the handler of {signal.kind.value!r} signals failed: {said}"
+    reason = f"the handler of {signal.kind.value!r} signals failed: {shown}"
     return RunEnded(AgentSituation.FAILED, reason, code=code, retryable=retryable)
 
 

@@ -13,7 +13,7 @@ from pilotage.agent.ports.budget import (
     BudgetSettlement,
     IAgentBudget,
 )
-from pilotage.runtime.budget.holds import BudgetHold, Room, RoomPatience
+from pilotage.runtime.budget.holds import BudgetHold, Room, RoomWait
 from pilotage.runtime.budget.limits import against_budget
 from pilotage.runtime.budget.spending import budget_exhausted
 from pilotage.runtime.door.hooks import NoAnswerError, PortCaller
@@ -43,10 +43,10 @@ class LimitStage(Stage):
     async def _hold(self, run: Run, effect: ModelEffect) -> None:
         """Hold the worst case of a model call; without room wait for calls under way, which may need less."""
         spending, call = run.spending, effect.estimate()
-        patience = RoomPatience(spending.room, effect.task)
+        wait = RoomWait(spending.room, effect.task)
         hold = spending.hold_model_call(call)
         while hold is None:
-            hold = spending.hold_model_call(call, may_wait=not patience.is_over())
+            hold = spending.hold_model_call(call, may_wait=not wait.is_over())
             if hold is None:
                 await spending.room.changed()
                 run.replay.liveness.check(effect.scope.path)
@@ -89,11 +89,11 @@ class BudgetStage(Stage):
         tenant = run.context.tenant_id
         need, hold = self._need(run, effect, tenant)
         room = self._rooms.setdefault(tenant, Room())
-        patience = RoomPatience(room, effect.task)
+        wait = RoomWait(room, effect.task)
         while True:
             match await self._asked(run, effect.kind.counts + need):
                 case BudgetExhausted() as verdict:
-                    if hold is None or not room.holds or not await room.waited(patience):
+                    if hold is None or not room.holds or not await room.waited(wait):
                         raise budget_exhausted(verdict)
                     run.replay.liveness.check(effect.scope.path)
                 case granted:

@@ -66,13 +66,13 @@ async def step(
     errors: Sequence[type[ToolError]] = (),
     reads_untrusted: bool = False,
 ) -> object:
-    """Do something through a plain port, as an action of the run: `await step("mail", partial(self.mail.send, to))`.
+    """Call a plain port as an action of the run: `await step("mail", partial(self.mail.send, to))`.
 
     The result is recorded, and the program gets it as the record gives it, live and in replay: in the type `returns`,
     else in the type that the function is annotated with. Without either it is JSON, or a Decimal, datetime, date, UUID
     or bytes. Unless the step is declared idempotent, an attempt with an unknown outcome becomes a question; so does a
     result that cannot be recorded. `errors` are classes that a program may catch. A step is code of the application;
-    one whose result or failure strangers may have written says `reads_untrusted=True`.
+    one with a result or failure from an untrusted source has `reads_untrusted=True`.
 
     Raises:
         AgentDefinitionError: a result of that type could not be read back; nothing was done.

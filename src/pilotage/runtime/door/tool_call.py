@@ -153,8 +153,8 @@ class ToolCalls:
         name = name_of(call.descriptor)
         if not call.action.is_read_only:
             raise AgentToolDispatchError(
-                f"{name} is a sync tool that changes something, and a run "
-                "writes that down before it begins. Make the tool async, and await it."
+                f"{name} is a sync tool that is not read-only, and a run "
+                "commits a row before such a call begins. Make the tool async, and await it."
             )
         if self.run.streams_at(call.scope.path):
             raise AgentToolDispatchError(

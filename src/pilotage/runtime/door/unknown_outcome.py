@@ -1,4 +1,4 @@
-"""Unknown outcomes: the tool's reconciler and the application's recovery handler are asked before a person is."""
+"""Recovery of unknown outcomes: the tool's reconciler, then the application's recovery handler, then a person."""
 
 from __future__ import annotations
 
@@ -19,7 +19,15 @@ from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import Effect
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import RunEnded, TriedAgain
-from pilotage.runtime.journal.recovery import open_actions
+from pilotage.runtime.journal.recording import RecordedAction
+from pilotage.runtime.journal.recovery import (
+    AskHuman,
+    Reconcile,
+    Recovery,
+    Repeat,
+    open_actions,
+    recovery_for,
+)
 from pilotage.runtime.people.questions import RecoveryQuestion, recovery_label
 from pilotage.runtime.people.requests import fits
 
@@ -28,6 +36,15 @@ _ANSWERS = (RecoveryRetried, RecoveryDone, RecoveryFailed, RecoveryCancelled, No
 
 UNKNOWN = object()
 """The answer of a tool that cannot say what became of an attempt."""
+
+
+def recovery_of(run: Run, effect: Effect, recorded: RecordedAction) -> Recovery:
+    """Return how to recover an effect; one that a pause suspended is entered again, over the record of its inside."""
+    recovery = recovery_for(effect.action, recorded, can_reconcile=effect.reconcile is not None)
+    is_unknown = isinstance(recovery, AskHuman | Reconcile)
+    if is_unknown and run.replay.is_suspended(effect.action.id, recorded.attempt):
+        return Repeat(recorded.attempt, is_suspended=True)
+    return recovery
 
 
 async def reconcile(run: Run, effect: Effect) -> object:
@@ -96,3 +113,10 @@ def tried_again(run: Run, effect: Effect) -> TriedAgain:
     run.outcomes.leave_unknown(effect)
     at = run.ports.clock.now().isoformat()
     return TriedAgain(reason=f"{effect.action.name!r} is tried again", facts={words.WAKE_AT: at})
+
+
+def record_given(run: Run, effect: Effect, result: object) -> object:
+    """Record a result that a reconciler or a person gave, as if the call had just returned it."""
+    run.outcomes.close_inside(effect.action.id)
+    run.learn_given(effect)
+    return run.outcomes.done(effect, result).result

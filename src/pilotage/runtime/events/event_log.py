@@ -1,6 +1,6 @@
 """Event log of a run: the events in the rows of its journal, and the events that wait for the next row. Pure.
 
-A TOLD row holds events in order; successive deltas of one text are one event there. Events are numbered through the
+A `TOLD` row holds events in order; successive deltas of one text are one event there. Events are numbered through the
 whole run, so a cursor means the same in every process.
 """
 
@@ -84,10 +84,10 @@ def logged_events(rows: Iterable[JournalRow]) -> Iterator[LoggedEvent]:
 
 
 def items_of(row: JournalRow) -> Iterator[LoggedEvent]:
-    """Return the events of a TOLD row.
+    """Return the events of a `TOLD` row.
 
     Raises:
-        LookupError, TypeError: it holds something else.
+        LookupError, TypeError: it has another shape.
     """
     view: Any = row.view
     return map(LoggedEvent, repeat(row.epoch), count(view["first"]), view["events"])
@@ -220,4 +220,4 @@ def refuse_erased(run: RunKey, rows: Iterable[JournalRow]) -> None:
         RunErasedError: there is such a row.
     """
     if any(map(is_erased, rows)):
-        raise RunErasedError(f"What run {run.run_id!r} said was erased. Its state can still be read.")
+        raise RunErasedError(f"the payloads of run {run.run_id!r} were erased. Its state can still be read.")

@@ -1,4 +1,4 @@
-"""Forwarding of child events to the parent's log: each event once, whatever a crash left in the two logs.
+"""Forwarding of child events to the parent's log: each event once, after every crash between the two logs.
 
 A child and its parent commit their logs separately, so after a crash each may have events that the other lacks. On
 resume the parent forwards the whole log of the child again, through its own redaction, and compares the result with

@@ -41,7 +41,7 @@ _FROM_MODELS = frozenset(
     }
 )
 _LOOK_AHEAD = 16
-"""How many entries of the log may be skipped to find a repeated event."""
+"""The number of log entries that may be skipped to find a repeated event."""
 
 _NEEDS_DECODING = frozenset({"metadata", "by"})
 _MODEL_MESSAGE_ID = re.compile(r"(.+)@([0-9]+)(?::[^@]*)?", re.DOTALL)

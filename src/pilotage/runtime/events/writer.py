@@ -136,7 +136,7 @@ class DurableEventWriter(EventWriter):
         self._epoch = epoch
         self._prepared: list[tuple[int, AgentEvent]] = []
         self._deferred: list[AgentEvent] = []
-        """What was told while the end of the attempt was being committed."""
+        """The events that were written while the end of the attempt was being committed."""
         self._replay = ReplayFilter(logged, by) if logged else None
         self.is_replaying = bool(logged)
         self._compared: dict[str, NewPart] = {}
@@ -169,7 +169,7 @@ class DurableEventWriter(EventWriter):
         for number, event in self._prepared:
             self._deliver(number, 0, event)
         self._prepared.clear()
-        # The attempt is over: a task that still tells something is not heard any more.
+        # The attempt is over: events of a task that still runs are dropped.
         self._deferred.clear()
 
     def take_back(self) -> None:

@@ -23,7 +23,7 @@ _LONGEST_LOGGED = 20_000
 
 @value
 class Failure:
-    """An exception as it may be told: its type and the id of its words; `words` are None where they are not stored."""
+    """An exception as models and readers get it: its type and an id; `words` are None where they are not stored."""
 
     error_type: str
     error_id: str
@@ -70,10 +70,10 @@ def log_failure(error: BaseException, redactor: Redactor, *, run_id: str, place:
 
 def told(error: BaseException, redactor: Redactor, *, run_id: str, place: str) -> str:
     """Return an error as models and readers get it; the words of a foreign exception are logged."""
-    return told_with_words(error, redactor, run_id=run_id, place=place)[0]
+    return shown_with_words(error, redactor, run_id=run_id, place=place)[0]
 
 
-def told_with_words(
+def shown_with_words(
     error: BaseException, redactor: Redactor, *, run_id: str, place: str
 ) -> tuple[str, str | None]:
     """Return an error as models and readers get it, and the words that they do not get, for a sealed record."""

@@ -192,7 +192,7 @@ def _joined(chunks: Sequence[str]) -> Sequence[str]:
 
 _LOW_LATENCY, _BALANCED = StreamingExposureMode.LOW_LATENCY, StreamingExposureMode.BALANCED
 _MOST_TEXTS = 256
-"""How many texts may be open at once; with one more, the text that was idle longest counts as complete."""
+"""The number of texts that may be open at once; with one more, the text that was idle longest counts as complete."""
 
 # Ids are made by servers and link events, so they stay; everything that people or models write is redacted.
 _REDACTED_FIELDS: Mapping[type[AgentEvent], tuple[str, ...]] = {

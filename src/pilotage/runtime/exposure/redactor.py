@@ -130,7 +130,7 @@ class Redactor(SecretWatcher):
             self.is_idle, self.revision = False, self._secrets.revision
 
     def without_secrets(self, text: str) -> str:
-        """Return a whole text without the secrets, whatever the policy says; the same object if it has none."""
+        """Return a whole text without the secrets, under every policy; the same object if it has none."""
         matcher = None if self._secrets is None else self._secrets.matcher
         return text if matcher is None else matcher.masked(text)
 

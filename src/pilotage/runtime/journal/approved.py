@@ -26,8 +26,8 @@ def approval_mismatch(rows: Iterable[JournalRow]) -> str | None:
     for row in rows:
         name = row.action_id.removesuffix(_BELOW)
         if row.kind is AgentActionKind.APPROVAL_WAIT and name != row.action_id:
-            kept = asked if row.stage is JournalStage.BEFORE else answered
-            kept[name] = object_or_empty(row.record)
+            records = asked if row.stage is JournalStage.BEFORE else answered
+            records[name] = object_or_empty(row.record)
         elif row.stage is JournalStage.BEFORE and row.action_id in answered:
             reason = _difference(
                 asked.get(row.action_id, {}), answered[row.action_id], object_or_empty(row.record)
@@ -47,7 +47,7 @@ def _difference(question: JsonObject, answer: JsonObject, begun: JsonObject) -> 
     given = answer.get(words.MODIFIED_PAYLOAD)
     if decision == ApprovalDecision.MODIFY.value and isinstance(given, Mapping):
         executed = object_or_empty(begun.get(words.EXECUTED))
-        if any(_differs(said, executed.get(name)) for name, said in given.items()):
+        if any(_differs(argument, executed.get(name)) for name, argument in given.items()):
             return "ran with other arguments than the ones that the answer gave"
     return None
 

@@ -2,7 +2,7 @@
 
 The chain covers the digest of a row's payloads, not the payloads themselves, so it stays valid when they are erased.
 Each digest is bound to the tenant, the run, its definition and the time of its row, and is keyed in an application with
-a key. The length of a digest tells the version of its link; rows of earlier versions stay readable, and a later row is
+a key. The length of a digest gives the version of its link; rows of earlier versions stay readable, and a later row is
 never of an earlier version than the one before it:
 
 | digits | link |

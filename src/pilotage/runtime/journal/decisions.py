@@ -112,7 +112,7 @@ class Pause:
 
 @value
 class Diverge:
-    """The attempt is over: the program does not do what is recorded. `tasks` says where its calls stand."""
+    """The attempt is over: the program does not do what is recorded. `tasks` has the positions of its calls."""
 
     where: str
     recorded: str
@@ -135,6 +135,6 @@ OnStill: TypeAlias = Diverge | AnswerGates | Release | Pause
 OnEnd: TypeAlias = End | Hold | Over
 
 NOT_ENDED = "the program has not ended"
-"""What a program does that has returned in its record."""
+"""The request in the divergence of a program that does not return as its record does."""
 BEGIN, BEGIN_AGAIN, HOLD, PUT_OFF, IDLE, END = Begin(), Begin(True), Hold(), PutOff(), Idle(), End()
 OPEN, NEWLY_OPEN, SHUT = GateAnswer(True), GateAnswer(True, True), GateAnswer(False)

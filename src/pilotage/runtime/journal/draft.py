@@ -51,7 +51,7 @@ _NO_OPENING = Opening()
 
 @value
 class DraftMark:
-    """What a draft had before the end of the run was added to it: state, turns, counts, and the end of the chain."""
+    """A draft before the end of the run was added to it: state, turns, counts, and the end of the chain."""
 
     state: AgentState
     changes: int
@@ -174,7 +174,7 @@ class CommitDraft:
     def take_back(self, commit: JournalCommit) -> DraftMark:
         """Put everything of a refused commit before the mark back into the draft; return the mark.
 
-        What was added since the commit was drawn up stays. That cannot be a row: calls have ended by then, and events
+        Changes since the commit was drawn up stay. That cannot be a row: calls have ended by then, and events
         wait until the end is decided.
 
         Raises:

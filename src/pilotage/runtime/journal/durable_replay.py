@@ -248,7 +248,7 @@ class DurableReplay(Replay):
             raise self.interruption(await self._turns.over())
 
     def interruption(self, over: Over) -> RunInterruption:
-        """Return the exception that tells the program of the end of the attempt."""
+        """Return the exception by which the program learns that the attempt is over."""
         if isinstance(over, Diverge):
             self._divergence = self._divergence or self._diverged(over)
             return self._divergence

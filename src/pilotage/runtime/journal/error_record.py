@@ -56,7 +56,7 @@ def decode_error(record: JsonObject, declared: DeclaredErrors) -> RunError:
     """Return the error of a record; one with a code that is not declared (any more) is a plain `ToolError`.
 
     Raises:
-        DamagedRecordError: the record holds something else.
+        DamagedRecordError: the record has another shape.
     """
     message, data = text_field(record, words.ERROR), optional_object(record, words.DECLARED)
     if words.ERROR_ID in record:

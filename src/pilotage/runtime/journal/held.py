@@ -103,7 +103,7 @@ class HeldCalls(Domains):
         return Release(calls)
 
     def _not_entered(self) -> Collection[Call]:
-        """Return the calls whose insides cannot be due: parked ones, and those that are held behind them."""
+        """Return the calls whose insides cannot be due: parked ones, and those that are held because of them."""
         if not self._waits:
             return ()
         return [*self._waits, *(call for call in self._open if call.state is _HELD and call.has_inside)]
@@ -146,5 +146,5 @@ class HeldCalls(Domains):
 
 
 def _is_unknown(call: Call) -> bool:
-    """Return whether a held call has an unknown outcome that nobody was asked about in this attempt."""
+    """Return whether a held call has an unknown outcome without a question about it in this attempt."""
     return call.has_inside or (call.has_begun and not call.is_repeatable and not call.is_only_asked)

@@ -69,7 +69,7 @@ class LimitReached(RunInterruption):
     """A limit of the run is reached or cannot be enforced: the run stops with the output it has so far.
 
     `code` is for programs, `limit` is the name of the limit, `reason` is a sentence with its value and the remedy.
-    `account` is the one whose limit it is, of the run or of one above it; None for other limits.
+    `account` is the one subject limit it is, of the run or of one above it; None for other limits.
     """
 
     def __init__(self, code: LimitCode, limit: str, reason: str, account: object = None) -> None:
@@ -123,7 +123,7 @@ class RunDiverged(RunInterruption):
 
 
 class ChildInterrupted(RunDiverged):
-    """A child run diverged, or cannot go on for another reason: its parent shows what the state of the child shows."""
+    """A child run diverged, or cannot go on for another reason: its parent has the facts in the state of the child."""
 
     def __init__(self, action_id: str, child: AgentState) -> None:
         super().__init__(action_id, f"its child {child.id!r}: {child.current_activity}")
@@ -147,13 +147,13 @@ class RecordDamaged(RunDiverged):
     situation = AgentSituation.RECOVERY_REQUIRED
 
     def __init__(self, damage: Damage, child: str | None = None) -> None:
-        whose = "the run" if child is None else f"its child {child!r}"
-        super().__init__(damage.action_id or words.RUN, f"the record of {whose} is damaged at {damage}")
+        subject = "the run" if child is None else f"its child {child!r}"
+        super().__init__(damage.action_id or words.RUN, f"the record of {subject} is damaged at {damage}")
         self.damage = damage
 
 
 def damage_of(error: DamagedRecordError) -> Damage:
-    """Return the damage that decoding a record came upon."""
+    """Return the damage that decoding a record has found."""
     return Damage(error.seq or 0, error.action_id, f"{error.key!r} is not {error.expected}")
 
 
@@ -174,7 +174,7 @@ class CancelledMeanwhile(RunInterruption):
 
 
 class EndRefused(RunInterruption):
-    """The run has a signal that this attempt has not read, so it does not end yet. The attempt is alive."""
+    """The run has a signal that this attempt has not read, so it does not end yet; the attempt goes on."""
 
 
 class StartRefused(RunInterruption):

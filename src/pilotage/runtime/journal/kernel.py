@@ -17,7 +17,7 @@ The laws:
    at rest. No turn is needed for a call that returned at once, nor for one of a domain in which only the owner has
    made calls; the row says so. Domains (the run, a call that makes calls, a branch of `gather`) have separate orders.
 4. *Cuts.* A call that the program cut short leaves a row with its place among the turns. In replay it ends when the
-   program cancels it and that place is reached; turns behind the place wait for it. A held call is cut short at the
+   program cancels it and that place is reached; turns after the place wait for it. A held call is cut short at the
    end of the record. A call that may not be repeated and has begun, and a call with an outcome, are not cut short: the
    cancellation is put off to the next call of the task.
 5. *Parks.* A wait parks its call and nothing else. When no call is under way, no outcome waits and the program is at
@@ -231,7 +231,7 @@ class Kernel(HeldCalls):
         """Take in that nothing has moved for long enough since `rest` returned this decision.
 
         Gates that wait for their answer let the attempt go on. So do recorded calls that are held while only calls
-        without outcome are left: these may come behind them.
+        without outcome are left: these may be made after them.
         """
         if isinstance(still, Pause):
             self.over = self.over or still

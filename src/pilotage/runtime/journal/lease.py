@@ -16,7 +16,7 @@ from pilotage.runtime.journal.interruptions import EventLoopStalled, RunOwnershi
 from pilotage.values import value
 
 _IDLE_CHECK_SECONDS = 2.0
-"""How long the task outlives its last lease at most: runs that follow each other share one task."""
+"""The longest time that the task outlives its last lease: runs that follow each other share one task."""
 
 
 class LeaseRenewer:
@@ -116,7 +116,7 @@ _RENEW_SHARE = 1 / 3
 
 @dataclass
 class _Holders:
-    """How many attempts of this process hold the lease of one run; `was_shared` once there were several."""
+    """The number of attempts of this process that hold the lease of one run; `was_shared` once there were several."""
 
     count: int = 0
     was_shared: bool = False
@@ -153,7 +153,7 @@ class HeldLease:
         self._run, self._owner, self._seconds = run, leasing.owner, leasing.seconds
         self._safe_until = 0.0
         self._unanswered = 0
-        """How many requests for the lease were cancelled before the store answered."""
+        """The number of requests for the lease that were cancelled before the store answered."""
         self._holders: _Holders | None = None
         self._revoked: str | None = None
 

@@ -25,7 +25,7 @@ class BranchStopped(RunInterruption):
 
 
 _GOES_ON = (Exception, asyncio.CancelledError, Paused, BranchStopped)
-"""The ends of an action behind which the attempt may go on."""
+"""The ends of an action after which the attempt may go on."""
 
 
 class Liveness:

@@ -22,7 +22,7 @@ _INSIDE_CALLS = ("tool:", "step:")
 
 @value
 class CallIdentity:
-    """What the program asks for in one call."""
+    """The request of the program in one call."""
 
     kind: str
     label: str
@@ -37,7 +37,7 @@ class CallIdentity:
 
 
 class Requested(Protocol):
-    """What a program asks for in one call, as far as the kernel compares it with the record."""
+    """The request of a program in one call, as far as the kernel compares it with the record."""
 
     def fits(self, recorded: CallIdentity, /) -> bool:
         """Return whether the recorded call is this one."""
@@ -45,7 +45,7 @@ class Requested(Protocol):
 
 
 class RowStage(StrEnum):
-    """What a row says of its call; FOLDED and CHANGED rows belong to a scope, CLAIMED rows to the run."""
+    """The meaning of a row for its call; FOLDED and CHANGED rows belong to a scope, CLAIMED rows to the run."""
 
     CLAIMED = "claimed"
     """An attempt began, and with it the program: the time before it does not count."""
@@ -89,7 +89,7 @@ NOT_ALONE, WAS_HELD = -1, -2
 
 
 class CallState(Enum):
-    """Where a call stands in this attempt."""
+    """The progress of a call in this attempt."""
 
     EXPECTED = "recorded, not made yet"
     MADE = "made, not awaited"
@@ -108,7 +108,7 @@ class Call:
     """
 
     identity: CallIdentity | None = None
-    """What is recorded of it; of a call with a question or signal only, its id."""
+    """The recorded request; of a call with a question or signal only, its id."""
     state: CallState = CallState.EXPECTED
     domain: Domain
     """There from when the call is made."""
@@ -248,7 +248,7 @@ class Record:
         yield from self._unnumbered.values()
 
     def goes_on(self, path: str, number: int) -> bool:
-        """Return whether a call behind this number is recorded in the scope, or the end of its program."""
+        """Return whether a call after this number is recorded in the scope, or the end of its program."""
         is_before_answer = self.answer is not None and self.answer.path == path
         return is_before_answer or any(later > number for later in self.scopes.get(path, ()))
 
@@ -297,7 +297,7 @@ class Record:
                 order.append(call)
 
     def _skip(self, call: Call) -> None:
-        """Take a call out of the record, with its turn: rows behind this one count turns without it."""
+        """Take a call out of the record, with its turn: rows after this one count turns without it."""
         self._passed_over.add(call.id)
         self._drop(call)
         order = self.orders.get(domain_of(call.path), [])
@@ -307,7 +307,7 @@ class Record:
             self.skipped.setdefault(call.path, set()).add(call.number)
 
     def _move_gates(self) -> None:
-        """Put gates behind a call that is passed over behind the call before it."""
+        """Move the gates of a skipped call to the call before it."""
         if self.skipped and self.gates:
             self.gates = {(path, self._before(path, number), name) for path, number, name in self.gates}
 

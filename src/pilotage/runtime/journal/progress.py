@@ -1,4 +1,4 @@
-"""How much of the record of a run an attempt has used: outcomes delivered, calls made again. Pure."""
+"""The progress of an attempt through the record of its run: outcomes delivered, calls made again. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RecordProgress:
         self._record = record
         self._left = record.left
         self.level = 0
-        """The first level of which something is left."""
+        """The first level that is not used up."""
         recorded = list(record.calls())
         self.outcomes = sum(call.end is not None for call in recorded) + len(record.fold_levels)
         """The number of recorded outcomes that are to be delivered."""

@@ -1,7 +1,7 @@
 """Records of questions to people and of their answers. Pure.
 
 A question is the BEFORE row of an APPROVAL_WAIT action: every field of its request. Its answer is the AFTER row.
-Decoders raise `DamagedRecordError` where a record holds something else.
+Decoders raise `DamagedRecordError` where a record has another shape.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the rows of a run contradict its state, its signals and the marks of erased payloads. Pure."""
+"""Contradictions between the rows of a run, its state, its signals and the marks of erased payloads. Pure."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _end_mismatch(state: AgentState, rows: Sequence[JournalRow], result: JsonObj
     has_failed = result.get(words.ERROR) is not None
     if has_failed is (state.status is AgentStatus.COMPLETED):
         outcome = "an error" if has_failed else "an answer"
-        return f"it came to {outcome} by its journal, and its state is {state.status}"
+        return f"its journal ends with {outcome}, and its state is {state.status}"
     return _open_action_mismatch(state, rows)
 
 

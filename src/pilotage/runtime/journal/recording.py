@@ -83,7 +83,7 @@ class Recording:
         """Return the record of the action that the program requests; None if there is none.
 
         Raises:
-            RunDiverged: something else is recorded at this place.
+            RunDiverged: another action is recorded at this place.
         """
         recorded = self._actions.get(action.id)
         if recorded is None:
@@ -110,7 +110,7 @@ class Recording:
     def open_inside(self, action_id: str) -> list[RecordedAction]:
         """Return the tool calls and steps inside of an action that were begun and have no outcome, outer ones first.
 
-        Those inside of an action with an outcome are not made again.
+        Actions inside of an action with an outcome are not made again.
         """
         return [
             each

@@ -1,6 +1,6 @@
 """Records of model calls, spending, results and signals: values from and to JSON. Pure.
 
-Decoders raise `DamagedRecordError` where a record holds something else.
+Decoders raise `DamagedRecordError` where a record has another shape.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ def replayed_misfit(record: JsonObject) -> Iterator[ModelStreamEvent]:
 
     Raises:
         AgentStructuredOutputError: after the text.
-        DamagedRecordError: the record holds something else.
+        DamagedRecordError: the record has another shape.
     """
     yield ModelStreamEvent(_TOKEN, token_delta=optional_text(record, words.TEXT) or "")
     problems = list(texts_field(record, words.PROBLEMS))

@@ -143,23 +143,23 @@ class Replay(Recording):
 
     @contextmanager
     def turn_kept(self, call: Call) -> Generator[None]:
-        """Context manager: no further outcome reaches the program before this one."""
+        """Hold back every further outcome in the block: the program gets this one first."""
         yield
 
     async def park(self, call: Call, pause: Paused, *, may_withdraw: bool) -> None:
-        """Wait for something outside of the run: this never returns.
+        """Wait for an event outside of the run: this never returns.
 
         Raises:
-            CancelledError: the program does not want to wait any longer.
+            CancelledError: the program cancels the wait.
             RunInterruption: the run pauses, or the attempt is over.
         """
         raise pause
 
     async def idle(self, call: Call, pause: Paused, waiting: Coroutine[Any, Any, None]) -> None:
-        """Return when something has happened that a call waits for; meanwhile the call is parked.
+        """Return when the event that a call waits for has happened; meanwhile the call is parked.
 
         Raises:
-            CancelledError: the program does not want to wait any longer.
+            CancelledError: the program cancels the wait.
             RunInterruption: the run pauses, or the attempt is over.
         """
         await waiting
@@ -172,7 +172,7 @@ class Replay(Recording):
         """Let the branch with a path leave its place among those that run while a call in it waits; None ends this."""
 
     async def to_end(self, acting: Coroutine[Any, Any, Any]) -> Any:
-        """Return the result of something that may not be repeated: a cancellation by the program is put off.
+        """Return the result of an action that may not be repeated: a cancellation by the program is put off.
 
         Raises:
             CancelledError: the attempt is over.
@@ -200,7 +200,7 @@ class Replay(Recording):
         """Return the row that stands for a finished branch or turn.
 
         Raises:
-            RunDiverged: something else is recorded at this place.
+            RunDiverged: another action is recorded at this place.
         """
         return None
 

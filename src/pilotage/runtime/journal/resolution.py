@@ -120,7 +120,7 @@ def call_to_give(run_id: str, rows: Sequence[JournalRow], name: str) -> Resolved
     """Return the recorded call that gets a result.
 
     Raises:
-        CallerError: there is none of this id, or nobody can give its result.
+        CallerError: there is none of this id, or its result cannot be given.
     """
     action_id = _recorded_id(run_id, rows, name)
     own = [row for row in rows if row.action_id == action_id]
@@ -161,16 +161,16 @@ def resolution_in(row: JournalRow) -> JsonObject | None:
 
 
 def resolution_mismatch(rows: Sequence[JournalRow]) -> str | None:
-    """Return which row of a decision is without its claim, or without who decided and why; None if there is none."""
+    """Return which row of a decision lacks its claim, or its author and reason; None if there is none."""
     decided: set[str] = set()
     for row in rows:
         claim = resolution_in(row)
         if claim is not None:
             if not claim.get(words.DECIDED_BY) or not claim.get(words.COMMENT):
-                return f"row {row.seq} has a decision without who decided and why"
+                return f"row {row.seq} has a decision without its author and reason"
             decided.add(str(claim.get(words.ACTION)))
         elif is_skip(row) and row.action_id not in decided:
-            return f"row {row.seq} skips {row.action_id!r}, and no row before it says who decided that"
+            return f"row {row.seq} skips {row.action_id!r}, and no row before it has that decision"
     return None
 
 

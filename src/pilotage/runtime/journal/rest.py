@@ -110,7 +110,7 @@ class Postponed:
         return task in self.levels
 
     def look_back(self, task: asyncio.Task[Any]) -> None:
-        """Look, directly behind the step in which a task gets an outcome, whether its cancellation was taken back.
+        """Check, right after the step in which a task gets an outcome, whether its cancellation was taken back.
 
         Later a `TaskGroup` may raise the level again: on Python 3.11 it leaves that of its parent raised.
         """
@@ -126,7 +126,7 @@ class Postponed:
 async def carry_to_end(
     acting: Coroutine[Any, Any, Any], postponed: Postponed, is_over: Callable[[], bool]
 ) -> Any:
-    """Return the result of something that may not be repeated: a cancellation by the program is put off.
+    """Return the result of an action that may not be repeated: a cancellation by the program is put off.
 
     Raises:
         CancelledError: the attempt is over.
@@ -157,7 +157,7 @@ def calling_task() -> asyncio.Task[Any]:
 
 
 def has_outcome(ended: asyncio.Future[Any]) -> bool:
-    """Return whether something that has ended gave a result or an error: nothing cancelled or interrupted it."""
+    """Return whether a finished action gave a result or an error: it was neither cancelled nor interrupted."""
     return not ended.cancelled() and isinstance(ended.exception(), Exception | None)
 
 

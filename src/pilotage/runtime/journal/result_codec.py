@@ -37,7 +37,7 @@ _PLAIN: frozenset[type] = frozenset({str, int, bool, NoneType})
 
 
 class ResultCodec:
-    """How the results of one declared type are recorded, and how a record is read back.
+    """Encodes the results of one declared type as records, and decodes the records.
 
     A result of a type in `same` is its own record.
     """

@@ -47,7 +47,7 @@ class StepScope:
         """Return the id of the next action with this label."""
         ordinal = self._ordinals.get(label, 0) + 1
         if self.skipped:
-            ordinal = self._behind_skipped(label, ordinal)
+            ordinal = self._after_skipped(label, ordinal)
         self._ordinals[label] = ordinal
         return f"{self.path}/{label}#{ordinal}"
 
@@ -55,10 +55,10 @@ class StepScope:
         """Return the id that `next_id` will return."""
         ordinal = self._ordinals.get(label, 0) + 1
         if self.skipped:
-            ordinal = self._behind_skipped(label, ordinal)
+            ordinal = self._after_skipped(label, ordinal)
         return f"{self.path}/{label}#{ordinal}"
 
-    def _behind_skipped(self, label: str, ordinal: int) -> int:
+    def _after_skipped(self, label: str, ordinal: int) -> int:
         while f"{self.path}/{label}#{ordinal}" in self.skipped:
             ordinal += 1
         return ordinal

@@ -1,7 +1,7 @@
 """Sealing of records and signals: which are sealed, with which context, and how they are opened.
 
-Pure but for the sealer. A view may say more than its record. Where it says less, readers must not see the rest: the
-record is sealed, or, in an application without a key, handled as `WithoutKey` says.
+Pure but for the sealer. A view may have more content than its record. Where it has less, readers must not see the rest:
+the record is sealed, or, in an application without a key, handled by `WithoutKey`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.chain import Damage
 from pilotage.runtime.journal.record_fields import plain_record, with_record
 
-NOT_KEPT: JsonObject = {words.NOT_RECORDED: True}
+NOT_RECORDED: JsonObject = {words.NOT_RECORDED: True}
 """The record of a read-only action whose result could not be sealed: replay performs the action again."""
 
 _CONTAINERS = (Mapping, list, tuple)
@@ -40,7 +40,7 @@ _FETCHED = frozenset({AgentActionKind.TOOL_CALL, AgentActionKind.MODEL_CALL})
 
 
 class WithoutKey(Enum):
-    """How an application without a key treats a record with more content than its view."""
+    """The treatment of a record with more content than its view, in an application without a key."""
 
     FETCH_AGAIN = auto()
     KEEP_PLAIN = auto()
@@ -95,7 +95,7 @@ class Seals:
             return self._sealer.seal(context, canonical_json(record))
         match without_key:
             case WithoutKey.FETCH_AGAIN:
-                return NOT_KEPT
+                return NOT_RECORDED
             case WithoutKey.KEEP_PLAIN:
                 return record
             case WithoutKey.REFUSE:
@@ -159,11 +159,11 @@ def _is_sealed(row: JournalRow) -> bool:
 
 def has_record(row: JournalRow) -> bool:
     """Return whether the row has a record; without one, replay performs the action again."""
-    return row.record != NOT_KEPT
+    return row.record != NOT_RECORDED
 
 
 def withholds(record: JsonValue, view: JsonValue) -> bool:
-    """Return whether the record holds anything that the view does not."""
+    """Return whether the record has content that the view lacks."""
     if record is view or record == view:
         return False
     if isinstance(record, Mapping) and isinstance(view, Mapping):
@@ -182,7 +182,7 @@ SEALED = words.SEALED
 """The key under which the payload of a stored signal holds its sealed part; senders must not use it."""
 
 _PLAIN_KEYS = (words.REQUEST_ID, words.DECISION)
-"""What is not sealed of an answer: the store finds answers by it."""
+"""The fields of an answer that are not sealed: the store finds answers by them."""
 
 
 class SignalSeals:
@@ -226,7 +226,7 @@ class SignalSeals:
 
 
 def _must_be_sealed(signal: AgentSignal, *, is_redacted: bool) -> bool:
-    """Return whether a signal holds anything that only its run may read."""
+    """Return whether a signal has content that only its run may read."""
     if signal.kind is AgentSignalKind.APPROVAL_DECISION:
         return any(value is not None for name, value in signal.payload.items() if name not in _PLAIN_KEYS)
     return is_redacted and signal.kind.lane is AgentSignalLane.MESSAGE and bool(signal.payload)

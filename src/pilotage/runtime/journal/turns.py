@@ -29,7 +29,7 @@ from pilotage.runtime.journal.rest import NOTHING, Slot, TurnMark, calling_task,
 from pilotage.runtime.journal.waiting import CUT, STOPPED, WaitingCalls
 
 Got: TypeAlias = Begin | RecordRow | GateAnswer | None
-"""What a call that waited gets: leave to begin, its recorded outcome, the answer of a gate, or None for the outcome
+"""The result of a wait of a call: leave to begin, its recorded outcome, the answer of a gate, or None for the outcome
 that was recorded for it just now."""
 
 
@@ -140,10 +140,10 @@ class Turns(WaitingCalls):
         return takes_turn
 
     async def park(self, call: Call, wait: str, *, may_withdraw: bool = True) -> None:
-        """Wait for something outside of the run: this never returns.
+        """Wait for an event outside of the run: this never returns.
 
         Raises:
-            CancelledError: the program does not want to wait any longer.
+            CancelledError: the program cancels the wait.
             AttemptOver: the run pauses.
         """
         self.kernel.park(call, wait, may_withdraw=may_withdraw)
@@ -239,7 +239,7 @@ class Turns(WaitingCalls):
             self.count(call.domain)
 
     async def to_end(self, acting: Coroutine[Any, Any, Any]) -> Any:
-        """Return the result of something that may not be repeated: a cancellation by the program is put off.
+        """Return the result of an action that may not be repeated: a cancellation by the program is put off.
 
         Raises:
             CancelledError: the attempt is over.

@@ -40,7 +40,7 @@ class AttemptOver(BaseException):
 
 @value
 class StandstillLimits:
-    """How long, in seconds, nothing must move: before a pause, and beyond the recorded time before a divergence."""
+    """The seconds without movement: before a pause, and beyond the recorded time before a divergence."""
 
     grace: float = 0.02
     margin: float = 1.0
@@ -58,20 +58,20 @@ STOPPED = object()
 
 
 class WaitingCalls:
-    """The calls of one attempt that wait, and what becomes of them when the program is at rest."""
+    """The calls of one attempt that wait, and the decisions about them when the program is at rest."""
 
     when_over: Callable[[], None] | None = None
-    """Called when the attempt is over by a decision of the kernel: the owner of the run may wait for something else."""
+    """Called when the attempt is over by a decision of the kernel: the owner of the run may be waiting elsewhere."""
     stopped_by: BaseException | None = None
     """The end that came from outside of the program."""
     is_stopping: bool = False
-    """Whether cancellations come from outside of the program: they are no wish of the program."""
+    """Whether cancellations come from outside of the program: the program did not request them."""
 
-    def __init__(self, kernel: Kernel, patience: StandstillLimits | None = None) -> None:
+    def __init__(self, kernel: Kernel, limits: StandstillLimits | None = None) -> None:
         self.kernel = kernel
         self.opened: dict[tuple[str, str], int] = {}
         """The gates that are open from now on, by path and name, each with the number of calls before it."""
-        self._patience = patience or StandstillLimits()
+        self._limits = limits or StandstillLimits()
         self._slots: dict[Call, Slot] = {}
         self._rests: dict[Domain, RestCount] = {}
         self._tasks: dict[asyncio.Task[Any], Domain] = {}
@@ -105,10 +105,10 @@ class WaitingCalls:
             case Idle():
                 return False
             case StandStill(took=took):
-                self._wait_still(decision, took + self._patience.margin)
+                self._wait_still(decision, took + self._limits.margin)
                 return False
             case Pause() if decision is not self.kernel.over:
-                self._wait_still(decision, self._patience.grace)
+                self._wait_still(decision, self._limits.grace)
                 return False
             case Pause() | Diverge():
                 self._end(decision)
@@ -206,7 +206,7 @@ class WaitingCalls:
             self._still = None
 
     def interruption(self, over: Over) -> BaseException:
-        """Return the exception that tells the program of the end of the attempt."""
+        """Return the exception by which the program learns that the attempt is over."""
         return AttemptOver(over)
 
     def _end(self, over: Over) -> BaseException:

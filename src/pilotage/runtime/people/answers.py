@@ -23,7 +23,7 @@ from pilotage.values import value
 
 E = TypeVar("E", bound=CallerError)
 OWN_IDS = (words.ANSWER_KEY, words.REFUSED_ANSWER)
-"""How the ids of answers begin; no sender may choose such an id."""
+"""The prefixes of the ids of answers; no sender may choose such an id."""
 
 _TO_END_A_RUN = (
     " To end the run whatever was answered: `pilotage runs cancel {run}`, POST /runs/{run}/cancel, "
@@ -39,7 +39,7 @@ def answer_keys(request_id: str) -> Iterator[str]:
 
 
 def refused_id(answer: JsonObject) -> str:
-    """Return the id of a refused answer, which is kept once; the random id of its request makes it unguessable."""
+    """Return the id of a refused answer, which is stored once; the random id of its request makes it unguessable."""
     return f"{words.REFUSED_ANSWER}{json_digest(answer)}"
 
 
@@ -55,13 +55,13 @@ def is_closing(signal: AgentSignal, request_id: str) -> bool:
 
 
 def by_precedence(signals: Sequence[AgentSignal]) -> list[AgentSignal]:
-    """Return answers in the order in which they count: one with the key of its question was told that it counts."""
+    """Return answers in the order in which they count: one with the key of its question was confirmed to its sender."""
     return sorted(signals, key=lambda signal: not signal.id.startswith(words.ANSWER_KEY))
 
 
 @value
 class ClosingAnswer:
-    """The answer that counts: what was decided, by whom and when. An expired question has none of a person."""
+    """The answer that counts: decision, principal and time. The answer of an expired question has no principal."""
 
     request_id: str
     decision: str
@@ -88,8 +88,8 @@ def conflict_of(run_id: str, wanted: str, counts: ClosingAnswer) -> AnswerConfli
     """Return the error for the sender of an answer to a question that has another one."""
     by = f" by {counts.decided_by!r}" if counts.decided_by else ""
     at = f" at {counts.at.isoformat()}" if counts.at else ""
-    said = f"question {counts.request_id!r} of run {run_id!r} was answered {counts.decision!r}{by}{at}."
-    detail = f"{said} The answer {wanted!r} changes nothing and is recorded."
+    answered = f"question {counts.request_id!r} of run {run_id!r} was answered {counts.decision!r}{by}{at}."
+    detail = f"{answered} The answer {wanted!r} changes nothing and is recorded."
     if wanted == ApprovalDecision.CANCEL.value:
         detail += _TO_END_A_RUN.format(run=run_id)
     return AnswerConflictError(
@@ -137,14 +137,14 @@ def conflict_of_several(
 
 def _with(error: E, detail: str) -> E:
     """Return the same error with other words."""
-    told = copy(error)
-    told.args = (detail,)
-    return told
+    changed = copy(error)
+    changed.args = (detail,)
+    return changed
 
 
 def refused_answer(run_id: str, answer: JsonObject, by: str, comment: str | None) -> AgentSignal:
-    """Return the signal that keeps a refused answer as evidence, without the arguments or the result it gave."""
-    kept: JsonObject = {
+    """Return the signal that records a refused answer as evidence, without the arguments or the result it gave."""
+    payload: JsonObject = {
         words.REQUEST_ID: answer.get(words.REQUEST_ID),
         words.DECISION: answer.get(words.DECISION),
         words.COMMENT: comment,
@@ -152,11 +152,11 @@ def refused_answer(run_id: str, answer: JsonObject, by: str, comment: str | None
         words.REASON: AnswerConflictError.code,
     }
     kind = AgentSignalKind.APPROVAL_DECISION
-    return AgentSignal(refused_id({**answer, words.DECIDED_BY: by}), run_id, kind, kept)
+    return AgentSignal(refused_id({**answer, words.DECIDED_BY: by}), run_id, kind, payload)
 
 
 def refused_evidence(signal: AgentSignal) -> AgentEvidence:
-    """Return the evidence of a refused answer. The comment is shown where it was redacted, which a reason tells."""
+    """Return the evidence of a refused answer. The comment is shown where it was redacted, which a reason marks."""
     shown: dict[str, JsonValue] = {
         name: signal.payload.get(name) for name in (words.REQUEST_ID, words.DECISION, words.DECIDED_BY)
     }

@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 _NOT_ASKED: JsonObject = {}
 _BOUND = ("id", "agent_state_id", "argument_digest", "tool_digest", "binding", "expires_at")
-"""What binds a request to its call: ids, digests and a time, no words. No redaction policy may change it."""
+"""The fields that bind a request to its call: ids, digests and a time, no text. No redaction policy may change it."""
 _GOING_ON = frozenset({words.RETRIED, words.DONE})
 
 
@@ -98,17 +98,17 @@ class Questions:
     def use_up(self, request_id: str, read: Callable[[AgentSignal], T | None]) -> T | None:
         """Take all answers to a request; return what `read` makes of the first one that counts, None without one.
 
-        An answer that is none to the run, and every one after the first that counts, is refused and kept as evidence.
+        An answer that is none to the run, and every one after the first that counts, is refused and stored as evidence.
         """
         found: T | None = None
         for signal in by_precedence(self._answers.get(request_id, ())):
             is_deferral = signal.payload.get(words.DECISION) == ApprovalDecision.DEFER.value
-            said = read(signal) if found is None else None
-            if said is None and not is_deferral:
+            answer = read(signal) if found is None else None
+            if answer is None and not is_deferral:
                 self.ledger.refuse_signal(signal.id)
             else:
                 self.ledger.consume_signal(signal.id)
-            found = said if found is None else found
+            found = answer if found is None else found
         return found
 
     def wait_for(self, question: Question) -> Paused:
@@ -204,7 +204,7 @@ class Question(Effect):
         return Outcome(answer, guarded_answer(self._about, answer, redactor), answer)
 
     def _lets_run_go_on(self, answer: JsonObject) -> bool:
-        """Return whether the run is running again with the answer, whatever the answer is."""
+        """Return whether the run is running again with the answer, for every answer."""
         return True
 
     def reuse(self, record: JsonObject) -> object:
@@ -233,7 +233,7 @@ class ApprovalQuestion(Question):
         deferred: list[AgentSituation] = []
 
         def read(signal: AgentSignal) -> JsonObject | None:
-            # What counts is when the answer came, not when the run comes back to read it.
+            # The time of the answer counts, not the time when the run reads it.
             answered_at = signal.created_at or questions.clock.now()
             checked = check_agent_approval_decision(asked, signal, answered_at, descriptor=tool)
             if not isinstance(checked, ApprovalAccepted | ApprovalExpired):

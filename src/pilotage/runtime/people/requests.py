@@ -32,12 +32,12 @@ from pilotage.values import value
 DECIDED_BY = words.DECIDED_BY
 """The key of the answering principal's id in a signal and in the row of an answer."""
 
-_SAID = (words.COMMENT, words.RESULT, words.MODIFIED_PAYLOAD, words.INSIDE)
-"""What a person wrote into an answer."""
+_WRITTEN = (words.COMMENT, words.RESULT, words.MODIFIED_PAYLOAD, words.INSIDE)
+"""The fields of an answer that a person wrote."""
 
 _SEALED_WHOLE = frozenset({AgentSignalKind.APPROVAL_DECISION})
 _IDS = frozenset({words.REQUEST_ID, words.DECISION, words.DECIDED_BY, "requested_by", words.INPUT_ID})
-"""What a signal is found by: no words of its sender."""
+"""The fields that a signal is found by: no text of its sender."""
 
 _WITHOUT_MODIFY = tuple(each for each in ApprovalDecision if each is not ApprovalDecision.MODIFY)
 
@@ -130,7 +130,7 @@ def result_request(effect: Effect, place: RequestPlace) -> AgentRecoveryRequest:
 
 
 def is_recovery(request: JsonObject) -> bool:
-    """Return whether a request is about something that may have happened."""
+    """Return whether a request is about an unknown outcome."""
     metadata = request.get(words.METADATA)
     return words.ACTION_KIND in request and not (isinstance(metadata, dict) and DEFERRED_CALL in metadata)
 
@@ -190,8 +190,8 @@ def guarded_answer(effect: Effect, record: JsonObject, redactor: Redactor) -> Js
     if redactor.is_idle:
         return guarded
     # The ids and the person who decided stay: a reader finds the answer by them.
-    said = {key: redactor.json(guarded[key]) for key in _SAID if key in guarded}
-    return {**guarded, **said}
+    redacted = {key: redactor.json(guarded[key]) for key in _WRITTEN if key in guarded}
+    return {**guarded, **redacted}
 
 
 def _guarded(effect: Effect, record: JsonObject) -> JsonObject:

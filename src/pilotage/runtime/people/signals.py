@@ -84,7 +84,7 @@ class SignalQueue:
         self._shown: list[AgentSignal] = []
         self._awaited: set[AgentSignalKind] = set()
         self.listens = ledger.is_durable and bool(policy.accepted or self._waiting or has_recorded)
-        """Whether anything can be there to be taken in."""
+        """Whether there may be signals to take in."""
 
     @property
     def is_called(self) -> bool:

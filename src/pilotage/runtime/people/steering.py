@@ -1,6 +1,6 @@
 """The revisions of steering instructions in one attempt: which are usable, and which end without being taken in.
 
-What a run has processed of each input is in its journal: texts that were taken in, in the records of their actions;
+The processed revisions of each input are in the journal: texts that were taken in, in the records of their actions;
 drafts and withdrawals, which reach no program, in CLAIMED rows. A revision ends in the commit of that row.
 """
 
@@ -97,7 +97,7 @@ def refuse_other_content(
     """Refuse a revision that was sent before with another content; `masked` is the update without secrets.
 
     Raises:
-        SteeringConflictError: the stored revision says something else.
+        SteeringConflictError: the stored revision has another text.
     """
     if stored not in (update, masked):
         raise SteeringConflictError(

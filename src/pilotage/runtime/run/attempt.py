@@ -1,15 +1,13 @@
 """One attempt at a run: the program from the beginning, replayed as far as it is recorded, then live.
 
-The outcome of an attempt is decided here, once; `ending` carries it out.
+`attempt_end` decides how an attempt ends, once; `ending` carries it out.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import suppress
 from contextvars import Token
-from dataclasses import replace
 from functools import partial
 
 from pilotage.agent.events import AgentEvent, RunStartedEvent
@@ -19,35 +17,28 @@ from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.declare import IToolCalls
-from pilotage.errors import StoppedShortError
-from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.deadlines import remaining, timed_out
-from pilotage.runtime.door.run import LiveRun, new_live_run
+from pilotage.runtime.door.live_run import LiveRun, new_live_run
 from pilotage.runtime.door.signals import SignalHandlers, messages_for_another_turn, wait_for_steering
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.feed import close
-from pilotage.runtime.exposure.failures import told_with_words
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
     EndRefused,
     LimitReached,
     Paused,
-    RecordDamaged,
-    RunDiverged,
     RunEnded,
     RunHandedOver,
     RunInterruption,
     SealMissing,
     StoreUnavailable,
-    damage_of,
     what_counts,
 )
-from pilotage.runtime.journal.record_fields import DamagedRecordError
-from pilotage.runtime.journal.records import Answer
 from pilotage.runtime.journal.scope import StepScope, enter_run, leave_run
+from pilotage.runtime.run.attempt_end import AttemptEnd, take_back_cancellation
 from pilotage.runtime.run.cancel import begin_cancellation
-from pilotage.runtime.run.ending import Ending, error_of
+from pilotage.runtime.run.ending import Ending
 from pilotage.runtime.run.observed import observed
 from pilotage.runtime.run.program import Program
 from pilotage.runtime.run.resumption import ResumptionGate
@@ -68,6 +59,7 @@ class RunAttempt:
         self._program = program
         self._ledger = tools.run.ledger
         self._ending = ending
+        self._end = AttemptEnd(tools, program, ending)
         self._tools = tools
         self._pending = pending
         self._gate = gate
@@ -167,7 +159,7 @@ class RunAttempt:
             self._ledger.supersede_signal(signal.id)
 
     async def _read_signals(self) -> None:
-        """Read the signals that a commit has reported, and heed them.
+        """Read the signals that a commit has reported, and obey them.
 
         Raises:
             StoreUnavailable: they cannot be read.
@@ -239,7 +231,7 @@ class RunAttempt:
                 await self._attend()
 
     def _pause_if_wanted(self) -> None:
-        """Pause at the next boundary for a pause signal that came while no attempt could heed it."""
+        """Pause at the next boundary for a pause signal that came while no attempt could obey it."""
         if self._ledger.is_durable and self.run.signals.is_pause_wanted:
             self.run.replay.liveness.end(Paused())
 
@@ -263,120 +255,22 @@ class RunAttempt:
             self._turns = number
             await self._write(program.go_on(messages))
 
+    async def _finish(self) -> RunResult:
+        self._is_ending = True
+        return await self._end.after_return()
+
     async def _unless_cancelled(self, ending: Awaitable[RunResult]) -> RunResult:
         try:
             return await ending
         except CancelledMeanwhile:
             return await self._finish_cancelling()
 
-    async def _finish(self) -> RunResult:
-        """End the attempt after its program has returned; an interruption that the program swallowed takes effect."""
-        self._is_ending = True
-        run = self.run
-        if run.secrets_to_recall:
-            await self._tools.recall_secrets()
-        if (end := run.replay.liveness.met or await self._unfinished()) is not None:
-            return await self._stop(end)
-        if run.replay.liveness.is_pausing:
-            return await self._ending.pause()
-        if run.events.is_replaying:
-            run.events.go_live()
-        if run.admission.check_switch is not None:
-            await run.admission.check_switch(run)
-        answer = self._program.answer
-        if answer.interruption is not None:
-            error: JsonObject = {
-                "code": answer.interruption,
-                "message": f"the agent stopped short: {answer.interruption}",
-                "retryable": False,
-            }
-            return await self._stop_unanswered(answer, error)
-        return await self._ending.complete(answer)
-
-    async def _stop_unanswered(self, answer: Answer, error: JsonObject) -> RunResult:
-        """Stop a run whose loop has no answer: a person may resume it; of a child, the parent decides."""
-        if self.run.source.start.parent is not None:
-            return await self._ending.stop_short(answer, AgentSituation.FAILED, error)
-        return await self._ending.stop_at_limit(answer, error)
-
     async def _stop(self, end: BaseException) -> RunResult:
-        """End the attempt of a program that raised `end` instead of returning an answer."""
         self._is_ending = True
-        await self._recall_secrets()
-        answer = self._program.answer
-        match end:
-            case Paused():
-                return await self._ending.pause(end)
-            case RunHandedOver():
-                return await self._ending.hand_over(end)
-            case RunDiverged():
-                return await self._ending.interrupt(end)
-            case RunEnded(situation=AgentSituation.CANCELLING, reason=reason):
-                await self._ending.begin_cancelling(reason)
-                return await self._finish_cancelling()
-            case RunEnded() if (unfinished := await self._unfinished_by(end)) is not None:
-                return await self._stop(unfinished)
-            case RunEnded() | LimitReached():
-                return await self._end(answer, end)
-            case DamagedRecordError():
-                return await self._ending.interrupt(RecordDamaged(damage_of(end)))
-            case RunInterruption():
-                raise end
-            case _ if (unfinished := await self._unfinished()) is not None:
-                return await self._stop(unfinished)
-            case _:
-                return await self._fail(answer, end)
-
-    async def _end(self, answer: Answer, end: RunEnded | LimitReached) -> RunResult:
-        """End the run, or interrupt it at a limit that can be raised."""
-        situation, error = end.situation, error_of(end)
-        if situation is not AgentSituation.LIMIT_REACHED:
-            return await self._ending.stop_short(answer, situation, error)
-        if isinstance(end, LimitReached) and self._can_be_raised(end):
-            return await self._ending.stop_at_limit(answer, error)
-        return await self._ending.stop_short(answer, AgentSituation.FAILED, error)
-
-    async def _fail(self, answer: Answer, end: BaseException) -> RunResult:
-        """End the run with an exception of its program; a loop that stopped short keeps the reason."""
-        run = self.run
-        if isinstance(end, StoppedShortError) and run.source.definition.is_declarative:
-            stopped: JsonObject = {"code": end.reason, "message": str(end), "retryable": False}
-            return await self._stop_unanswered(replace(answer, interruption=end.reason), stopped)
-        message, hidden = told_with_words(end, run.redactor, run_id=run.id, place=words.RUN)
-        error = error_of(end, message)
-        result = await self._ending.stop_short(answer, AgentSituation.FAILED, error, hidden)
-        return replace(result, cause=end)
-
-    def _can_be_raised(self, reached: LimitReached) -> bool:
-        """Return whether the run goes on when a limit is raised.
-
-        The own limit of a child is final: its parent gets the failure. At the limit of a run above it waits with that.
-        """
-        run = self.run
-        is_above = reached.account is not None and reached.account is not run.spending.own
-        return run.source.start.parent is None or is_above
-
-    async def _recall_secrets(self) -> None:
-        """Register the secrets of replayed calls before the words of a failure are told, as far as there are any."""
-        if self.run.secrets_to_recall:
-            with suppress(Exception):
-                await self._tools.recall_secrets()
-
-    async def _unfinished(self) -> RunInterruption | None:
-        """Return what keeps a run from ending whose program has ended: a record with more in it, or calls that wait."""
-        try:
-            await self.run.replay.ended()
-        except RunInterruption as end:
-            return end
-        return None
-
-    async def _unfinished_by(self, end: RunEnded) -> RunInterruption | None:
-        """Return the same for a program that ended with an error of its own; any other end came from outside."""
-        return await self._unfinished() if self.run.replay.liveness.met is not end else None
+        return await self._end.after_error(end)
 
     async def _stop_for_time(self, late: RunInterruption) -> RunResult:
-        if self._task is not None:
-            self._task.uncancel()
+        take_back_cancellation()
         self._is_executing = False
         return await self._stop(late)
 
@@ -391,12 +285,7 @@ class RunAttempt:
 
     async def _finish_cancelling(self, refusal: str | None = None) -> RunResult:
         self._is_executing = False
-        if self._task is not None:
-            self._task.uncancel()
-        outcomes, replay = self.run.outcomes, self.run.replay
-        if not outcomes.under_way:
-            outcomes.under_way = {action.id: (action, number) for action, number in replay.under_way()}
-        return await self._ending.finish_cancelling(refusal)
+        return await self._end.after_cancellation(refusal)
 
     async def _execute(self) -> None:
         run = self.run
@@ -459,7 +348,7 @@ class RunAttempt:
             self._task.cancel()
 
     def _interrupt_program(self) -> None:
-        """Wake the program, whatever it waits for: the replay kernel has ended the attempt."""
+        """Wake the program from every wait: the replay kernel has ended the attempt."""
         task = self._task
         if self._is_executing and task is not None and task is not asyncio.current_task():
             self._is_interrupted = True

@@ -174,7 +174,7 @@ def check_models(services: Services) -> None:
 
 
 def check_budget(services: Services) -> None:
-    """Check that the application's budget can be kept: a bound on cost needs prices.
+    """Check that the application's budget can be enforced: a bound on cost needs prices.
 
     Raises:
         AgentModelConfigurationError: nothing provides them.
@@ -183,8 +183,8 @@ def check_budget(services: Services) -> None:
     if budget is not None and "cost" in budget.bounded_amounts() and services.pricing is None:
         problem = Problem(
             "agent_pricing_missing",
-            f"{type(budget).__name__} bounds cost, which cannot be kept: nothing provides IAgentPricing, which knows "
-            "what tokens cost.",
+            f"{type(budget).__name__} bounds cost, which cannot be enforced: nothing provides IAgentPricing, which "
+            "knows what tokens cost.",
             "Bind one: app.bind(IAgentPricing, ...), or leave max_cost out of the windows.",
             family=AgentModelConfigurationError,
         )

@@ -54,12 +54,12 @@ class Cleanup:
     """The clean-up of a cancelled run's open actions.
 
     `cancel_child` ends the child run of an open delegation. `threads` returns the names of sync tools that cannot be
-    stopped. `seconds` is the time limit for all `hooks` together. `tell` says for readers what an exception is; it also
-    takes the place where it was raised. `refusal` says why a person does not want the clean-up: then no hook is asked.
+    stopped. `seconds` is the time limit for all `hooks` together. `describe` returns the text of an exception, raised
+    at a place, for readers. `refusal` is the reason of a person against the clean-up: then no hook is called.
     """
 
     context: RunContext
-    tell: Callable[[BaseException, str], str]
+    describe: Callable[[BaseException, str], str]
     hooks: tuple[IAgentCancellationCleanup, ...] = ()
     cancel_child: Callable[[Action], Awaitable[None]] | None = None
     threads: Callable[[], Sequence[str]] = tuple
@@ -155,7 +155,7 @@ async def end_children(
         try:
             await cleanup.cancel_child(action)
         except (Exception, RunInterruption) as error:  # noqa: BLE001 - the parent ends regardless of the error
-            failed.append(_not_ended(action, cleanup.tell(error, f"{action.id} clean-up")))
+            failed.append(_not_ended(action, cleanup.describe(error, f"{action.id} clean-up")))
     return failed
 
 
@@ -227,7 +227,7 @@ async def _ask(
             target_kind=request.target_kind,
             target_ref=request.target_ref,
             error_code=error_code_of(error),
-            message=cleanup.tell(error, f"{request.target_ref} clean-up"),
+            message=cleanup.describe(error, f"{request.target_ref} clean-up"),
         )
     return result or AgentCancellationCleanupResult.skipped(
         target_kind=request.target_kind, target_ref=request.target_ref, reason="nothing to clean up"

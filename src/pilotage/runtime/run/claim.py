@@ -143,7 +143,7 @@ class RunClaims:
     def claiming(
         self, definition: AgentDefinition, state: AgentState, history: RunHistory, claim: JsonObject
     ) -> Ledger:
-        """Return a ledger with the row that takes a run over, not committed yet; `claim` says who does it and why."""
+        """Return a ledger with the uncommitted row that takes a run over; `claim` has the principal and the reason."""
         head = JournalHead(history.last.seq, history.last.epoch, history.last.digest)
         ledger = self.ledger_at(state, head, PendingEvents(history.last_number))
         whole: JsonObject = {**claim, **self._owner, **self._changes(definition, state, history)}
@@ -217,7 +217,7 @@ async def committed(ledger: Ledger) -> None:
 def settle_resumption(ledger: Ledger, pending: Sequence[AgentSignal], *, holds_pauses: bool = False) -> None:
     """Take the pending resume signals: the run is resumed. That supersedes the pause signals before it.
 
-    With `holds_pauses` those behind the last resume signal stay: the attempt heeds them.
+    With `holds_pauses` those after the last resume signal stay: the attempt obeys them.
     """
     resumes = [place for place, signal in enumerate(pending) if signal.kind is AgentSignalKind.RESUME]
     last = resumes[-1] if resumes else -1

@@ -35,10 +35,11 @@ from pilotage.runtime.children.launch import ChildLauncher
 from pilotage.runtime.children.packets import output_of
 from pilotage.runtime.context.fit import ContextStage
 from pilotage.runtime.context.snapshots import PromptSnapshots
+from pilotage.runtime.door.late_outcomes import LateOutcomes
 from pilotage.runtime.door.model import RunAwareModel, models_held_by, within_length
 from pilotage.runtime.door.model_tries import count_lost, lost_holds
-from pilotage.runtime.door.outcome import LateOutcomes
-from pilotage.runtime.door.run import NO_OVERRIDES, Overrides, Run, RunSource
+from pilotage.runtime.door.run import Run
+from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides, RunSource
 from pilotage.runtime.door.signals import SignalHandlers
 from pilotage.runtime.door.tool_call import ToolCalls, tools_in_threads
 from pilotage.runtime.events.writer import DirectEventWriter, DurableEventWriter, EventWriter
@@ -52,13 +53,8 @@ from pilotage.runtime.journal.durable_replay import DurableReplay
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.replay import Replay
-from pilotage.runtime.journal.start_record import (
-    Instruction,
-    RunStart,
-    decode_input,
-    decode_instruction,
-    last_trace,
-)
+from pilotage.runtime.journal.run_input import Instruction, decode_input, decode_instruction
+from pilotage.runtime.journal.start_record import RunStart, last_trace
 from pilotage.runtime.people.questions import Questions
 from pilotage.runtime.people.signals import MESSAGES, SignalPolicy, SignalQueue
 from pilotage.runtime.people.steering import SteeringInputs
@@ -70,7 +66,7 @@ from pilotage.runtime.run.ending import Ending, EndingPolicy
 from pilotage.runtime.run.model_choice import selected_model
 from pilotage.runtime.run.pausing import is_paused_by_person
 from pilotage.runtime.run.program import ArchitectureProgram, ExecuteProgram, Program
-from pilotage.runtime.run.resumption import ResumptionGate, was_anybody_asked
+from pilotage.runtime.run.resumption import ResumptionGate, were_people_asked
 from pilotage.runtime.services import Services
 from pilotage.runtime.telemetry import RunTelemetry
 from pilotage.safety.trust import TrustLabel
@@ -154,12 +150,12 @@ class Composer:
         return None if store is None or store.is_journaled else store
 
     def _gate(self, run: Run, found: AgentState) -> ResumptionGate | None:
-        """Return the gate of an attempt that finds its run stopped by a person; None if nobody is asked about it."""
+        """Return the gate of an attempt that finds its run stopped by a person; None without a question about it."""
         if found.status is AgentStatus.ACTIVE:
             return None
         is_stopped = found.status is AgentStatus.CANCELLING or is_paused_by_person(found)
         is_asked = is_stopped and self._services.gate.approval is not None
-        return ResumptionGate(run, found) if is_asked or was_anybody_asked(run) else None
+        return ResumptionGate(run, found) if is_asked or were_people_asked(run) else None
 
     def _run(self, claimed: Claimed) -> Run:
         definition, start, ledger = claimed.definition, claimed.start, claimed.ledger
@@ -213,7 +209,7 @@ class Composer:
         if described is not None:
             run.trust = run.trust.join(described)
         for turn in source.history:
-            # What an earlier run of the conversation read, this one gets in its words.
+            # The history of the conversation has the content that earlier runs have read.
             run.trust = run.trust.join(turn.trust)
         run.hooks = services.hooks
         run.outcomes.has_readers = run.ledger.is_durable or run.hooks is not None
@@ -226,7 +222,7 @@ class Composer:
         if not run.ledger.is_durable:
             return
         if services.late_outcomes is not None:
-            # What came of actions when another owner has the run by then.
+            # Outcomes of actions that end when another owner has the run.
             late = LateOutcomes(services.late_outcomes, run.ledger.run, run.ledger.epoch)
             run.outcomes.late, run.ledger.on_lost = late, late.report_rows
         if spec.prompt_snapshots:

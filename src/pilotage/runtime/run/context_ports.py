@@ -21,8 +21,9 @@ from pilotage.runtime.context.provide import ContextUnavailableError
 from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.exposure.given_context import decode_context
+from pilotage.runtime.journal.run_input import decode_instruction
 from pilotage.runtime.journal.scope import StepScope, entered
-from pilotage.runtime.journal.start_record import RunStart, decode_instruction
+from pilotage.runtime.journal.start_record import RunStart
 from pilotage.runtime.services import Services
 
 

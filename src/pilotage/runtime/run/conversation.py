@@ -22,8 +22,10 @@ from pilotage.runtime.door.run import Run
 from pilotage.runtime.exposure.failures import log_failure
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.exposure.trust import label_to_keep
-from pilotage.runtime.history import RunReader, label_at_end, result_in
-from pilotage.runtime.journal.start_record import RunStart, decode_instruction, decode_start
+from pilotage.runtime.history import RunReader
+from pilotage.runtime.journal.run_input import decode_instruction
+from pilotage.runtime.journal.start_record import RunStart, decode_start
+from pilotage.runtime.results import label_at_end, result_in
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 
@@ -51,7 +53,7 @@ class Conversations:
         return [replace(turn, trust=turn.trust.join(_UNLABELLED)) for turn in turns]
 
     async def count(self, tenant: str, conversation: str) -> int | None:
-        """Return the number of turns of a conversation, None in an application that keeps none.
+        """Return the number of turns of a conversation, None in an application that stores none.
 
         Raises:
             RunConflictError: another process is about to append the turns of the run before.
@@ -76,20 +78,20 @@ class Conversations:
             return ()
         run = RunKey(tenant, last.id)
         try:
-            before, said = await self._said_in(last, run, conversation)
+            before, turns = await self._turns_in(last, run, conversation)
         except PilotageError:
-            # What it said was erased, or cannot be read here.
+            # Its turns were erased, or cannot be read here.
             return ()
-        if said is None or _are_in(said.turns, known[before:]):
+        if turns is None or _are_in(turns.turns, known[before:]):
             return ()
         leases = self._services.leases
         if leases is not None and await leases.holder(run) is not None:
             raise RunConflictError(
                 f"conversation {conversation!r} is held by run {last.id!r}, whose turns are being appended"
             )
-        return said.turns
+        return turns.turns
 
-    async def _said_in(
+    async def _turns_in(
         self, state: AgentState, run: RunKey, conversation: str
     ) -> tuple[int, ConversationTurns | None]:
         """Return the number of turns before a run, and its own; None for a run that adds none."""
@@ -116,7 +118,7 @@ class Conversations:
         return found if found is not None and found.agent_type in self._services.agent_ids else None
 
 
-async def append_turns_after(store: ITaskStore, run: Run, said: ConversationTurns) -> None:
+async def append_turns_after(store: ITaskStore, run: Run, turns: ConversationTurns) -> None:
     """Append the turns of a completed run to a store that is not part of the journal.
 
     A failure is logged and changes nothing for the run, which has ended.
@@ -124,7 +126,7 @@ async def append_turns_after(store: ITaskStore, run: Run, said: ConversationTurn
     key = run.ledger.run
     append, caller = store.append_tenant_turns, run.ports.caller
     try:
-        await caller.ask((NoneType,), append, key.tenant_id, said.conversation_id, said.turns)
+        await caller.ask((NoneType,), append, key.tenant_id, turns.conversation_id, turns.turns)
     except NoAnswerError as error:
         log_failure(error, run.redactor, run_id=run.id, place="turns of the conversation")
 
@@ -132,7 +134,7 @@ async def append_turns_after(store: ITaskStore, run: Run, said: ConversationTurn
 def turns_of(
     conversation: str, question: str, output: JsonValue, label: TrustLabel, redactor: Redactor
 ) -> ConversationTurns | None:
-    """Return the turns that a completed run adds to its conversation; None where its answer says nothing."""
+    """Return the turns that a completed run adds to its conversation; None where its answer is empty."""
     if not redactor.is_idle:
         question, output = redactor.text(question), redactor.json(output)
     answer = output if isinstance(output, str) else canonical_json(output)

@@ -18,11 +18,12 @@ from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.events.event_log import PendingEvents, logged_events
 from pilotage.runtime.events.event_record import encode_event
 from pilotage.runtime.events.feed import close
-from pilotage.runtime.history import RunRecord, attribution_of, cancellation_error
+from pilotage.runtime.history import RunRecord, attribution_of
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.chain import Damage
 from pilotage.runtime.journal.interruptions import EndRefused, RunOwnershipLost, StoreUnavailable
 from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.results import cancellation_error
 from pilotage.runtime.run.claim import RunClaims
 from pilotage.runtime.run.pausing import running
 from pilotage.runtime.services import Services
@@ -32,7 +33,7 @@ _GAP = 10_000
 
 
 class UndrivenRuns:
-    """Writes to runs at their stored head, whatever their rows are. The caller holds the lease of the run."""
+    """Writes to runs at their stored head, independent of the rows. The caller holds the lease of the run."""
 
     def __init__(self, services: Services, claims: RunClaims) -> None:
         self._services = services
@@ -146,7 +147,7 @@ class DamagedRuns(UndrivenRuns):
 
 
 class PoisonedRuns(UndrivenRuns):
-    """Quarantines runs whose claims end without a word. Their rows are not read: reading may be what ends a process."""
+    """Quarantines runs whose claims end without progress. Their rows are not read: reading may end the process."""
 
     async def interrupt(
         self, state: AgentState, claims: ClaimRecord, signal: AgentSignal | None = None
@@ -197,7 +198,7 @@ _POISONED = "its claims end without progress"
 
 
 def poison_words(claims: ClaimRecord) -> str:
-    """Return why a run is quarantined, for people."""
+    """Return the reason why a run is quarantined, as text."""
     known = (claims.problem or "").partition("\n")[0].rstrip(".")
     last = f"The last error: {known}." if known else "No error is known: its process ended each time."
     return (
@@ -219,7 +220,7 @@ def _at(damage: Damage) -> str:
 
 
 def damage_words(damage: Damage) -> str:
-    """Return what is wrong with a record, for people."""
+    """Return the damage of a record, as text."""
     found = str(damage).rstrip(".")
     return f"the record of the run is damaged at {found}. Restore it from a backup, then resume the run."
 

@@ -20,7 +20,6 @@ from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.deadlines import remaining, timed_out
 from pilotage.runtime.door.run import Run
-from pilotage.runtime.history import cancellation_error
 from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
     LimitReached,
@@ -34,6 +33,7 @@ from pilotage.runtime.journal.interruptions import (
 from pilotage.runtime.journal.records import Answer, encode_result
 from pilotage.runtime.journal.stored_words import ACTION_ID
 from pilotage.runtime.people.requests import is_recovery
+from pilotage.runtime.results import cancellation_error
 from pilotage.runtime.run.cancel import (
     Cleanup,
     despite_signals,
@@ -182,7 +182,7 @@ class Ending:
             end = RunEnded(AgentSituation.COMPLETED, "the run is completed")
             await self._tasks.settle(end)
             if published is not answer:
-                # What was held back until now is the text of an answer that must not be seen as it was.
+                # The held text belongs to an answer that readers must not get unguarded.
                 run.events.drop_held()
             run.events.flush(is_guarded=True)
             is_anything_begun = run.replay.has_record or run.outcomes.under_way
@@ -192,9 +192,9 @@ class Ending:
 
         record = await self._publisher.publish(published, settle)
         if policy.conversation is not None and policy.question:
-            said = turns_of(policy.conversation, policy.question, record["result"], run.trust, run.redactor)
-            run.ledger.add_turns(said)
-            return await self._finish(AgentSituation.COMPLETED, published, record, said=said)
+            turns = turns_of(policy.conversation, policy.question, record["result"], run.trust, run.redactor)
+            run.ledger.add_turns(turns)
+            return await self._finish(AgentSituation.COMPLETED, published, record, turns=turns)
         return await self._finish(AgentSituation.COMPLETED, published, record)
 
     async def stop_short(
@@ -297,7 +297,7 @@ class Ending:
         await ledger.barrier()
 
     async def finish_cancelling(self, refusal: str | None = None) -> RunResult:
-        """Stop the calls under way, clean up, end the run; `refusal` says why a person does not want the clean-up.
+        """Stop the calls under way, clean up, end the run; `refusal` is the reason of a person against the clean-up.
 
         Raises:
             RunInterruption: the run is not this attempt's any more, so that there is nothing to clean up.
@@ -334,7 +334,7 @@ class Ending:
         answer: Answer,
         record: JsonObject,
         error: JsonObject | None = None,
-        said: ConversationTurns | None = None,
+        turns: ConversationTurns | None = None,
     ) -> RunResult:
         """Move the run to its last state, commit it with the result, and emit the last event."""
         run, ledger, spent = self._run, self._run.ledger, self._run.spending.spent
@@ -349,8 +349,8 @@ class Ending:
         facts |= {"model_steps": spent.steps, "tool_calls": spent.tool_calls, "total_tokens": spent.tokens}
         run.events.prepare(RunFinishedEvent(run.source.attribution, error, facts))
         await ledger.barrier()
-        if said is not None and self._policy.task_store is not None:
-            await append_turns_after(self._policy.task_store, run, said)
+        if turns is not None and self._policy.task_store is not None:
+            await append_turns_after(self._policy.task_store, run, turns)
         run.events.release()
         return _result_of(ledger.state, answer, spent, error)
 
@@ -371,7 +371,7 @@ def _result_of(state: AgentState, answer: Answer, spent: BudgetAmount, error: Js
 def error_of(end: BaseException, message: str = "") -> JsonObject:
     """Return the error of a failure for callers: a code, a message, whether a retry may help.
 
-    `message` is for an exception of the program, which says nothing itself.
+    `message` is the text for an exception of the program, which has no code.
     """
     match end:
         case LimitReached(code=code, reason=reason):

@@ -24,8 +24,9 @@ from pilotage.errors import (
     PodNotFoundError,
 )
 from pilotage.runtime.door.hooks import NoAnswerError
-from pilotage.runtime.door.run import NO_OVERRIDES, Overrides
-from pilotage.runtime.journal.start_record import RunStart, decode_instruction
+from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides
+from pilotage.runtime.journal.run_input import decode_instruction
+from pilotage.runtime.journal.start_record import RunStart
 from pilotage.runtime.run.blueprint import problems_with
 from pilotage.runtime.run.context_ports import input_of
 from pilotage.runtime.services import Services

@@ -22,7 +22,8 @@ from pilotage.errors import (
     start_error,
 )
 from pilotage.filling import unchecked
-from pilotage.runtime.door.run import NO_OVERRIDES, LiveRun, Overrides
+from pilotage.runtime.door.live_run import LiveRun
+from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.events.writer import DirectEventWriter
 from pilotage.runtime.run.blueprint import problems_with

@@ -12,7 +12,7 @@ from pilotage.runtime.door.run import Run
 
 
 class GuardVerdict(StrEnum):
-    """What the guards of a profile made of an output."""
+    """The verdict of the guards of a profile on an output."""
 
     PASSED = "passed"
     CHANGED = "changed"

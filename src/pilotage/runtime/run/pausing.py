@@ -1,4 +1,4 @@
-"""How an attempt ends with a pause: the state names the wait and its time limit, in one commit."""
+"""Ending an attempt with a pause: the state names the wait and its time limit, in one commit."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Pausing:
         return self._move(situation, words, since if is_new else None)
 
     def _move(self, situation: AgentSituation, activity: str, facts: JsonObject | None = None) -> AgentState:
-        """Move the run to a waiting state; one that came back and has nothing new waits as it did."""
+        """Move the run to a waiting state; a resumed run without news waits as before."""
         ledger = self._ledger
         if ledger.state.reason is not situation.reason or facts or is_stuck(ledger.state):
             since: JsonObject = {**(facts or {}), "paused_at": self._run.ports.clock.now().isoformat()}
@@ -146,7 +146,7 @@ class Pausing:
         return self._with_wake_up()
 
     def _with_wake_up(self) -> AgentState:
-        """Return the state with the time when the run has something to do even if no answer comes.
+        """Return the state with the time when the run goes on even without an answer.
 
         And with the message that a branch of it awaits. Where the time of people counts, the deadline may pass.
         """

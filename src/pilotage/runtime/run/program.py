@@ -1,4 +1,4 @@
-"""The programs of runs: their events one by one, the answer last, whatever shape `execute()` has."""
+"""The programs of runs: their events one by one, the answer last, for every shape of `execute()`."""
 
 from __future__ import annotations
 

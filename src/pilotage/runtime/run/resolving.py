@@ -1,4 +1,4 @@
-"""Carrying out the decision of a person about a diverged run: one commit with who decided and why.
+"""Carrying out the decision of a person about a diverged run: one commit with its author and reason.
 
 The commit takes the run over, writes the row of the decision, and lets the run go on with it: the next attempt replays
 over the changed record. A fork is begun after the row that names it; after a crash the same decision completes it.
@@ -124,9 +124,9 @@ class RunResolver:
             effect = ResolvedEffect(
                 with_asked_fingerprint(call, state), redactor, self._tool(call, resolution.result)
             )
-        said: JsonObject = {words.DECISION: decision, words.DECIDED_BY: by.id}
-        said = {**said, words.COMMENT: redactor.text(reason)}
-        claim: JsonObject = {words.RESOLUTION: {**said, words.ACTION: call.action.id}}
+        decided: JsonObject = {words.DECISION: decision, words.DECIDED_BY: by.id}
+        decided = {**decided, words.COMMENT: redactor.text(reason)}
+        claim: JsonObject = {words.RESOLUTION: {**decided, words.ACTION: call.action.id}}
         ledger = self._claiming(definition, state, rows, by, claim)
         outcomes = Outcomes(ledger, redactor, Replay(ledger))
         outcome = new_outcome(_SKIPPED, _SKIPPED, None)
@@ -134,7 +134,7 @@ class RunResolver:
             outcome = outcomes.outcome_of(effect, effect.codec.decode(resolution.result))
         for question in call.questions:
             outcomes.withdraw(question)
-        outcomes.decide(effect, outcome, said)
+        outcomes.decide(effect, outcome, decided)
         ledger.change_state(running(state))
         await committed(ledger)
         return ledger.state

@@ -11,7 +11,7 @@ from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError, RunConflictError, error_words
-from pilotage.runtime.door.run import LiveRun
+from pilotage.runtime.door.live_run import LiveRun
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.supervise import RunSupervisor

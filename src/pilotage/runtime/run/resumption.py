@@ -69,7 +69,7 @@ def last_asked(run: Run, label: str) -> LastQuestion:
     return asked
 
 
-def was_anybody_asked(run: Run) -> bool:
+def were_people_asked(run: Run) -> bool:
     """Return whether people were ever asked before the run was taken up: an open question counts without a handler."""
     return any(run.was_asked(f"{words.RUN}/{label}#1") for label in (words.RESUME, words.CLEANUP))
 
@@ -111,7 +111,7 @@ class ResumptionGate:
         run.mark_running()
 
     async def before_cleanup(self) -> str | None:
-        """Return why a person does not want the clean-up of a cancelled run; None where it may begin.
+        """Return the reason of a person against the clean-up of a cancelled run; None where it may begin.
 
         Raises:
             Paused: a person is asked first.
@@ -177,7 +177,7 @@ async def _is_allowed(run: Run, resumption: Resumption) -> bool:
 
 
 def _shown(found: AgentState) -> JsonObject:
-    """Return what the handler and the person are shown: where the run stands, and who stopped it and why."""
+    """Return the facts for the handler and the person: the state of the run, and who stopped it and why."""
     names = (words.CANCELLATION_REASON, words.CANCELLATION_REQUESTED_BY, words.PAUSED_AT)
     known = {name: found.metadata[name] for name in names if found.metadata.get(name) is not None}
     return {words.STATE: found.status.value, **known}

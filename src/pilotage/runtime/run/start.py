@@ -23,12 +23,13 @@ from pilotage.errors import CallerError, RunConflictError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.budget.deadlines import deadline_at
-from pilotage.runtime.door.run import NO_OVERRIDES, Overrides
+from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides
 from pilotage.runtime.exposure.given_context import encode_context, label_of_context, label_of_history
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import list_field
-from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest, encode_input
+from pilotage.runtime.journal.run_input import encode_input
+from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest
 from pilotage.runtime.run.blueprint import check_can_be_steered, deferred_tools_of
 from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.supervise import RunSupervisor
@@ -130,20 +131,15 @@ class RunStarts:
             keeps_turns = not history
         if metadata:
             _reject_reserved_keys(metadata)
-        if conversation is not None and not conversation.strip():
-            raise CallerError(
-                "conversation_id is blank. Give it at least one visible character, or leave it out."
-            )
+        if conversation is not None:
+            _reject_blank(conversation)
         has_turns = keeps_turns and conversation is not None
         if isinstance(given, RunAgentInput) and given.deferred_tools:
             deferred = deferred_tools_of(self._services, definition, given.deferred_tools)
         is_given_any = bool(context.packs or deferred or history)
         encoded = encode_input(definition, given)
-        known = self._services.handed_out(principal.tenant) if self._services.secrets is not None else None
-        if known is not None and known.revision:
-            # A secret is no text of a run: program and record get the same.
-            redactor = Redactor(secrets=known)
-            encoded, metadata = redactor.json(encoded), redactor.json(metadata)
+        if self._services.secrets is not None:
+            encoded, metadata = self._without_secrets(principal.tenant, encoded, metadata)
         return _new_start(
             definition.agent_id,
             encoded,
@@ -160,6 +156,16 @@ class RunStarts:
             deferred=deferred,
             steering_input_required=is_steered,
         )
+
+    def _without_secrets(
+        self, tenant: str, encoded: JsonObject, metadata: JsonObject
+    ) -> tuple[JsonObject, JsonObject]:
+        """Mask handed-out secrets in input and metadata: program and record get the same."""
+        known = self._services.handed_out(tenant)
+        if known is None or not known.revision:
+            return encoded, metadata
+        redactor = Redactor(secrets=known)
+        return redactor.json(encoded), redactor.json(metadata)
 
     def _deadline(self, spec: AgentExecutionSpec) -> datetime | None:
         has_one = spec.effective_timeout_seconds is not None
@@ -282,8 +288,15 @@ def _reject_reserved_keys(metadata: JsonObject) -> None:
     if taken := sorted(_RESERVED_KEYS.intersection(metadata)):
         names = ", ".join(map(repr, taken))
         raise CallerError(
-            f"the metadata of a run has {names}, which the run itself says. Choose another name; a name for the run "
+            f"the metadata of a run has {names}, which the run sets itself. Choose another name; a name for the run "
             "goes into id=."
+        )
+
+
+def _reject_blank(conversation_id: str) -> None:
+    if not conversation_id.strip():
+        raise CallerError(
+            "conversation_id is blank. Give it at least one visible character, or leave it out."
         )
 
 

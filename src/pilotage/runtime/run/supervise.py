@@ -20,7 +20,9 @@ from pilotage.errors import RunConflictError
 from pilotage.filling import unchecked
 from pilotage.runtime.audit import AuditTrail
 from pilotage.runtime.children.launch import ChildLauncher, RunStarter, cancellation_of
-from pilotage.runtime.door.run import NO_OVERRIDES, LiveRun, Overrides, Run
+from pilotage.runtime.door.live_run import LiveRun
+from pilotage.runtime.door.run import Run
+from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides
 from pilotage.runtime.history import RunHistory, RunReader, RunRecord
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import RunOwnershipLost, damage_of
@@ -248,7 +250,7 @@ class RunSupervisor(RunStarter):
         # A person may be asked first: then the answer changes the state.
         is_asked = services.gate.approval is not None and is_paused_by_person(state)
         is_resumed = cancel is None and not is_asked and is_resume_requested(state, pending)
-        # Its owner died before it could heed them.
+        # Its owner died before it could obey them.
         holds_pauses = state.status is AgentStatus.ACTIVE and not by_person
         settle_resumption(ledger, pending, holds_pauses=holds_pauses)
         if is_resumed:

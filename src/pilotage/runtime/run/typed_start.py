@@ -1,4 +1,4 @@
-"""`start` of runs with the types of their agents: what type checkers know of input and output."""
+"""`start` of runs with the types of their agents: type checkers know input and output."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import IAgentWakeUps
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
-from pilotage.runtime.door.run import LiveRun
+from pilotage.runtime.door.live_run import LiveRun
 from pilotage.runtime.journal.interruptions import RunInterruption
 from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services

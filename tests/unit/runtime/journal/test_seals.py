@@ -15,7 +15,14 @@ from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.journal.chain import first_broken
-from pilotage.runtime.journal.seals import NOT_KEPT, Seals, WithoutKey, has_record, withholds, without_key_for
+from pilotage.runtime.journal.seals import (
+    NOT_RECORDED,
+    Seals,
+    WithoutKey,
+    has_record,
+    withholds,
+    without_key_for,
+)
 from pilotage.safety import PII, SensitiveField
 from pilotage.testing.sealer import MemorySealer
 
@@ -151,7 +158,7 @@ def test_without_a_key_a_record_that_can_be_had_again_is_not_kept() -> None:
     closed = Seals(None, RUN).closed(
         RECORD, VIEW, action_id=PAY.id, stage=AFTER, attempt=1, without_key=WithoutKey.FETCH_AGAIN
     )
-    assert closed == NOT_KEPT
+    assert closed == NOT_RECORDED
     assert not has_record(replace(a_row(PAY), record=closed))
 
 

@@ -11,7 +11,7 @@ from pilotage import Agent, AgentDefinitionError
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.run_values import RunAgentInput
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.journal.start_record import decode_input, encode_input
+from pilotage.runtime.journal.run_input import decode_input, encode_input
 
 
 @dataclass(frozen=True)
