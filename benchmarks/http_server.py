@@ -42,6 +42,8 @@ from pilotage.agent.ports.journal import (
     IAgentJournal,
     JournalCommit,
     JournalHead,
+)
+from pilotage.agent.ports.persistence import (
     JournalRow,
     RunKey,
 )

@@ -26,7 +26,7 @@ from pilotage.agent.spec import (
 )
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.agent.stereotype import Agent
-from pilotage.agent.tools.context import AgentToolRuntimeContext
+from pilotage.agent.tools.context import AgentToolRuntimeContext, plain_calls
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.agent.tools.metadata import (
     EvidenceCapture,
@@ -36,7 +36,6 @@ from pilotage.agent.tools.metadata import (
     ToolEffects,
     ToolPermission,
 )
-from pilotage.agent.tools.outside import plain_calls
 from pilotage.agent.yields import (
     AgentYield,
     AgentYieldJsonEncoder,

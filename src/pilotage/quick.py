@@ -7,13 +7,13 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.principal import LOCAL, Principal
-from pilotage.agent.run_values import RunResult
-from pilotage.agent.typed import (
+from pilotage.agent.run_values import (
     AsJson,
     AsText,
     Computes,
     ComputesAlone,
     Out,
+    RunResult,
     Takes,
     TakesNothing,
     TakesOther,

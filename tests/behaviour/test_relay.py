@@ -500,7 +500,7 @@ def test_on_event_names_classes_of_facts(named: tuple[type[AgentFact], ...]) -> 
 
 
 def test_a_method_that_is_overridden_hears_nothing_unless_it_says_so() -> None:
-    from pilotage.agent.on_event import subscriptions_of
+    from pilotage.agent.handlers import subscriptions_of
 
     class Louder(Newsdesk):
         async def take(self, fact: AgentFact) -> None: ...

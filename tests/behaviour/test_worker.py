@@ -41,8 +41,15 @@ from pilotage.agent import (
     ToolRisk,
 )
 from pilotage.agent.ports.architecture import Dependencies
-from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, JournalStage, RunKey
+from pilotage.agent.ports.journal import (
+    CommitOutcome,
+    JournalCommit,
+)
 from pilotage.agent.ports.leases import POISONED_FROM, BacklogEntry, Lease
+from pilotage.agent.ports.persistence import (
+    JournalStage,
+    RunKey,
+)
 from pilotage.agent.state import AgentSituation
 from pilotage.errors import AgentDefinitionError, AgentPersistenceConfigurationError
 from pilotage.runtime import WorkerSettings

@@ -18,9 +18,11 @@ from pilotage.agent.ports.journal import (
     HeadMoved,
     JournalCommit,
     JournalHead,
+    OutboxEvent,
+)
+from pilotage.agent.ports.persistence import (
     JournalRow,
     JournalStage,
-    OutboxEvent,
     RunKey,
 )
 from pilotage.agent.ports.repositories import RunPage

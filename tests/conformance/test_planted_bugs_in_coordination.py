@@ -17,9 +17,9 @@ from pilotage.agent.ports.journal import (
     CommitRefused,
     Committed,
     JournalCommit,
-    RunKey,
 )
 from pilotage.agent.ports.leases import IWakeUpSubscription, Lease
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import LateOutcome
 from pilotage.agent.state import AgentStatus
 from pilotage.ids import SystemClock

@@ -26,12 +26,14 @@ from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import metadata
 from pilotage.agent import ToolApprovalRequirement
 from pilotage.agent.facts import AgentRunCompleted
-from pilotage.agent.on_event import on_event
+from pilotage.agent.handlers import on_event
 from pilotage.agent.ports.journal import (
     CommitOutcome,
     IAgentJournal,
     JournalCommit,
     JournalHead,
+)
+from pilotage.agent.ports.persistence import (
     JournalRow,
     RunKey,
 )

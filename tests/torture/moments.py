@@ -11,6 +11,8 @@ from pilotage.agent.ports.journal import (
     IAgentJournal,
     JournalCommit,
     JournalHead,
+)
+from pilotage.agent.ports.persistence import (
     JournalRow,
     RunKey,
 )

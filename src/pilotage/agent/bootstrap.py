@@ -18,8 +18,11 @@ from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.runner import IAgentRunnerFactory
 from pilotage.agent.ports.sealing import IRecordSealer
-from pilotage.agent.rule_of_two import AgentReach, rule_of_two
-from pilotage.agent.sealing_check import unsealable
+from pilotage.agent.safety_checks import (
+    AgentReach,
+    rule_of_two,
+    unsealable,
+)
 from pilotage.agent.spec import RecoveryStrategy
 from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, discover_agent_tools
 from pilotage.container.graph import Graph, Node

@@ -280,6 +280,16 @@ class StreamingOptions:
 
 
 @value
+class ModelSelection:
+    """Which of several models a run should use."""
+
+    model_ref: str
+
+    def __post_init__(self) -> None:
+        reject_blank(self, model_ref=self.model_ref)
+
+
+@value
 class ModelRequest:
     """One request. `tools=` and `output=` are the short names of `tool_calling=` and `structured_output=`."""
 

@@ -13,11 +13,11 @@ from pilotage.agent.recovery_request import RecoveryDecision
 from pilotage.agent.signals import (
     AgentSignal,
     AgentSignalKind,
+    AgentSteeringUpdate,
     ApprovalDecision,
 )
 from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.agent.steering import AgentSteeringUpdate
 from pilotage.container.application import Application
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue

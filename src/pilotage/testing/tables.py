@@ -26,11 +26,14 @@ from pilotage.agent.ports.journal import (
     Committed,
     JournalCommit,
     JournalHead,
-    RunKey,
 )
 from pilotage.agent.ports.leases import NO_CLAIMS, ClaimRecord, Lease
 from pilotage.agent.ports.outbox import OutboxEntry, OutboxStatus
-from pilotage.agent.ports.switches import Switch, SwitchedOff
+from pilotage.agent.ports.permissions import (
+    Switch,
+    SwitchedOff,
+)
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd
 from pilotage.agent.state import AgentState, AgentStatus

@@ -21,6 +21,8 @@ from pilotage.agent.ports.journal import (
     Committed,
     HeadMoved,
     JournalCommit,
+)
+from pilotage.agent.ports.persistence import (
     JournalRow,
     JournalStage,
     RunKey,

@@ -20,8 +20,8 @@ from pilotage.agent.ports.journal import (
     JournalCommit,
     LeaseRequest,
     OutboxEvent,
-    RunKey,
 )
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.testing.conformance.kit import RUN
 from pilotage.testing.conformance.samples import claim, commit_of, commit_one, row, rows_of

@@ -16,7 +16,11 @@ from pilotage.agent.model_reply import (
     ModelUsage,
 )
 from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec
-from pilotage.agent.reply_assembly import ReplyAssembly, whole_replies, with_output
+from pilotage.agent.model_stream import (
+    ReplyAssembly,
+    whole_replies,
+    with_output,
+)
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 
 Kind = ModelStreamEventKind

@@ -18,7 +18,13 @@ from pilotage.agent import (
     discover_agent_tools,
 )
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.sealing_check import hidden_input, input_fields, output_fields, unsealable, withheld_by
+from pilotage.agent.safety_checks import (
+    hidden_input,
+    input_fields,
+    output_fields,
+    unsealable,
+    withheld_by,
+)
 from pilotage.errors import AgentPersistenceConfigurationError
 from pilotage.safety import (
     PII,

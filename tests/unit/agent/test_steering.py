@@ -7,8 +7,9 @@ from itertools import permutations
 
 import pytest
 
-from pilotage.agent.signals import AgentSignal, AgentSignalKind
-from pilotage.agent.steering import (
+from pilotage.agent.signals import (
+    AgentSignal,
+    AgentSignalKind,
     AgentSteeringUpdate,
     InputProgress,
     SteeringSettlement,

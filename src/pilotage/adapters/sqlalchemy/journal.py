@@ -44,6 +44,8 @@ from pilotage.agent.ports.journal import (
     IAgentJournal,
     JournalCommit,
     JournalHead,
+)
+from pilotage.agent.ports.persistence import (
     JournalRow,
     JournalStage,
     RunKey,

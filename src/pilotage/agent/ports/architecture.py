@@ -17,12 +17,11 @@ from pilotage.agent.events import AgentEvent, AgentEventAttribution
 from pilotage.agent.messages import ModelMessage, ModelMessageRole, ModelToolCall, new_message
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage
 from pilotage.agent.model_request import ModelRequest, ModelToolSpec, StructuredOutputSpec, ToolCallingSpec
-from pilotage.agent.ports.audit import IAgentAuditLog
 from pilotage.agent.ports.budget import IAgentBudget
 from pilotage.agent.ports.handlers import IAgentHooks
 from pilotage.agent.ports.memory import IAgentMemory
+from pilotage.agent.ports.observability import IAgentAuditLog, IAgentTelemetry
 from pilotage.agent.ports.permissions import IAgentPermissions
-from pilotage.agent.ports.telemetry import IAgentTelemetry
 from pilotage.agent.principal import RunContext
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonValue

@@ -20,13 +20,20 @@ from pilotage.agent.ports.journal import (
     Committed,
     HeadMoved,
     JournalCommit,
-    JournalStage,
-    RunKey,
     SignalsUnread,
 )
-from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind, refuse_wordless
+from pilotage.agent.ports.persistence import (
+    JournalStage,
+    RunKey,
+)
+from pilotage.agent.signals import (
+    AgentSignal,
+    AgentSignalEnd,
+    AgentSignalKind,
+    AgentSteeringUpdate,
+    refuse_wordless,
+)
 from pilotage.agent.state import AgentStatus
-from pilotage.agent.steering import AgentSteeringUpdate
 from pilotage.errors import CallerError
 
 _CLAIMED = JournalStage.CLAIMED

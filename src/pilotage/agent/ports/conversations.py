@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 from urllib.parse import quote
 
 from pilotage.agent.messages import ModelMessage
-from pilotage.agent.ports.providers import persistence_port
+from pilotage.agent.ports.persistence import persistence_port
 from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.checks import reject_blank, reject_empty, reject_negative
 from pilotage.errors import AgentDefinitionError

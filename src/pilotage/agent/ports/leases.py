@@ -17,8 +17,7 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 
-from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.ports.providers import persistence_port
+from pilotage.agent.ports.persistence import RunKey, persistence_port
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.checks import reject_naive, reject_negative, reject_not_positive

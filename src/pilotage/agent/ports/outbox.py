@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from enum import StrEnum
 
-from pilotage.agent.ports.journal import OutboxEvent, RunKey
-from pilotage.agent.ports.providers import persistence_port
+from pilotage.agent.ports.journal import OutboxEvent
+from pilotage.agent.ports.persistence import RunKey, persistence_port
 from pilotage.checks import reject_naive, reject_negative, reject_not_positive
 from pilotage.values import value
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from pilotage.agent.evidence import AgentEvidence
-from pilotage.agent.ports.journal import JournalHead, RunKey
-from pilotage.agent.ports.providers import persistence_port
+from pilotage.agent.ports.journal import JournalHead
+from pilotage.agent.ports.persistence import RunKey, persistence_port
 from pilotage.agent.signals import (
     AgentSignal,
     AgentSignalConsumptionBatch,

@@ -18,6 +18,10 @@ from types import FunctionType
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, get_args, get_type_hints, overload
 from weakref import WeakKeyDictionary
 
+from pilotage.agent.tools.context import (
+    DEFINITION_SLOT,
+    reject_gated_call,
+)
 from pilotage.agent.tools.declared_errors import reject_unfit_errors
 from pilotage.agent.tools.docstring import read_docstring
 from pilotage.agent.tools.metadata import (
@@ -32,7 +36,6 @@ from pilotage.agent.tools.metadata import (
     ToolEffects,
     ToolPermission,
 )
-from pilotage.agent.tools.outside import DEFINITION_SLOT, reject_gated_call
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError, AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import is_list

@@ -39,11 +39,13 @@ from pilotage.agent.ports.handlers import (
 from pilotage.agent.ports.permissions import (
     AllowAll,
     IAgentPermissions,
+    IAgentSwitches,
     PermissionDecision,
     PermissionRequest,
     PermissionVerdict,
+    Switch,
+    SwitchedOff,
 )
-from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff
 from pilotage.agent.state import AgentSituation
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.container.processing import IContainer

@@ -12,10 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 from pilotage.agent.facts import action_completed
-from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.persistence import (
+    JournalRow,
+    JournalStage,
+    RunKey,
+)
 from pilotage.agent.ports.repositories import IAgentLateOutcomes, LateOutcome
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.sealing_check import withheld_by
+from pilotage.agent.safety_checks import withheld_by
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentStructuredOutputError, RunError
 from pilotage.jsonvalue import JsonObject, JsonValue

@@ -15,10 +15,10 @@ from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.ports.budget import IAgentPricing
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.handlers import IAgentRecoveryHandler, IAgentToolHandler
-from pilotage.agent.ports.journal import JournalRow
 from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.ports.observability import IAgentTelemetry
 from pilotage.agent.ports.permissions import ISecrets
-from pilotage.agent.ports.telemetry import IAgentTelemetry
+from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult

@@ -9,10 +9,12 @@ from pilotage.agent.ports.journal import (
     ClosedSignal,
     JournalCommit,
     JournalHead,
-    JournalRow,
-    JournalStage,
     LeaseRequest,
     OutboxEvent,
+)
+from pilotage.agent.ports.persistence import (
+    JournalRow,
+    JournalStage,
     RowTexts,
     RunKey,
 )

@@ -15,9 +15,11 @@ from pilotage.agent.ports.conversations import ConversationTurns, ITaskStore
 from pilotage.agent.ports.journal import (
     ClosedSignal,
     JournalHead,
+    OutboxEvent,
+)
+from pilotage.agent.ports.persistence import (
     JournalRow,
     JournalStage,
-    OutboxEvent,
     RowTexts,
     RunKey,
     SealedRecord,

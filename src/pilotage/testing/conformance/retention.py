@@ -12,9 +12,11 @@ from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns, ITaskStore
 from pilotage.agent.ports.journal import (
     Committed,
-    ErasedRecord,
     IAgentJournal,
     JournalCommit,
+)
+from pilotage.agent.ports.persistence import (
+    ErasedRecord,
     JournalRow,
     RunKey,
     SealedRecord,

@@ -9,6 +9,8 @@ from pilotage.agent.ports.journal import (
     CommitOutcome,
     IAgentJournal,
     JournalCommit,
+)
+from pilotage.agent.ports.persistence import (
     JournalRow,
     JournalStage,
     RunKey,

@@ -23,10 +23,12 @@ from pilotage.agent.ports.journal import (
     Committed,
     HeadMoved,
     JournalCommit,
+    SignalsUnread,
+)
+from pilotage.agent.ports.persistence import (
     JournalRow,
     JournalStage,
     RunKey,
-    SignalsUnread,
 )
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignalEnd

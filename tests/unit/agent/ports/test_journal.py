@@ -9,12 +9,14 @@ import pytest
 from pilotage.agent.ports.journal import (
     CommitRefusal,
     CommitRefused,
-    ErasedRecord,
     JournalCommit,
-    JournalRow,
-    JournalStage,
     LeaseRequest,
     OutboxEvent,
+)
+from pilotage.agent.ports.persistence import (
+    ErasedRecord,
+    JournalRow,
+    JournalStage,
     RowTexts,
     RunKey,
     SealedRecord,

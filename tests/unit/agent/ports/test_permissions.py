@@ -15,6 +15,7 @@ from pilotage.agent.model_reply import ModelResponse
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount, BudgetGranted, NoBudget
 from pilotage.agent.ports.handlers import IAgentHooks, Proceed, Veto
+from pilotage.agent.ports.observability import NoTelemetry
 from pilotage.agent.ports.permissions import (
     AllowAll,
     IAgentPermissions,
@@ -24,7 +25,6 @@ from pilotage.agent.ports.permissions import (
     RequireHeld,
     strictest,
 )
-from pilotage.agent.ports.telemetry import NoTelemetry
 from pilotage.agent.principal import Principal, RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState, AgentStatus

@@ -16,8 +16,10 @@ from pilotage.agent.ports.journal import (
     IAgentJournal,
     JournalCommit,
     JournalHead,
-    JournalRow,
     OutboxEvent,
+)
+from pilotage.agent.ports.persistence import (
+    JournalRow,
     RunKey,
 )
 from pilotage.runtime.journal.commits import JournalWriter, OutboxNotifier

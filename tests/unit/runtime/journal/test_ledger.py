@@ -13,6 +13,8 @@ from pilotage.agent.ports.journal import (
     CommitOutcome,
     JournalCommit,
     JournalHead,
+)
+from pilotage.agent.ports.persistence import (
     JournalRow,
     JournalStage,
     RunKey,

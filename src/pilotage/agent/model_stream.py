@@ -1,11 +1,14 @@
-"""From the stream of a model to neutral events, for architectures. Pure.
+"""The stream of a model: projected to neutral events for architectures, and assembled to a reply.
 
-A tool call is projected once, in pieces or whole: a start, its arguments, an end.
+Pure, but for `whole_replies`, which reads a stream. A tool call is projected once, in pieces or whole: a start, its
+arguments, an end. The end of a stream, DONE, may carry the whole response; where it carries none, the reply is the sum
+of the events. A stream without an end has no reply.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from pilotage.agent.events import (
@@ -19,9 +22,17 @@ from pilotage.agent.events import (
     ToolCallStartEvent,
 )
 from pilotage.agent.messages import ModelToolCall
-from pilotage.agent.model_reply import RESTARTED, ModelStreamEvent, ModelStreamEventKind
+from pilotage.agent.model_reply import (
+    RESTARTED,
+    ModelResponse,
+    ModelStreamEvent,
+    ModelStreamEventKind,
+    ModelUsage,
+)
+from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec
+from pilotage.errors import ModelCallError
 from pilotage.filling import unchecked
-from pilotage.jsonvalue import JsonObject, canonical_json
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.safety.fields import SensitiveFieldDescriptor
 
 # Looking a member up costs as much as the rest of what a delta needs.
@@ -32,6 +43,8 @@ _START = ModelStreamEventKind.TOOL_CALL_START
 _ARGUMENTS = ModelStreamEventKind.TOOL_CALL_ARGS_DELTA
 _END = ModelStreamEventKind.TOOL_CALL_END
 _CALL = ModelStreamEventKind.TOOL_CALL_CANDIDATE
+_STRUCTURED = ModelStreamEventKind.STRUCTURED_OUTPUT
+_ERROR = ModelStreamEventKind.ERROR
 _DONE = ModelStreamEventKind.DONE
 
 _message_delta = unchecked(MessageDeltaEvent)
@@ -191,3 +204,104 @@ class ModelEventProjector:
         for told in self._calls.values():
             if not told.is_ended:
                 self._ended(told, tell)
+
+
+class ReplyAssembly:
+    """The parts of one reply, in the order in which its stream gave them."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.reasoning: list[str] = []
+        self._announced: list[ModelToolCall] = []
+        self._calls: list[ModelToolCall] = []
+        self._structured: JsonValue = None
+        self._usage: ModelUsage | None = None
+
+    @property
+    def has_calls(self) -> bool:
+        """Return whether a tool call has begun."""
+        return bool(self._announced or self._calls)
+
+    def add(self, event: ModelStreamEvent) -> None:
+        """Add what an event says of the reply.
+
+        Raises:
+            ModelCallError: the event is the model's own word that the call failed.
+        """
+        kind = event.kind
+        if kind is _TOKEN or kind is _MESSAGE:
+            self.text.append(event.token_delta or event.message_delta or "")
+        elif event.reasoning_delta is not None:
+            self.reasoning.append(event.reasoning_delta)
+        elif kind is _START and event.tool_call is not None:
+            self._announced.append(event.tool_call)
+        elif kind is _CALL and event.tool_call is not None:
+            self._calls.append(event.tool_call)
+        elif kind is _STRUCTURED:
+            self._structured = event.structured_output
+        elif kind is _ERROR:
+            raise _reported(event)
+        if event.usage is not None:
+            self._usage = event.usage
+
+    def reply(self, end: ModelStreamEvent, spec: StructuredOutputSpec | None) -> ModelResponse:
+        """Return the whole reply: the response that the end carries, or the sum of the events.
+
+        Raises:
+            ModelCallError: a call was announced and never came whole.
+            AgentStructuredOutputError: its structured output is not of the type that was asked for.
+        """
+        return with_output(end.response or self._sum(end), spec)
+
+    def _sum(self, end: ModelStreamEvent) -> ModelResponse:
+        if len(self._announced) > len(self._calls):
+            names = ", ".join(repr(call.name) for call in self._announced)
+            raise ModelCallError(
+                f"the model announced calls of {names}, and {len(self._calls)} of them came whole. "
+                "Each call needs a TOOL_CALL_CANDIDATE event with all of its arguments before DONE."
+            )
+        structured = self._structured if end.structured_output is None else end.structured_output
+        usage = self._usage or ModelUsage()
+        return ModelResponse("".join(self.text), structured, tuple(self._calls), usage, end.metadata)
+
+
+def with_output(response: ModelResponse, spec: StructuredOutputSpec | None) -> ModelResponse:
+    """Return a response with its structured output as a value of the type that was asked for.
+
+    Raises:
+        AgentStructuredOutputError: it is not of that type.
+    """
+    if spec is None or response.output is not None or response.structured_output is None:
+        return response
+    return replace(response, output=spec.decode(response.structured_output))
+
+
+async def whole_replies(
+    events: AsyncIterator[ModelStreamEvent], request: ModelRequest
+) -> AsyncIterator[ModelStreamEvent]:
+    """Yield the events of a stream, its end with the whole reply to the request. Closes the stream.
+
+    Raises:
+        ModelCallError: the model reports an error, or announced a call that never came whole.
+        AgentStructuredOutputError: the structured output is not of the type that was asked for.
+    """
+    assembly = ReplyAssembly()
+    try:
+        async for event in events:
+            assembly.add(event)
+            if event.kind is _DONE:
+                yield replace(event, response=assembly.reply(event, request.structured_output))
+            else:
+                yield event
+    finally:
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _reported(event: ModelStreamEvent) -> ModelCallError:
+    """Return the error that the model reports in its stream."""
+    error = event.error
+    if error is None:
+        return ModelCallError("the model reports an error without saying which", retryable=False)
+    return ModelCallError(error.message, retryable=error.retryable, failure=error.code)
