@@ -1,4 +1,4 @@
-"""Agents that are ordinary application components: durable, typed, streaming, behind ports.
+"""Agents that are ordinary application components: durable, typed, streaming, with ports.
 
 The names of the runtime are imported when they are first used, so that defining agents stays cheap. `__init__.pyi` has
 the types of all names; a test compares the two files.

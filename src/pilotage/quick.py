@@ -120,13 +120,13 @@ def run_sync(
     add: Iterable[object] = (),
     principal: Principal = LOCAL,
 ) -> Any:
-    """The same from a program without an event loop.
+    """Return the same from a program without an event loop.
 
     Raises:
         ApplicationStartError: the agent cannot run like this; the message says what is missing.
         CallerError: there is an event loop already.
     """
-    import asyncio  # noqa: PLC0415 - dear to import
+    import asyncio  # noqa: PLC0415 - importing asyncio is slow
 
     if _has_loop():
         raise CallerError(
@@ -143,7 +143,7 @@ def run_sync(
 
 
 def _has_loop() -> bool:
-    from asyncio import get_running_loop  # noqa: PLC0415 - dear to import
+    from asyncio import get_running_loop  # noqa: PLC0415 - importing asyncio is slow
 
     try:
         get_running_loop()

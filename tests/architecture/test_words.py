@@ -56,13 +56,16 @@ ALLOWED_NAMES = {
     "hear",
     "heard",
     "kept_manifest",  # called by pilotage.runtime, and renamed with it
+    "tell",  # `Dependencies.tell`, which loops of applications call
+    "TELL_MODEL",  # a member of the public `RejectionPolicy`
+    "TOLD",  # a stage of stored rows
 }
 """Identifiers of the contract, of stored records, of other vocabularies, or that another package still uses."""
 
 ALLOWED_TEXTS = ("look-behind",)
 """Terms that contain a banned word and are conventional; code in backticks is not read either."""
 
-NOT_YET = {"__init__.py", "adapters/sqlalchemy", "adapters/typer", "agent", "cli", "runtime"}
+NOT_YET = {"adapters/sqlalchemy", "adapters/typer", "cli", "runtime"}
 """Packages that are not rewritten yet. The set only shrinks: an entry without findings must be removed."""
 
 

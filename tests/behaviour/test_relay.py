@@ -449,7 +449,7 @@ def takes_text(self: object, fact: str) -> None: ...
 def takes_the_unknown(self: object, fact: Nothing) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
 
-@wrong("Listener.hear is a generator, and nobody takes what it yields.")
+@wrong("Listener.hear is a generator, and what it yields is not used.")
 async def yields(self: object, fact: AgentRunCompleted):  # type: ignore[no-untyped-def]
     yield fact
 

@@ -1,6 +1,6 @@
-"""What `@Agent` reads from a class: its execution, its spec, its own tools.
+"""The definition that `@Agent` reads from a class: its execution, its spec, its own tools.
 
-The definition is complete when the class is; what only an application can know (who provides the model, the
+The definition is complete when the class is; what only an application can know (the provider of the model, the
 journal, the injected tools) is checked at start-up by `pilotage.agent.bootstrap`.
 """
 
@@ -123,16 +123,16 @@ class AgentDefinition(Pod):
         self._members_read = members
 
     def required_persistence_repository_types(self) -> tuple[type, ...]:
-        """The repositories a durable agent needs; none for others."""
+        """Return the repositories a durable agent needs; none for others."""
         return _REPOSITORIES if self.spec.is_durable else ()
 
     def required_persistence_types(self) -> tuple[type, ...]:
-        """The repositories and the journal that commits to all of them at once."""
+        """Return the repositories and the journal that commits to all of them at once."""
         return (*_REPOSITORIES, IAgentJournal) if self.spec.is_durable else ()
 
 
 async def runner_backed_execute(self: Any, run_input: RunAgentInput) -> AsyncGenerator[AgentYield[Any], None]:
-    """The `execute()` of a declarative agent: a runner drives it.
+    """Yield the `execute()` of a declarative agent: a runner drives it.
 
     Raises:
         AgentModelConfigurationError: the instance was not made by an application that has a runner.

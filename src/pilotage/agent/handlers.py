@@ -58,7 +58,7 @@ def on_signal(kind: AgentSignalKind) -> Callable[[H], H]:
 def read_signal_handlers(
     owner: type, accepted: Collection[AgentSignalKind]
 ) -> Mapping[AgentSignalKind, SignalHandler]:
-    """The handlers of a class by the kind each of them takes.
+    """Return the handlers of a class by the kind each of them takes.
 
     Raises:
         AgentDefinitionError: a handler cannot be one, two of them take one kind, or its kind never comes.
@@ -135,8 +135,8 @@ def on_event(*facts: type[AgentFact]) -> Callable[[M], M]:
     """Let a method of a pod be called with every fact of these classes, or of classes derived from them.
 
     The method may be sync, then it runs in a thread, or async. Facts come in order per run and at least once: one whose
-    method raises comes again, and is parked after some tries. So a method must not mind to hear of a fact twice; its
-    `id` tells.
+    method raises comes again, and is parked after some tries. So a method must be able to
+    take a fact twice, recognised by its `id`.
 
     Raises:
         AgentDefinitionError: something else than classes of facts is named.
@@ -156,7 +156,7 @@ def on_event(*facts: type[AgentFact]) -> Callable[[M], M]:
 
 @value
 class FactSubscription:
-    """A method that wants to hear of facts: the class it is found in, its name, the classes of facts."""
+    """A method that subscribes to facts: the class it is found in, its name, the classes of facts."""
 
     owner: type
     method: str
@@ -164,16 +164,16 @@ class FactSubscription:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
         return f"{self.owner.__name__}.{self.method}"
 
     def problem(self) -> tuple[str, str] | None:
-        """What is wrong with the method and the way out, in words; None where it can be called with its facts."""
+        """Return what is wrong with the method, and the remedy; None where it can be called with its facts."""
         function: Any = inspect.getattr_static(self.owner, self.method)
         if isinstance(function, staticmethod | classmethod):
             return f"{self.name} is bound to no pod.", _EXAMPLE
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            return f"{self.name} is a generator, and nobody takes what it yields.", "Let it return nothing."
+            return f"{self.name} is a generator, and what it yields is not used.", "Let it return nothing."
         takes = list(inspect.signature(function).parameters.values())[1:]
         if len(takes) != 1 or takes[0].kind not in _POSITIONAL:
             names = ", ".join(each.name for each in takes) or "nothing"
@@ -201,7 +201,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 def subscriptions_of(owner: object) -> Iterator[FactSubscription]:
-    """The methods of a class that want to hear of facts, those of its bases included unless it overrides them."""
+    """Yield the methods of a class that subscribe to facts, those of its bases included unless it overrides them."""
     seen: set[str] = set()
     if not isinstance(owner, type):
         return
@@ -214,7 +214,7 @@ def subscriptions_of(owner: object) -> Iterator[FactSubscription]:
 
 
 def _facts_for(member: object) -> tuple[type[AgentFact], ...]:
-    """What a member of a class is marked with, above or below a decorator that makes it static."""
+    """Return the marks of a member of a class, above or below a decorator that makes it static."""
     marked: object = getattr(member, _SLOT, None)
     if marked is None:
         marked = getattr(getattr(member, "__func__", None), _SLOT, None)
@@ -222,7 +222,7 @@ def _facts_for(member: object) -> tuple[type[AgentFact], ...]:
 
 
 def _accepts(annotation: object, fact: type[AgentFact]) -> bool:
-    """Whether a parameter of this type takes the fact."""
+    """Return whether a parameter of this type takes the fact."""
     parts: tuple[object, ...] = getattr(annotation, "__args__", ())
     if parts:
         return any(_accepts(part, fact) for part in parts)

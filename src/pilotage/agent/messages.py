@@ -21,7 +21,7 @@ from pilotage.values import value
 
 
 class ModelMessageRole(StrEnum):
-    """Who speaks. EVIDENCE is material that the application shows the model."""
+    """The role of a message. EVIDENCE is material that the application shows the model."""
 
     SYSTEM = "system"
     USER = "user"
@@ -112,34 +112,34 @@ class ModelMessage:
 
     @classmethod
     def system(cls, content: str, **metadata: str) -> ModelMessage:
-        """An instruction of the application."""
+        """Return an instruction of the application."""
         return cls(ModelMessageRole.SYSTEM, content, metadata)
 
     @classmethod
     def user(cls, content: str | Sequence[ContentPart], **metadata: str) -> ModelMessage:
-        """The words of the user."""
+        """Return the words of the user."""
         return cls(ModelMessageRole.USER, content, metadata)
 
     @classmethod
     def assistant(
         cls, content: str = "", tool_calls: Sequence[ModelToolCall] = (), **metadata: str
     ) -> ModelMessage:
-        """A reply of the model, with the tool calls it asks for."""
+        """Return a reply of the model, with the tool calls it asks for."""
         return cls(ModelMessageRole.ASSISTANT, content, metadata, tool_calls)
 
     @classmethod
     def tool(cls, call_id: str, result: object, **metadata: str) -> ModelMessage:
-        """The result of a tool call: text as it is, anything else as canonical JSON."""
+        """Return the result of a tool call: text as it is, anything else as canonical JSON."""
         return cls(ModelMessageRole.TOOL, _as_text("tool", result), metadata, (), call_id)
 
     @classmethod
     def evidence(cls, found: object, **metadata: str) -> ModelMessage:
-        """Something the application shows the model: text as it is, anything else as canonical JSON."""
+        """Return material that the application shows the model: text as it is, anything else as canonical JSON."""
         return cls(ModelMessageRole.EVIDENCE, _as_text("evidence", found), metadata)
 
 
 new_message = unchecked(ModelMessage)
-"""For those who have made every part of a message themselves."""
+"""Makes a message without checks, for callers that have made every part of it themselves."""
 
 
 def _as_text(role: str, value: object) -> str:
@@ -156,9 +156,9 @@ _MEBIBYTE = 1024 * 1024
 
 @value
 class MediaSafetyLimits:
-    """How much of which media the messages of one model call may have, the input of a run included.
+    """The limits of media in the messages of one model call, the input of a run included.
 
-    Sizes are those of the decoded data; what stands behind an address has none that is known. `media_types` are MIME
+    Sizes are those of the decoded data; that of an address is not known. `media_types` are MIME
     types, `image/*` for all of a kind; None allows all. `url_schemes` are those of addresses that a model may be given:
     no `data:`, which has no size, and no `file:`, which names files of the model's server.
     """

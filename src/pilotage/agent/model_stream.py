@@ -51,18 +51,18 @@ _message_delta = unchecked(MessageDeltaEvent)
 _call_start, _call_arguments = unchecked(ToolCallStartEvent), unchecked(ToolCallArgsDeltaEvent)
 _call_end = unchecked(ToolCallEndEvent)
 
-Tell: TypeAlias = Callable[[AgentEvent], None]
+Emit: TypeAlias = Callable[[AgentEvent], None]
 
 _NOTHING_HIDDEN: Mapping[str, Sequence[SensitiveFieldDescriptor]] = {}
 
 
 def call_id_at(message_id: str, position: int) -> str:
-    """The id of a call that came without one of its own: by its place in the reply, from 1 on."""
+    """Return the id of a call that came without one of its own: by its place in the reply, from 1 on."""
     return f"{message_id}:call-{position}"
 
 
 def restarted_id(message_id: str, restarts: int) -> str:
-    """The id of the message of a reply that has begun anew."""
+    """Return the id of the message of a reply that has begun anew."""
     return f"{message_id}:try-{restarts + 1}"
 
 
@@ -103,7 +103,7 @@ class ModelEventProjector:
         self._partial: dict[str | None, list[_ProjectedCall]] = {}
 
     def project(self, event: ModelStreamEvent) -> Sequence[AgentEvent]:
-        """The events that an event of the model stands for."""
+        """Return the neutral events of an event of the model."""
         kind = event.kind
         if kind is _TOKEN:
             text = event.token_delta
@@ -113,21 +113,21 @@ class ModelEventProjector:
             return (ReasoningDeltaEvent(self._by, self._reasoning_id, text),) if text else ()
         if kind is _MESSAGE:
             return self._message(event)
-        told: list[AgentEvent] = []
+        projected: list[AgentEvent] = []
         call = event.tool_call
         if kind is _DONE:
             calls = event.response.tool_calls if event.response else ()
             if calls or self._calls:
-                self._done(calls, told.append)
+                self._done(calls, projected.append)
         elif kind is _CALL and call:
-            self._whole(call, told.append)
+            self._whole(call, projected.append)
         elif kind is _ARGUMENTS:
-            self._arguments(event.call_id, event.tool_call_args_delta or "", told.append)
+            self._arguments(event.call_id, event.tool_call_args_delta or "", projected.append)
         elif kind is _END:
-            self._end(event.call_id, told.append)
+            self._end(event.call_id, projected.append)
         elif kind is _START and call:
-            self._start(call, told.append)
-        return told
+            self._start(call, projected.append)
+        return projected
 
     def _message(self, event: ModelStreamEvent) -> Sequence[AgentEvent]:
         if event.is_restart:
@@ -136,74 +136,74 @@ class ModelEventProjector:
         return (_message_delta(self._by, self.message_id, text),) if text else ()
 
     def _restarted(self, facts: JsonObject) -> Sequence[AgentEvent]:
-        """The marks on what was projected of the reply so far; what follows belongs to another message."""
+        """Return the marks on what was projected of the reply so far; what follows belongs to another message."""
         mark: JsonObject = {SUPERSEDED: True}
-        told: list[AgentEvent] = [ToolCallEndEvent(self._by, call_id, mark) for call_id in self._calls]
+        projected: list[AgentEvent] = [ToolCallEndEvent(self._by, call_id, mark) for call_id in self._calls]
         if facts.get("reasoning"):
-            told.append(ReasoningDeltaEvent(self._by, self._reasoning_id, "", mark))
+            projected.append(ReasoningDeltaEvent(self._by, self._reasoning_id, "", mark))
         if facts.get("text"):
-            told.append(MessageDeltaEvent(self._by, self.message_id, "", mark))
+            projected.append(MessageDeltaEvent(self._by, self.message_id, "", mark))
         restarts = facts[RESTARTED]
         self.message_id = restarted_id(self._first_id, restarts if isinstance(restarts, int) else 1)
         self._reasoning_id = f"{self.message_id}:reasoning"
         self._calls.clear()
         self._partial.clear()
-        return told
+        return projected
 
-    def _start(self, call: ModelToolCall, tell: Tell) -> None:
+    def _start(self, call: ModelToolCall, emit: Emit) -> None:
         # Two calls without an id cannot be one; a call with an id is projected once.
         if call.call_id is None or not self._partial.get(call.call_id):
-            self._partial.setdefault(call.call_id, []).append(self._begun(call, tell))
+            self._partial.setdefault(call.call_id, []).append(self._begun(call, emit))
 
-    def _begun(self, call: ModelToolCall, tell: Tell) -> _ProjectedCall:
+    def _begun(self, call: ModelToolCall, emit: Emit) -> _ProjectedCall:
         own_id = call.call_id
         if not own_id or own_id in self._calls:
             own_id = call_id_at(self.message_id, len(self._calls) + 1)
         begun = self._calls[own_id] = _ProjectedCall(own_id, call.name)
-        tell(_call_start(self._by, own_id, call.name, self.message_id))
+        emit(_call_start(self._by, own_id, call.name, self.message_id))
         return begun
 
-    def _arguments(self, call_id: str | None, piece: str, tell: Tell) -> None:
+    def _arguments(self, call_id: str | None, piece: str, emit: Emit) -> None:
         call = self._latest(call_id)
         if call and piece and not call.is_ended and call.name not in self._hidden:
             call.has_arguments = True
-            tell(_call_arguments(self._by, call.id, piece))
+            emit(_call_arguments(self._by, call.id, piece))
 
-    def _end(self, call_id: str | None, tell: Tell) -> None:
+    def _end(self, call_id: str | None, emit: Emit) -> None:
         call = self._latest(call_id)
         if call and call.has_arguments:
-            self._ended(call, tell)
+            self._ended(call, emit)
 
     def _latest(self, call_id: str | None) -> _ProjectedCall | None:
-        """The call that a piece belongs to; a piece that does not say so belongs to the call begun last."""
+        """Return the call that a piece belongs to; a piece without an id belongs to the call begun last."""
         partial = self._partial.get(call_id)
         if partial:
             return partial[-1]
         return next(reversed(self._calls.values()), None) if call_id is None else None
 
-    def _whole(self, call: ModelToolCall, tell: Tell) -> None:
+    def _whole(self, call: ModelToolCall, emit: Emit) -> None:
         partial = self._partial.setdefault(call.call_id, [])
-        told = partial.pop(0) if partial else self._begun(call, tell)
-        if not told.has_arguments and not told.is_ended:
-            told.has_arguments = True
+        begun = partial.pop(0) if partial else self._begun(call, emit)
+        if not begun.has_arguments and not begun.is_ended:
+            begun.has_arguments = True
             shown = call.guarded(self._hidden[call.name]) if call.name in self._hidden else call
-            tell(_call_arguments(self._by, told.id, canonical_json(shown.arguments)))
-        self._ended(told, tell)
+            emit(_call_arguments(self._by, begun.id, canonical_json(shown.arguments)))
+        self._ended(begun, emit)
 
-    def _ended(self, call: _ProjectedCall, tell: Tell) -> None:
+    def _ended(self, call: _ProjectedCall, emit: Emit) -> None:
         if not call.is_ended:
             call.is_ended = True
-            tell(_call_end(self._by, call.id))
+            emit(_call_end(self._by, call.id))
 
-    def _done(self, calls: Sequence[ModelToolCall], tell: Tell) -> None:
-        """The whole reply says what the stream left out."""
+    def _done(self, calls: Sequence[ModelToolCall], emit: Emit) -> None:
+        """Project what the whole reply has and the stream left out."""
         for position, call in enumerate(calls):
-            is_untold = call.call_id not in self._partial or position >= len(self._calls)
-            if is_untold or self._partial[call.call_id]:
-                self._whole(call, tell)
-        for told in self._calls.values():
-            if not told.is_ended:
-                self._ended(told, tell)
+            is_new = call.call_id not in self._partial or position >= len(self._calls)
+            if is_new or self._partial[call.call_id]:
+                self._whole(call, emit)
+        for begun in self._calls.values():
+            if not begun.is_ended:
+                self._ended(begun, emit)
 
 
 class ReplyAssembly:
@@ -223,10 +223,10 @@ class ReplyAssembly:
         return bool(self._announced or self._calls)
 
     def add(self, event: ModelStreamEvent) -> None:
-        """Add what an event says of the reply.
+        """Add the part of the reply that an event has.
 
         Raises:
-            ModelCallError: the event is the model's own word that the call failed.
+            ModelCallError: the event reports that the call failed.
         """
         kind = event.kind
         if kind is _TOKEN or kind is _MESSAGE:

@@ -44,7 +44,7 @@ class RunAgentInput:
     """The input of one run; `state_id` is the run's id.
 
     `deferred_tools` are offered to the model besides the agent's own, and carried out by the caller: the run waits for
-    what came of a call. Only a durable agent whose loop a model drives can wait so. With `steering_input_required` the
+    the results of calls. Only a durable agent whose loop a model drives can wait so. With `steering_input_required` the
     run waits for a steering instruction before it begins, and so before its first model call: only a run of an agent
     that accepts such signals can.
     """
@@ -81,10 +81,10 @@ class RunAgentInput:
 
 @value
 class RunResult:
-    """How a run stands: its state, its output once there is one, what it took.
+    """The result of a run so far: its state, its output once there is one, its usage.
 
-    `interruption_reason` says why it stopped short; `output` is then as far as it got. `error` is what a failed run
-    tells its callers; `artifacts` is what an architecture learned on the way. `cause` is the exception of a
+    `interruption_reason` says why it stopped short; `output` is then as far as it got. `error` is what the
+    caller of a failed run gets; `artifacts` is what an architecture learned on the way. `cause` is the exception of a
     failure, where the run failed in this process.
     """
 
@@ -128,7 +128,7 @@ Out = TypeVar("Out")
 Out_co = TypeVar("Out_co", covariant=True)
 
 AsJson: TypeAlias = Mapping[str, object] | RunAgentInput
-"""What every agent takes besides its own type: the parameters as an object, or the input of a runner."""
+"""The input that every agent takes besides its own type: the parameters as an object, or the input of a runner."""
 AsText: TypeAlias = str | Mapping[str, object] | RunAgentInput | None
 
 Asked: TypeAlias = (
@@ -136,7 +136,7 @@ Asked: TypeAlias = (
     | Generator[AgentYield[Out_co], None, None]
     | Coroutine[Any, Any, Out_co]
 )
-"""What an `execute` that streams or is awaited gives back."""
+"""The result of an `execute` that streams or is awaited."""
 
 
 class Takes(Protocol[In_contra, Out_co]):
@@ -170,7 +170,7 @@ class ComputesAlone(Protocol[Out_co]):
 
 
 class TextDoesNotFit:
-    """What type checkers see where a text is given to an agent whose `execute` takes another type.
+    """The type of a run where a text is given to an agent whose `execute` takes another type.
 
     It has no members, so every use of the run or its result is an error for them. When it is made, such a call raises
     `AgentDefinitionError`.

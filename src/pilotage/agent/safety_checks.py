@@ -83,13 +83,13 @@ def _recorded_of(tool: AgentToolDescriptor, *, is_offered: bool) -> tuple[str, .
 
 
 def withheld_by(tool: AgentToolDescriptor) -> tuple[str, ...]:
-    """What a tool's declaration keeps from the readers of the record; nothing for most tools."""
+    """Return what a tool's declaration hides from readers of the record; nothing for most tools."""
     arguments = _named("sensitive arguments", tool.interface.input_sensitive_fields)
     return tuple(filter(None, (arguments, _result_withheld_by(tool))))
 
 
 def input_fields(definition: AgentDefinition) -> tuple[SensitiveFieldDescriptor, ...]:
-    """Where the input of an agent is sensitive, by the parameters of its `execute()`.
+    """Return where the input of an agent is sensitive, by the parameters of its `execute()`.
 
     Raises:
         AgentDefinitionError: a type in it cannot be read.
@@ -99,7 +99,7 @@ def input_fields(definition: AgentDefinition) -> tuple[SensitiveFieldDescriptor,
 
 
 def output_fields(definition: AgentDefinition) -> tuple[SensitiveFieldDescriptor, ...]:
-    """Where the output of an agent is sensitive.
+    """Return where the output of an agent is sensitive.
 
     Raises:
         AgentDefinitionError: a type in it cannot be read.
@@ -110,7 +110,7 @@ def output_fields(definition: AgentDefinition) -> tuple[SensitiveFieldDescriptor
 
 @cache
 def hidden_input(definition: AgentDefinition) -> tuple[SensitiveFieldDescriptor, ...]:
-    """Where readers do not get to see the input of an agent, as far as its types can be read."""
+    """Return where readers do not get to see the input of an agent, as far as its types can be read."""
     try:
         return tuple(_hidden(input_fields(definition)))
     except AgentDefinitionError:
@@ -119,7 +119,7 @@ def hidden_input(definition: AgentDefinition) -> tuple[SensitiveFieldDescriptor,
 
 @cache
 def hidden_output(definition: AgentDefinition) -> tuple[SensitiveFieldDescriptor, ...]:
-    """Where the output of an agent is sensitive, as far as its type can be read; start-up says where it cannot."""
+    """Return where the output of an agent is sensitive; nothing for a type that cannot be read."""
     try:
         return output_fields(definition)
     except AgentDefinitionError:
@@ -155,7 +155,7 @@ def _hidden(fields: Sequence[SensitiveFieldDescriptor]) -> list[SensitiveFieldDe
 
 
 def _named(what: str, fields: Sequence[SensitiveFieldDescriptor]) -> str:
-    """Return the fields that a reader does not get to see, in words."""
+    """Return a text with the fields that a reader does not get to see."""
     hidden = _hidden(fields)
     names = sorted({".".join(each.path) for each in hidden if each.path})
     return f"{what} ({', '.join(names)})" if names else what * bool(hidden)
@@ -179,15 +179,15 @@ _LIFTS_SIGNALS = "; untrusted_signals=[] for signals of your own"
 
 @value
 class AgentReach:
-    """What one agent may use: its tools, and the names of the agents it may delegate to.
+    """The reach of one agent: its tools, and the names of the agents it may delegate to.
 
-    `hears`: the kinds of signals of any author that it takes in. `recalls`: it knows what is remembered of people.
+    `signals`: the kinds of signals of any author that it takes in. `recalls`: it knows what is remembered of people.
     """
 
     name: str
     tools: tuple[AgentToolDescriptor, ...] = ()
     delegates: tuple[str, ...] = ()
-    hears: tuple[str, ...] = ()
+    signals: tuple[str, ...] = ()
     recalls: bool = False
 
 
@@ -212,7 +212,7 @@ class _Meeting:
 
 
 def rule_of_two(agents: Iterable[AgentReach]) -> tuple[Problem, ...]:
-    """Every agent at which all three meet; one whose delegate is such an agent is not named again.
+    """Return every agent at which all three meet; one whose delegate is such an agent is not named again.
 
     Delegates that are not among the agents are left out.
     """
@@ -230,7 +230,7 @@ def _meeting(name: str, agents: Mapping[str, AgentReach]) -> _Meeting | None:
     reached = [_Found(way, tool) for way in ways for tool in agents[way[-1]].tools]
     untrusted: list[object] = [_source(found) for found in reached if found.tool.metadata.returns_untrusted]
     untrusted += [
-        " -> ".join((*way[1:], f"{kind}{_SIGNALS}")) for way in ways for kind in agents[way[-1]].hears
+        " -> ".join((*way[1:], f"{kind}{_SIGNALS}")) for way in ways for kind in agents[way[-1]].signals
     ]
     private: list[object] = [
         found for found in reached if found.tool.confidentiality is not Confidentiality.PUBLIC
@@ -241,7 +241,7 @@ def _meeting(name: str, agents: Mapping[str, AgentReach]) -> _Meeting | None:
 
 
 def _ways(name: str, agents: Mapping[str, AgentReach]) -> Iterator[tuple[str, ...]]:
-    """The shortest way to each agent within reach, the nearest first, the agent itself included."""
+    """Yield the shortest way to each agent within reach, the nearest first, the agent itself included."""
     ways: list[tuple[str, ...]] = [(name,)]
     seen = {name}
     for way in ways:
@@ -253,14 +253,14 @@ def _ways(name: str, agents: Mapping[str, AgentReach]) -> Iterator[tuple[str, ..
 
 
 def _strictly_below(name: str, agents: Mapping[str, AgentReach]) -> Iterator[str]:
-    """Those within reach from which there is no way back; agents that reach each other are named each."""
+    """Yield the agents within reach from which there is no way back; agents that reach each other are named each."""
     for way in _ways(name, agents):
         if not any(back[-1] == name for back in _ways(way[-1], agents)):
             yield way[-1]
 
 
 def _source(found: _Found) -> str:
-    """The tool whose result is untrusted, with the reason where that is a default."""
+    """Return the tool whose result is untrusted, with the reason where that is a default."""
     metadata = found.tool.metadata
     if metadata.reads_untrusted is not None:
         return str(found)
@@ -283,17 +283,20 @@ def _asks_a_person(metadata: AgentToolMetadata) -> bool:
 
 
 def _rule_problem(name: str, meeting: _Meeting) -> Problem:
-    outward, hears = _listed(meeting.outward), any(str(each).endswith(_SIGNALS) for each in meeting.untrusted)
+    outward, has_signals = (
+        _listed(meeting.outward),
+        any(str(each).endswith(_SIGNALS) for each in meeting.untrusted),
+    )
     return Problem(
         code="agent_rule_of_two",
         summary=(
             f"untrusted content ({_listed(meeting.untrusted)}) and private data ({_listed(meeting.private)}) "
-            f"meet a way out that nobody is asked about ({outward})."
+            f"meet a way out that needs no approval ({outward})."
         ),
         remedy=(
             f"Let a person decide: take approval=NOT_REQUIRED and accepts_untrusted=True off {outward}. Or do without "
             "one of the three; or, where a declaration or a default is wrong, correct it: reads_untrusted=False, "
-            f"reads_private=False, communicates=False{_LIFTS_SIGNALS if hears else ''}."
+            f"reads_private=False, communicates=False{_LIFTS_SIGNALS if has_signals else ''}."
         ),
         path=(name,),
         family=AgentBootstrapError,

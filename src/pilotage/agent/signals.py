@@ -58,7 +58,7 @@ _CONTROL = frozenset(
 
 
 class ApprovalDecision(StrEnum):
-    """What a human may answer to an approval request, in the order it is offered."""
+    """The answers to an approval request, in the order they are offered."""
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -68,7 +68,7 @@ class ApprovalDecision(StrEnum):
 
 
 class AgentSignalEnd(StrEnum):
-    """What became of a signal; every accepted signal has one of these ends.
+    """The end of a signal; every accepted signal has one.
 
     TAKEN: the run took it in. SUPERSEDED: another signal took its effect away, as a resume does with a pause or a newer
     revision with an earlier one. TOO_LATE: the run ended before it could be taken in, or had taken in what it revises.
@@ -103,7 +103,7 @@ class AgentSignal:
 
 
 class AgentSignalPollPoint(StrEnum):
-    """Where in a run signals were looked for; a label for the record."""
+    """The point of a run at which signals were polled; a label for the record."""
 
     SAFE_BOUNDARY = "safe_boundary"
     ACTION_BOUNDARY = "action_boundary"
@@ -123,7 +123,7 @@ class AgentSignalConsumptionBatch:
 
     @property
     def consumed_count(self) -> int:
-        """How many signals were taken in."""
+        """The number of signals that were taken in."""
         return len(self.signals)
 
 
@@ -131,7 +131,7 @@ _SAYS = frozenset({AgentSignalKind.USER_MESSAGE, AgentSignalKind.STEERING_INSTRU
 
 
 def accepts_signal(kind: AgentSignalKind, accepted: Sequence[AgentSignalKind]) -> bool:
-    """Whether an agent that declares `accepted` takes a signal of this kind; control is always taken."""
+    """Return whether an agent that declares `accepted` takes a signal of this kind; control is always taken."""
     return kind.lane is AgentSignalLane.CONTROL or kind in accepted
 
 
@@ -170,7 +170,7 @@ def select_signals(
     accepted: Sequence[AgentSignalKind] | None = None,
     limit: int | None = None,
 ) -> tuple[AgentSignal, ...]:
-    """Which pending signals to take in now, in which order.
+    """Return which pending signals to take in now, in which order.
 
     Control signals come first. Then the rest in queue order, up to the first one that is not accepted: it stays
     pending, and so does everything after it. `None` accepts all kinds, an empty sequence none.
@@ -190,7 +190,7 @@ INPUT_ID, REVISION, FINAL, WITHDRAWN = "input_id", "revision", "final", "withdra
 """The keys that a revision has in the payload of its signal, besides the `text`."""
 
 STEERING_ID = "steering:"
-"""How the ids begin of signals with revisions that `signal_id` makes."""
+"""The prefix of the ids that `signal_id` makes for revisions."""
 
 
 @value
@@ -271,7 +271,7 @@ class InputProgress:
 
 @dataclass
 class SteeringSettlement:
-    """What becomes of pending revisions.
+    """The decision about pending revisions.
 
     `usable` ones wait for a boundary of the run. `noted` ones have had their effect: drafts and withdrawals.
     `superseded` ones have a newer revision. `late` ones belong to an input that was taken in.

@@ -64,7 +64,7 @@ class AgentExecutionLimits:
 
 
 def _reject_other_than(kind: type, **fields: object) -> None:
-    """A bound that is compared with exact counts must be exact itself."""
+    """Refuse a bound that is not exact: it is compared with exact counts."""
     for name, given in fields.items():
         if given is not None and not isinstance(given, kind):
             example = "Decimal('0.50')" if kind is Decimal else "10"
@@ -74,14 +74,14 @@ def _reject_other_than(kind: type, **fields: object) -> None:
 
 
 class RecoveryStrategy(StrEnum):
-    """How a run survives its process."""
+    """The recovery of runs after the end of their process."""
 
     NONE = "none"
     ACTION_BOUNDARY = "action_boundary"
 
 
 class StreamingExposureMode(StrEnum):
-    """How soon text may leave the run: at once, with a small delay for the guards, or only when all of it passed."""
+    """The time at which text may leave the run: at once, after a delay for the guards, or when all of it passed."""
 
     LOW_LATENCY = "low_latency"
     BALANCED = "balanced"
@@ -90,7 +90,7 @@ class StreamingExposureMode(StrEnum):
 
 
 class RejectionPolicy(StrEnum):
-    """What a rejected approval leads to: the run fails, or the model reads the rejection and goes on."""
+    """The effect of a rejected approval: the run fails, or the model reads the rejection and goes on."""
 
     FAIL = "fail"
     TELL_MODEL = "tell_model"
@@ -135,7 +135,7 @@ class AgentExecutionSpec:
     refresh_context_each_step: bool = False
     """Whether the application's context provider is asked before every model step, and not only before the first."""
     media_limits: MediaSafetyLimits = field(default_factory=shared(MediaSafetyLimits))
-    """How much of which media the input of a run and the messages of a model call may have."""
+    """The limits of media in the input of a run and in the messages of a model call."""
     output_guard: str | None = None
     """The name of the `AgentOutputGuardProfile` whose guards look at the agent's answers."""
 
@@ -158,7 +158,7 @@ class AgentExecutionSpec:
             )
 
     def _compaction(self) -> tuple[CompactionStrategy, ...]:
-        """The strategies, wherever they were declared."""
+        """Return the strategies, wherever they were declared."""
         declared, policy = tuple(self.compaction), self.compaction_policy
         if policy is None or not policy.strategies:
             return declared
@@ -183,7 +183,7 @@ class AgentExecutionSpec:
 
     @property
     def effective_exposure_mode(self) -> StreamingExposureMode:
-        """How soon text may leave: with an output guard profile, when its guards have let the answer pass."""
+        """The time at which text may leave: with an output guard profile, when its guards have let the answer pass."""
         held = StreamingExposureMode.NO_STREAM_UNTIL_FINAL_GUARDED
         return self.streaming_exposure_mode if self.output_guard is None else held
 

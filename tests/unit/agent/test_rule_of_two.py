@@ -136,7 +136,7 @@ def test_a_problem_names_every_tool_and_the_way_out() -> None:
     sources = "read_inbox, browse_freely, which reaches outside, send, which reaches outside"
     assert f"untrusted content ({sources})" in problem.summary
     assert "private data (read_customer)" in problem.summary
-    assert "nobody is asked about (post, browse_freely)" in problem.summary
+    assert "that needs no approval (post, browse_freely)" in problem.summary
     assert "take approval=NOT_REQUIRED and accepts_untrusted=True off post, browse_freely." in problem.remedy
 
 
@@ -147,14 +147,14 @@ def test_a_default_is_named_with_its_reason_and_with_the_declaration_that_lifts_
 
 
 def test_events_from_outside_are_untrusted_content_too() -> None:
-    hears = replace(agent("Clerk", "read_customer", "post"), hears=("external_event",))
+    hears = replace(agent("Clerk", "read_customer", "post"), signals=("external_event",))
     (problem,) = rule_of_two([hears])
     assert "untrusted content (external_event signals) and private data (read_customer)" in problem.summary
-    assert rule_of_two([replace(agent("Clerk", "read_customer"), hears=("external_event",))]) == ()
+    assert rule_of_two([replace(agent("Clerk", "read_customer"), signals=("external_event",))]) == ()
     assert problem.remedy.endswith("; untrusted_signals=[] for signals of your own.")
     below = [
         agent("Chief", "read_customer", "post", delegates=("Ear",)),
-        AgentReach("Ear", hears=("external_event",)),
+        AgentReach("Ear", signals=("external_event",)),
     ]
     (problem,) = rule_of_two(below)
     assert "untrusted content (Ear -> external_event signals)" in problem.summary

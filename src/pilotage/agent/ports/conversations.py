@@ -24,7 +24,7 @@ from pilotage.values import shared, value
 
 @value
 class ConversationTurn:
-    """What one side said in one turn.
+    """The text of one side in one turn.
 
     `trust` is the label of what was known when it was said; the neutral one adds nothing to what a run starts with.
     """
@@ -43,8 +43,8 @@ class ConversationTurn:
     @property
     def message(self) -> ModelMessage:
         """The turn as a model is shown it."""
-        said = ModelMessage.user if self.role == "user" else ModelMessage.assistant
-        return said(self.content)
+        message = ModelMessage.user if self.role == "user" else ModelMessage.assistant
+        return message(self.content)
 
 
 @value
@@ -80,7 +80,7 @@ class ITaskStore(ABC):
 
     @abstractmethod
     async def load_history(self, conversation_id: str) -> Sequence[ConversationTurn]:
-        """The turns of a conversation of the default tenant, oldest first. An unknown conversation has none."""
+        """Return the turns of a conversation of the default tenant, oldest first. An unknown conversation has none."""
 
     @abstractmethod
     async def append_turns(self, conversation_id: str, turns: Sequence[ConversationTurn]) -> None:
@@ -95,7 +95,7 @@ class ITaskStore(ABC):
     async def tenant_history(
         self, tenant_id: str, conversation_id: str, *, up_to: int | None = None
     ) -> Sequence[ConversationTurn]:
-        """The turns of a conversation of a tenant, oldest first: all, or the first `up_to`.
+        """Return the turns of a conversation of a tenant, oldest first: all, or the first `up_to`.
 
         Raises:
             AgentDefinitionError: `up_to` is negative.

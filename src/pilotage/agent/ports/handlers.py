@@ -40,7 +40,7 @@ from pilotage.values import value
 
 @value
 class ApprovalSubject:
-    """What is about to happen, for a handler that decides whether to ask a person first."""
+    """The action that a handler decides about: whether a person is asked first."""
 
     boundary: AgentApprovalBoundaryKind
     action_ref: str
@@ -60,7 +60,7 @@ class IAgentApprovalHandler(ABC):
 
     @abstractmethod
     async def request_for(self, context: RunContext, subject: ApprovalSubject) -> AgentApprovalRequest | None:
-        """The question to ask, or None to go on without one."""
+        """Return the question to ask, or None to go on without one."""
 
 
 class IAgentContextHandler(ABC):
@@ -70,12 +70,12 @@ class IAgentContextHandler(ABC):
     async def select_optimization_actions(
         self, signals: Sequence[ContextHealthSignal], manifest: ContextManifest
     ) -> Sequence[ContextOptimizationAction]:
-        """What to do about the signals; nothing is a good answer."""
+        """Return what to do about the signals; often nothing."""
 
     async def slice_for_child(
         self, packet: DelegationPacket, packs: Sequence[ContextPack]
     ) -> DelegationContextSlice:
-        """The part of the parent's context that goes along with a delegated task; by default what the packet says."""
+        """Return the part of the parent's context for a delegated task; by default that of the packet."""
         return packet.context
 
 
@@ -84,7 +84,7 @@ class IAgentOutputGuard(ABC):
 
     @abstractmethod
     async def check(self, context: RunContext, output: JsonValue) -> JsonValue:
-        """The output as it may be published.
+        """Return the output as it may be published.
 
         Raises:
             AgentOutputGuardError: the output must not leave at all.
@@ -95,7 +95,7 @@ class IAgentOutputGuard(ABC):
 class AgentOutputGuardProfile:
     """Output guards for the agents whose spec names them: `AgentExecutionSpec(output_guard="the name of the pod")`.
 
-    They look at an answer in their order, behind the guard of the application. No text of such an agent is streamed
+    They check an answer in their order, after the guard of the application. No text of such an agent is streamed
     before all of them have let its answer pass.
     """
 
@@ -122,7 +122,7 @@ class IAgentToolHandler(ABC):
     async def handle(
         self, context: RunContext, descriptor: AgentToolDescriptor, call: ModelToolCall
     ) -> JsonValue:
-        """The result of the call.
+        """Return the result of the call.
 
         Raises:
             AgentToolDispatchError: this handler cannot carry out the call.
@@ -141,7 +141,7 @@ class IAgentCancellationCleanup(ABC):
     async def clean_up(
         self, context: RunContext, request: AgentCancellationRequest
     ) -> AgentCancellationCleanupResult | None:
-        """How it went; None where this cleanup has nothing to do with it."""
+        """Return how it went; None where this cleanup has nothing to do with it."""
 
 
 @value
@@ -151,7 +151,7 @@ class Proceed:
 
 @value
 class Veto:
-    """It must not happen; the reason goes into the record."""
+    """The verdict that the action must not happen; the reason goes into the record."""
 
     reason: str
 

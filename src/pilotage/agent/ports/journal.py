@@ -62,7 +62,7 @@ class ClosedSignal:
 
 @value
 class JournalCommit:
-    """What one run wants to commit. The token lets the writer recognise its own rows after a lost reply.
+    """One commit of a run. By the token the writer recognises its own rows after a lost reply.
 
     The first commit of a run may name the `parent` it was started by and the `conversation` it holds until it
     ends, paused or not, and take the `lease` of the run. `turns` are added to that conversation. `settled` is what the
@@ -95,12 +95,12 @@ class JournalCommit:
             reject_negative(self, expected_head=self.expected_head)
         if self.expected_head and (self.parent is not None or self.conversation is not None):
             raise AgentDefinitionError(
-                f"JournalCommit of run {self.run.run_id!r} names a parent or a conversation behind row "
+                f"JournalCommit of run {self.run.run_id!r} names a parent or a conversation after row "
                 f"{self.expected_head}. Only the first commit of a run does."
             )
         if self.expected_head and self.lease is not None:
             raise AgentDefinitionError(
-                f"JournalCommit of run {self.run.run_id!r} takes a lease behind row {self.expected_head}. "
+                f"JournalCommit of run {self.run.run_id!r} takes a lease after row {self.expected_head}. "
                 "Only the first commit of a run does; later it is acquired."
             )
         if self.parent is not None:
@@ -138,7 +138,7 @@ class HeadMoved:
 
 
 class CommitRefusal(StrEnum):
-    """What a refused commit ran into: itself, or how things stand with others."""
+    """The cause of a refusal: the commit itself, or the state of other runs."""
 
     INVALID = "invalid"
     PARENT_CLOSED = "parent_closed"
@@ -149,7 +149,7 @@ class CommitRefusal(StrEnum):
 class CommitRefused:
     """The store cannot take this commit; nothing of it was written and the other runs are unharmed.
 
-    `reason` says it in words, with the names involved, `code` to programs.
+    `reason` is the message, with the names involved, `code` is for programs.
     """
 
     reason: str
@@ -171,7 +171,7 @@ CommitOutcome: TypeAlias = Committed | HeadMoved | CommitRefused | SignalsUnread
 
 @value
 class JournalHead:
-    """Where a run's journal ends: last row, epoch of its owner, digest of the chain."""
+    """The head of a run's journal: last row, epoch of its owner, digest of the chain."""
 
     seq: int
     epoch: int
@@ -180,7 +180,7 @@ class JournalHead:
 
 @value
 class EntryCount:
-    """How often entries of one kind were added or removed in a scope; the scope is a JSON list, or empty for all."""
+    """The count of changes to entries of one kind in a scope; the scope is a JSON list, or empty for all."""
 
     entries: str
     scope: str
@@ -225,17 +225,17 @@ class IAgentJournal(ABC):
 
     @abstractmethod
     def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:
-        """The rows of a run in order, from the one following `after`; nothing for an unknown run.
+        """Yield the rows of a run in order, from the one following `after`; nothing for an unknown run.
 
         Costs what the rows following `after` cost, however long the journal is. A reader may stop early.
         """
 
     @abstractmethod
     async def head(self, run: RunKey) -> JournalHead | None:
-        """Where the run's journal ends, or None where there is no such run."""
+        """Return where the run's journal ends, or None where there is no such run."""
 
     async def entry_counts(self) -> Sequence[EntryCount]:
-        """The counts of entries that stand in no journal, of all tenants; none in a store that does not count them.
+        """Return the counts of entries outside of journals, of all tenants; none in a store that does not count them.
 
         Raises:
             DamagedEntryError: a count was changed.
@@ -243,7 +243,7 @@ class IAgentJournal(ABC):
         return ()
 
     async def damage(self, run: RunKey) -> str | None:
-        """Which entry of a run besides its rows is not as it was written, in words; None where none is known.
+        """Return a message about a damaged entry of a run besides its rows; None where none is known.
 
         A store that others can write to overrides this. It checks the state and the head, signals, evidence, facts and
         turns of the run, and that none of them is missing.

@@ -22,7 +22,7 @@ from pilotage.values import value
 
 @value
 class ModelCapability:
-    """What a model can do, as data: the runtime adapts to it or refuses at start-up.
+    """The capabilities of a model: the runtime adapts to them, or refuses the model at start-up.
 
     `max_output_tokens` is the longest reply. `media_types` are the MIME types that messages may have besides text,
     `image/*` for all of a kind; with None the model does not declare them and is given whatever there is. A model that
@@ -66,7 +66,7 @@ class IAgentModel(ABC):
 
     @abstractmethod
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        """The whole reply to a request.
+        """Return the whole reply to a request.
 
         Raises:
             ModelCallError: the call failed; `retryable` says whether trying again may help.
@@ -74,7 +74,7 @@ class IAgentModel(ABC):
 
     @abstractmethod
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
-        """The reply as it is produced.
+        """Yield the reply as it is produced.
 
         Raises:
             ModelCallError: the call failed; `retryable` says whether trying again may help.
@@ -82,11 +82,11 @@ class IAgentModel(ABC):
 
     @property
     def capability(self) -> ModelCapability:
-        """What this model can do. The default promises everything of a chat model with tools."""
+        """The capabilities of this model. The default has all of a chat model with tools."""
         return ModelCapability(model=type(self).__name__)
 
     def capability_for(self, selection: ModelSelection | None) -> ModelCapability:
-        """What the selected model can do; adapters of one model have only one answer."""
+        """Return what the selected model can do; adapters of one model have only one answer."""
         return self.capability
 
     def validate_request(self, request: ModelRequest) -> None:

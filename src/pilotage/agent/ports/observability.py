@@ -1,6 +1,7 @@
 """The ports for observers of runs: telemetry (spans and metrics), and the audit log.
 
-Telemetry can never fail a run. The audit log is a projection of evidence, append only: who did what, not how.
+Telemetry can never fail a run. The audit log is a projection of evidence, append only: principals and
+their acts, without payloads.
 
 Names and attributes of spans are ours; an adapter translates them into the conventions of its backend.
 
@@ -40,7 +41,7 @@ class IAgentTelemetry(ABC):
     def trace(
         self, name: str, attributes: Mapping[str, TelemetryValue] | None = None
     ) -> AbstractContextManager[object]:
-        """A span around the block; an exception that leaves the block marks the span as failed.
+        """Return a span around the block; an exception that leaves the block marks the span as failed.
 
         What derives from `BaseException` only, such as a pause, is no failure.
         """
@@ -64,7 +65,7 @@ class IAgentTelemetry(ABC):
         """Add attributes to the span that the code is in."""
 
     def position(self) -> str | None:
-        """Where in a trace the code is, as a text that outlives the process; None where it is in none."""
+        """Return where in a trace the code is, as a text that outlives the process; None where it is in none."""
         return None
 
     def link(self, position: str) -> None:  # noqa: B027 - the same
@@ -116,4 +117,4 @@ class IAgentAuditLog(ABC):
 
     @abstractmethod
     async def list_by_run(self, principal: Principal, run_id: str) -> Sequence[AuditEntry]:
-        """The entries of a run of the principal's tenant, in the order they were recorded."""
+        """Return the entries of a run of the principal's tenant, in the order they were recorded."""

@@ -19,7 +19,7 @@ from pilotage.values import value
 
 
 class OutboxStatus(StrEnum):
-    """What became of an entry: PARKED says that it was tried often enough, and a person must look at it."""
+    """The status of an entry: PARKED after the last try, when a person must look at it."""
 
     WAITING = "waiting"
     DELIVERED = "delivered"
@@ -85,7 +85,7 @@ class IAgentOutbox(ABC):
 
     @abstractmethod
     async def delivered(self, owner: str, entries: Sequence[OutboxEntry]) -> None:
-        """Write down that entries were delivered; who says so need not hold their claim any more.
+        """Record that entries were delivered; the caller need not hold their claim any more.
 
         Raises:
             OSError: the store cannot be reached; the entries come again.
@@ -104,7 +104,7 @@ class IAgentOutbox(ABC):
 
     @abstractmethod
     async def release(self, owner: str, run: RunKey) -> None:
-        """Give the claim on a run back, so that others need not wait for it to run out; another owner's is left alone.
+        """Give the claim on a run back, so that others need not wait for it to run out; another owner's is unchanged.
 
         Raises:
             OSError: the store cannot be reached; the claim runs out by itself.
@@ -112,11 +112,11 @@ class IAgentOutbox(ABC):
 
     @abstractmethod
     def read(self, run: RunKey, after: int = 0) -> AsyncIterator[OutboxEntry]:
-        """The entries of a run in order, whatever became of them, from the one following `after`."""
+        """Yield the entries of a run in order, whatever became of them, from the one following `after`."""
 
     @abstractmethod
     async def list_parked(self, tenant_id: str, *, after: str | None = None, limit: int = 50) -> OutboxPage:
-        """The parked entries of a tenant, in the order they were committed.
+        """Return the parked entries of a tenant, in the order they were committed.
 
         Raises:
             CallerError: `after` is not the cursor of a page.

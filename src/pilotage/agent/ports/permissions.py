@@ -35,7 +35,7 @@ class PermissionVerdict(StrEnum):
 
 @value
 class PermissionRequest:
-    """What is about to happen, for whom, and what the tool says it needs.
+    """An action to be permitted: its principal, its run, and the permissions that the tool declares.
 
     `name` is what the program calls the tool, the step or the child. `agent` is the id of the agent that a delegation
     goes to: a loop or a team may have given it another name.
@@ -122,7 +122,7 @@ class PermissionRule:
         reject_blank(self, permission=self.permission, reason=self.reason)
 
     def fits(self, request: PermissionRequest) -> bool:
-        """Whether the rule speaks of what is about to happen."""
+        """Return whether the rule covers the request."""
         return (
             _fits(self.name, [request.name, request.agent or request.name])
             and _fits(self.principal, [request.principal.id])
@@ -134,10 +134,10 @@ class PermissionRule:
         )
 
     def decide(self, request: PermissionRequest) -> PermissionDecision:
-        """What the rule says of a request that fits it."""
-        who, what = request.principal.id, request.name
+        """Return the decision of the rule about a request that fits it."""
+        principal, action = request.principal.id, request.name
         return PermissionDecision(
-            self.verdict, self.reason or f"a rule says {self.verdict} to {what!r} for {who!r}"
+            self.verdict, self.reason or f"a rule says {self.verdict} to {action!r} for {principal!r}"
         )
 
 
@@ -156,7 +156,7 @@ class PermissionRules(IAgentPermissions):
         fitting = [rule.decide(request) for rule in self._rules if rule.fits(request)]
         if fitting:
             return strictest(fitting)
-        words = f"no rule speaks of {request.name!r} for {request.principal.id!r}"
+        words = f"no rule covers {request.name!r} for {request.principal.id!r}"
         return PermissionDecision(self._otherwise, words)
 
 
@@ -183,7 +183,7 @@ class ISecrets(ABC):
 
     @abstractmethod
     async def resolve(self, ref: SecretRef, context: RunContext) -> str:
-        """The value of a secret for this run.
+        """Return the value of a secret for this run.
 
         Raises:
             PermissionDeniedError: this run may not have the secret, or there is none of that name: the two
@@ -192,7 +192,7 @@ class ISecrets(ABC):
 
 
 class IPrincipalResolver(ABC):
-    """Says for whom a request is made. There is no default: an application that lets others in says who they are.
+    """Resolves the principal of a request. There is no default: an application with callers authenticates them.
 
     It is asked before anything else of a request is looked at. What it raises keeps the request out.
     """
@@ -207,7 +207,7 @@ class IPrincipalResolver(ABC):
 
 
 class SwitchKind(StrEnum):
-    """What can be switched off."""
+    """The kinds of things that can be switched off."""
 
     AGENT = "agent"
     TOOL = "tool"
@@ -226,17 +226,17 @@ class Switch:
 
     @classmethod
     def agent(cls, agent_id: str) -> Self:
-        """All runs of an agent, in all tenants."""
+        """Return the switch of all runs of an agent, in all tenants."""
         return cls(SwitchKind.AGENT, agent_id)
 
     @classmethod
     def tool(cls, name: str) -> Self:
-        """All calls of a tool, by all agents."""
+        """Return the switch of all calls of a tool, by all agents."""
         return cls(SwitchKind.TOOL, name)
 
     @classmethod
     def tenant(cls, tenant_id: str) -> Self:
-        """All runs of a tenant."""
+        """Return the switch of all runs of a tenant."""
         return cls(SwitchKind.TENANT, tenant_id)
 
     def __str__(self) -> str:
@@ -257,7 +257,7 @@ class SwitchedOff:
         reject_naive(self, since=self.since)
 
     def to_payload(self) -> JsonObject:
-        """The fact as JSON."""
+        """Return the fact as JSON."""
         return {
             "kind": self.switch.kind.value,
             "name": self.switch.name,
@@ -294,7 +294,7 @@ class IAgentSwitches(ABC):
 
     @abstractmethod
     async def first_off(self, switches: Sequence[Switch]) -> SwitchedOff | None:
-        """The first of these that is off; None where all of them are on."""
+        """Return the first of these that is off; None where all of them are on."""
 
     @abstractmethod
     async def list_off(self) -> Sequence[SwitchedOff]:

@@ -20,9 +20,9 @@ persistence_port = provided_by("pilotage[sqlalchemy]", family=AgentPersistenceCo
 
 
 class JournalStage(StrEnum):
-    """What a row says about its action; CLAIMED and TOLD belong to none.
+    """The stage of an action that a row records; `CLAIMED` and `TOLD` belong to no action.
 
-    CLAIMED says who owns the run from here on, TOLD which events subscribers got.
+    `CLAIMED` names the owner of the run from here on, `TOLD` the events that subscribers got.
     """
 
     CLAIMED = "claimed"
@@ -58,7 +58,7 @@ class SealedRecord:
 
 @value
 class ErasedRecord:
-    """What is left of a row whose payloads were erased: their digest, by which the chain still holds."""
+    """The record of a row whose payloads were erased: their digest, by which the chain still holds."""
 
     digest: str
 
@@ -89,7 +89,7 @@ class RowTexts:
 
     @classmethod
     def of(cls, record: StoredRecord, view: JsonValue, added: JsonObject | None = None) -> RowTexts:
-        """The texts of a row's payloads; that of a sealed record is the object it is kept as.
+        """Return the texts of a row's payloads; that of a sealed record is the object it is kept as.
 
         A view that is an object may say something besides.
         """

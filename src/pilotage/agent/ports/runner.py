@@ -18,11 +18,11 @@ class IAgentRunner(ABC):
 
     @abstractmethod
     def run(self, run_input: RunAgentInput) -> AsyncIterator[AgentYield[object]]:
-        """The run as the public stream."""
+        """Yield the run as the public stream."""
 
     @abstractmethod
     def run_events(self, run_input: RunAgentInput) -> AsyncIterator[AgentEvent]:
-        """The run as neutral events."""
+        """Yield the run as neutral events."""
 
 
 class IAgentRunnerFactory(ABC):
@@ -32,7 +32,7 @@ class IAgentRunnerFactory(ABC):
     def open_runner(
         self, instance: object, run_input: RunAgentInput | None = None
     ) -> AbstractAsyncContextManager[IAgentRunner]:
-        """A runner for the instance, for as long as the block lasts."""
+        """Return a runner for the instance, for as long as the block lasts."""
 
 
 class IAgentDelegate(ABC):
@@ -45,7 +45,7 @@ class IAgentDelegate(ABC):
 
     @abstractmethod
     def delegate(self, packet: DelegationPacket) -> AsyncGenerator[AgentYield[DelegationResult], None]:
-        """The child's stream, live; the last item is a `Final` with the result.
+        """Yield the child's stream, live; the last item is a `Final` with the result.
 
         Raises:
             RunError: the child failed; nothing follows.

@@ -78,7 +78,7 @@ class AgentToolRuntimeContext:
 
 @value
 class AgentToolApprovalContext:
-    """What a person is shown before a tool call: a question, the action it is about, guarded details."""
+    """The view of a tool call for the person who is asked: a question, the action, guarded details."""
 
     prompt: str
     action_ref: str
@@ -89,7 +89,7 @@ class AgentToolApprovalContext:
 
 
 DEFINITION_SLOT = "__pilotage_agent_tool_definition__"
-"""Where the function of a tool has its definition."""
+"""The attribute of a tool's function that has its definition."""
 _MARK = "__pilotage_guarded__"
 _guarded_classes: WeakSet[type] = WeakSet()
 """Classes whose instances cannot be marked, or whose tools have no instance."""
