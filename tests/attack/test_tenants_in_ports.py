@@ -31,10 +31,7 @@ from pilotage.agent.ports.budget import (
     BudgetWindow,
 )
 from pilotage.agent.ports.conversations import ConversationTurn
-from pilotage.agent.ports.journal import (
-    Committed,
-    OutboxEvent,
-)
+from pilotage.agent.ports.journal import Committed, OutboxEvent
 from pilotage.agent.ports.memory import MemoryItem, MemoryKind, MemoryScope
 from pilotage.agent.ports.observability import AuditEntry
 from pilotage.agent.ports.permissions import Switch

@@ -28,10 +28,7 @@ from pilotage.agent import (
     ToolApprovalRequirement,
 )
 from pilotage.agent.ports.leases import IAgentLeases
-from pilotage.agent.ports.persistence import (
-    JournalRow,
-    RunKey,
-)
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.principal import LOCAL
 from pilotage.agent.run_values import RunResult
 from pilotage.jsonvalue import JsonValue

@@ -44,10 +44,7 @@ from pilotage.agent import (
 )
 from pilotage.agent.ports.leases import has_something_to_do
 from pilotage.agent.ports.permissions import Switch
-from pilotage.agent.ports.persistence import (
-    JournalRow,
-    JournalStage,
-)
+from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import CallerError
 from pilotage.runtime import WorkerSettings, next_signal

@@ -45,10 +45,7 @@ from pilotage import (
 from pilotage.agent import ModelMessageRole, ModelUsage, RunFinishedEvent, RunStartedEvent
 from pilotage.agent.messages import MediaPart, TextPart
 from pilotage.agent.ports.budget import IAgentPricing, ModelCost
-from pilotage.agent.ports.observability import (
-    IAgentTelemetry,
-    TelemetryValue,
-)
+from pilotage.agent.ports.observability import IAgentTelemetry, TelemetryValue
 from pilotage.agent.ports.runner import IAgentRunnerFactory
 from pilotage.errors import (
     AgentDefinitionError,

@@ -20,11 +20,7 @@ from pilotage.agent.ports.journal import (
     JournalHead,
     OutboxEvent,
 )
-from pilotage.agent.ports.persistence import (
-    JournalRow,
-    JournalStage,
-    RunKey,
-)
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.ports.repositories import RunPage
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStatus

@@ -19,12 +19,7 @@ import pytest
 
 from pilotage import Idempotency
 from pilotage.agent import ApprovalDecision
-from pilotage.agent.ports.journal import (
-    CommitOutcome,
-    Committed,
-    HeadMoved,
-    JournalCommit,
-)
+from pilotage.agent.ports.journal import CommitOutcome, Committed, HeadMoved, JournalCommit
 from pilotage.agent.ports.persistence import JournalStage
 from pilotage.errors import ToolError
 from pilotage.runtime.architecture.blocks import ScopedRuntime

@@ -18,11 +18,7 @@ from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.runner import IAgentRunnerFactory
 from pilotage.agent.ports.sealing import IRecordSealer
-from pilotage.agent.safety_checks import (
-    AgentReach,
-    rule_of_two,
-    unsealable,
-)
+from pilotage.agent.safety_checks import AgentReach, rule_of_two, unsealable
 from pilotage.agent.spec import RecoveryStrategy
 from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, discover_agent_tools
 from pilotage.container.graph import Graph, Node

@@ -14,10 +14,7 @@ from typing import Any, Self
 
 from pilotage.agent.delegation import AgentTeammate
 from pilotage.agent.execution import ExecuteContract, read_execute
-from pilotage.agent.handlers import (
-    SignalHandler,
-    read_signal_handlers,
-)
+from pilotage.agent.handlers import SignalHandler, read_signal_handlers
 from pilotage.agent.ports.journal import IAgentJournal
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
@@ -27,11 +24,7 @@ from pilotage.agent.ports.repositories import (
 from pilotage.agent.ports.runner import IAgentRunnerFactory
 from pilotage.agent.run_values import RunAgentInput
 from pilotage.agent.signals import AgentSignalKind
-from pilotage.agent.spec import (
-    LIMITS,
-    AgentExecutionSpec,
-    fill_spec,
-)
+from pilotage.agent.spec import LIMITS, AgentExecutionSpec, fill_spec
 from pilotage.agent.tools.catalog import AgentToolCatalog, discover_agent_tools, members_of
 from pilotage.agent.yields import AgentYield
 from pilotage.container.pod import Pod

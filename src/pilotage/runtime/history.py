@@ -12,11 +12,7 @@ from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.ports.journal import JournalHead
-from pilotage.agent.ports.persistence import (
-    JournalRow,
-    JournalStage,
-    RunKey,
-)
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.principal import Principal
 from pilotage.agent.recovery import AgentActionKind

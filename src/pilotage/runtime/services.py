@@ -25,11 +25,7 @@ from pilotage.agent.ports.journal import IAgentJournal
 from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps
 from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.model import IAgentModel, IAgentModelResolver
-from pilotage.agent.ports.observability import (
-    IAgentAuditLog,
-    IAgentTelemetry,
-    NoTelemetry,
-)
+from pilotage.agent.ports.observability import IAgentAuditLog, IAgentTelemetry, NoTelemetry
 from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.permissions import ISecrets
 from pilotage.agent.ports.persistence import RunKey

@@ -14,13 +14,7 @@ from pilotage.adapters.sqlalchemy.rows import BLOB_LENGTH
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import journal, runs
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
-from pilotage.agent.ports.journal import (
-    Committed,
-    HeadMoved,
-    JournalCommit,
-    LeaseRequest,
-    OutboxEvent,
-)
+from pilotage.agent.ports.journal import Committed, HeadMoved, JournalCommit, LeaseRequest, OutboxEvent
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.testing.conformance.kit import RUN

@@ -17,10 +17,7 @@ from pilotage.agent.ports.journal import (
     JournalCommit,
     JournalHead,
 )
-from pilotage.agent.ports.persistence import (
-    JournalRow,
-    RunKey,
-)
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.ids import IIds

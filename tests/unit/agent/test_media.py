@@ -7,12 +7,7 @@ import base64
 import pytest
 
 from pilotage.agent import MediaPart, MediaSafetyLimits, ModelCapability, ModelMessage, TextPart
-from pilotage.agent.messages import (
-    check_taken_by,
-    is_one_of,
-    media_in,
-    size_of,
-)
+from pilotage.agent.messages import check_taken_by, is_one_of, media_in, size_of
 from pilotage.errors import AgentDefinitionError, MediaRefusedError, MediaTooLargeError, MediaTypeRefusedError
 
 

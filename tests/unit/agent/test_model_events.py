@@ -20,10 +20,7 @@ from pilotage.agent.events import (
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelError, ModelResponse, ModelStreamEvent
 from pilotage.agent.model_reply import ModelStreamEventKind as Kind
-from pilotage.agent.model_stream import (
-    ModelEventProjector,
-    call_id_at,
-)
+from pilotage.agent.model_stream import ModelEventProjector, call_id_at
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 

@@ -16,11 +16,7 @@ from pilotage.agent.model_reply import (
     ModelUsage,
 )
 from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec
-from pilotage.agent.model_stream import (
-    ReplyAssembly,
-    whole_replies,
-    with_output,
-)
+from pilotage.agent.model_stream import ReplyAssembly, whole_replies, with_output
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 
 Kind = ModelStreamEventKind

@@ -7,10 +7,7 @@ from typing import Annotated
 
 import pytest
 
-from pilotage.agent.safety_checks import (
-    AgentReach,
-    rule_of_two,
-)
+from pilotage.agent.safety_checks import AgentReach, rule_of_two
 from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.agent.tools.metadata import DataAccess, ToolApprovalRequirement, ToolEffects

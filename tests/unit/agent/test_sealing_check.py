@@ -18,13 +18,7 @@ from pilotage.agent import (
     discover_agent_tools,
 )
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.safety_checks import (
-    hidden_input,
-    input_fields,
-    output_fields,
-    unsealable,
-    withheld_by,
-)
+from pilotage.agent.safety_checks import hidden_input, input_fields, output_fields, unsealable, withheld_by
 from pilotage.errors import AgentPersistenceConfigurationError
 from pilotage.safety import (
     PII,

@@ -45,11 +45,7 @@ from pilotage.agent.ports.journal import (
     JournalCommit,
     JournalHead,
 )
-from pilotage.agent.ports.persistence import (
-    JournalRow,
-    JournalStage,
-    RunKey,
-)
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.state import AgentStatus
 
 _TRIES = 5

@@ -22,10 +22,7 @@ from pilotage.agent.ports.journal import (
     JournalCommit,
     SignalsUnread,
 )
-from pilotage.agent.ports.persistence import (
-    JournalStage,
-    RunKey,
-)
+from pilotage.agent.ports.persistence import JournalStage, RunKey
 from pilotage.agent.signals import (
     AgentSignal,
     AgentSignalEnd,

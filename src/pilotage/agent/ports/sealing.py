@@ -10,11 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Self
 
-from pilotage.agent.ports.persistence import (
-    JournalStage,
-    RunKey,
-    SealedRecord,
-)
+from pilotage.agent.ports.persistence import JournalStage, RunKey, SealedRecord
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.container.pod import provided_by
 from pilotage.errors import AgentPersistenceConfigurationError, RunError

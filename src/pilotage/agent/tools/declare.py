@@ -18,10 +18,7 @@ from types import FunctionType
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, get_args, get_type_hints, overload
 from weakref import WeakKeyDictionary
 
-from pilotage.agent.tools.context import (
-    DEFINITION_SLOT,
-    reject_gated_call,
-)
+from pilotage.agent.tools.context import DEFINITION_SLOT, reject_gated_call
 from pilotage.agent.tools.declared_errors import reject_unfit_errors
 from pilotage.agent.tools.docstring import read_docstring
 from pilotage.agent.tools.metadata import (

@@ -24,12 +24,7 @@ from functools import cache
 from types import NoneType
 
 from pilotage.agent.approval import BUILT_IN_POLICY, AgentApprovalRequest, ApprovalTerms
-from pilotage.agent.ports.budget import (
-    BudgetExhausted,
-    BudgetGranted,
-    IAgentBudget,
-    NoBudget,
-)
+from pilotage.agent.ports.budget import BudgetExhausted, BudgetGranted, IAgentBudget, NoBudget
 from pilotage.agent.ports.handlers import (
     ApprovalSubject,
     IAgentApprovalHandler,

@@ -24,15 +24,8 @@ from pilotage.agent.model_reply import (
     ModelStreamEventKind,
 )
 from pilotage.agent.model_request import ModelRequest, ModelSelection, StructuredOutputSpec
-from pilotage.agent.model_stream import (
-    restarted_id,
-    whole_replies,
-    with_output,
-)
-from pilotage.agent.ports.model import (
-    IAgentModel,
-    ModelCapability,
-)
+from pilotage.agent.model_stream import restarted_id, whole_replies, with_output
+from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.container.names import enumerate_names
 from pilotage.errors import AgentModelConfigurationError, AgentStructuredOutputError, ModelCallError, Problem
 from pilotage.jsonvalue import JsonValue, canonical_json

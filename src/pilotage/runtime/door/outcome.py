@@ -12,11 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from pilotage.agent.facts import action_completed
-from pilotage.agent.ports.persistence import (
-    JournalRow,
-    JournalStage,
-    RunKey,
-)
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.ports.repositories import IAgentLateOutcomes, LateOutcome
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.safety_checks import withheld_by

@@ -22,10 +22,7 @@ from pilotage.agent.ports.persistence import (
 )
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.safety_checks import (
-    WAY_OUT,
-    withheld_by,
-)
+from pilotage.agent.safety_checks import WAY_OUT, withheld_by
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSignalLane
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.errors import AgentDefinitionError

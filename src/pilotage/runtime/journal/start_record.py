@@ -17,10 +17,7 @@ from pilotage.agent.delegation import DelegationPacket
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.messages import ModelMessage, TextPart
 from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
-from pilotage.agent.ports.persistence import (
-    JournalRow,
-    JournalStage,
-)
+from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.principal import Principal, RunContext
 from pilotage.agent.run_values import RunAgentInput
 from pilotage.agent.spec import AgentExecutionLimits

@@ -10,11 +10,7 @@ from dataclasses import replace
 from types import NoneType
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.messages import (
-    MediaPart,
-    check_taken_by,
-    media_in,
-)
+from pilotage.agent.messages import MediaPart, check_taken_by, media_in
 from pilotage.agent.model_request import ModelSelection
 from pilotage.agent.ports.model import IAgentModel, IAgentModelResolver
 from pilotage.agent.run_values import RunAgentInput

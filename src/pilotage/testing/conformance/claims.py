@@ -7,10 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pilotage.agent.ports.journal import (
-    IAgentJournal,
-    JournalCommit,
-)
+from pilotage.agent.ports.journal import IAgentJournal, JournalCommit
 from pilotage.agent.ports.leases import (
     LETS_GO_ON,
     LETS_POISONED_GO_ON,

@@ -17,10 +17,7 @@ from pilotage.agent.ports.journal import (
     JournalCommit,
     JournalHead,
 )
-from pilotage.agent.ports.persistence import (
-    JournalStage,
-    SealedRecord,
-)
+from pilotage.agent.ports.persistence import JournalStage, SealedRecord
 from pilotage.jsonvalue import JsonValue
 from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, RUN, Kit
 from pilotage.testing.conformance.samples import (

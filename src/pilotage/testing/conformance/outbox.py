@@ -8,10 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from pilotage.agent.ports.journal import (
-    IAgentJournal,
-    OutboxEvent,
-)
+from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxStatus
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.errors import AgentDefinitionError, CallerError

@@ -25,11 +25,7 @@ from pilotage.agent.ports.journal import (
     JournalCommit,
     SignalsUnread,
 )
-from pilotage.agent.ports.persistence import (
-    JournalRow,
-    JournalStage,
-    RunKey,
-)
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignalEnd
 from pilotage.agent.state import AgentState, AgentStatus

@@ -11,10 +11,7 @@ import pytest
 from tests.unit.runtime.journal.test_chain import JOURNAL
 
 from pilotage.agent.ports.journal import JournalHead
-from pilotage.agent.ports.persistence import (
-    JournalRow,
-    RunKey,
-)
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.journal.chain import (
     NO_HEAD,

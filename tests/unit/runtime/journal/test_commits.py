@@ -18,10 +18,7 @@ from pilotage.agent.ports.journal import (
     JournalHead,
     OutboxEvent,
 )
-from pilotage.agent.ports.persistence import (
-    JournalRow,
-    RunKey,
-)
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.runtime.journal.commits import JournalWriter, OutboxNotifier
 from pilotage.runtime.journal.interruptions import StoreUnavailable
 from pilotage.testing import (
