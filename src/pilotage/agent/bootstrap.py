@@ -350,7 +350,7 @@ def _shared_ids(definitions: list[AgentDefinition]) -> Iterator[Problem]:
 
 
 def _wrong_tools(agents: list[tuple[Node, AgentDefinition]], graph: Graph) -> Iterator[Problem]:
-    """Tools whose schema cannot be built, each once, and tools of one agent that share a name."""
+    """Report tools whose schema cannot be built, each once, and tools of one agent that share a name."""
     seen: set[str] = set()
     for node, _ in agents:
         try:

@@ -152,7 +152,7 @@ def _read_generator(name: str, kind: str, arguments: tuple[object, ...]) -> tupl
         )
     if len(arguments) > 2 and not _is_none(arguments[2]):
         raise AgentDefinitionError(
-            f"{name}: its {kind} returns {type_name(arguments[2])}, which nobody would get. "
+            f"{name}: its {kind} returns {type_name(arguments[2])}, which no caller would get. "
             f"Yield a Final and write {_example(kind, type_name(output))}."
         )
     shape = ExecuteShape.ASYNC_GENERATOR if kind == "AsyncGenerator" else ExecuteShape.GENERATOR

@@ -149,7 +149,7 @@ def refuse_wordless(kind: AgentSignalKind, payload: JsonObject) -> None:
     """
     if kind in _SAYS and words_of(payload) is None:
         raise CallerError(
-            f"a {kind.value!r} signal says nothing. Give its payload a 'text' that is not blank; for data without "
+            f"a {kind.value!r} signal has no text. Give its payload a 'text' that is not blank; for data without "
             f"words send an {AgentSignalKind.EXTERNAL_EVENT.value!r}."
         )
 
@@ -212,8 +212,8 @@ class AgentSteeringUpdate:
         reject_not_positive(self, revision=self.revision)
         if not self.withdrawn and (self.text is None or not self.text.strip()):
             raise AgentDefinitionError(
-                f"AgentSteeringUpdate.text of input {self.input_id!r} says nothing. "
-                "Give it a text that is not blank, or withdrawn=True."
+                f"AgentSteeringUpdate.text of input {self.input_id!r} is blank. "
+                "Give it at least one visible character, or withdrawn=True."
             )
 
     @property

@@ -66,8 +66,8 @@ class MemoryScope:
         """
         if context.user_id is None:
             raise AgentDefinitionError(
-                f"run {context.run_id!r} acts for nobody, so there is no memory it could use. "
-                "Start it for somebody: principal=Principal(...)."
+                f"run {context.run_id!r} has no user, so there is no memory it could use. "
+                "Start it for a user: principal=Principal(...)."
             )
         return cls(context.tenant_id, context.user_id, agent_type)
 

@@ -94,7 +94,7 @@ def strictest(decisions: Iterable[PermissionDecision]) -> PermissionDecision:
     return max(
         decisions,
         key=lambda decision: _STRICTNESS.index(decision.verdict),
-        default=PermissionDecision(PermissionVerdict.DENY, "nobody decided"),
+        default=PermissionDecision(PermissionVerdict.DENY, "there was no decision"),
     )
 
 
