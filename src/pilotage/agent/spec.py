@@ -22,6 +22,7 @@ from pilotage.agent.signals import AgentSignalKind
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.container.names import snake_case, type_name
 from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import is_list
 from pilotage.safety.redaction.policy import StreamingRedactionPolicy
 from pilotage.values import shared, value
 
@@ -214,9 +215,13 @@ def fill_spec(
     """Return the spec with everything that the keywords declare; None and () declare nothing.
 
     Raises:
-        AgentDefinitionError: a keyword and the spec declare different things.
+        AgentDefinitionError: a keyword and the spec declare different things, or a keyword is of another type.
     """
-    mates = tuple(map(_teammate, teammates))
+    if durable not in (None, True, False):
+        raise AgentDefinitionError(
+            f"{agent}: @Agent(durable={durable!r}) is no truth value. Write durable=True."
+        )
+    mates = _teammates(agent, teammates)
     declared = {name: given for name, given in limits.items() if given is not None}
     differences = (
         *_other_recovery(spec, durable),
@@ -238,9 +243,20 @@ def fill_spec(
     return replace(spec, **changes) if changes else spec
 
 
-def _teammate(given: AgentTeammate | type[object]) -> AgentTeammate:
-    """Return the teammate; a class is known by its name in snake case."""
-    return given if isinstance(given, AgentTeammate) else AgentTeammate(snake_case(given.__name__), pod=given)
+def _teammates(agent: str, given: object) -> tuple[AgentTeammate, ...]:
+    """Return the teammates; a class is known by its name in snake case."""
+    found: list[AgentTeammate] = []
+    for each in given if is_list(given) else [None]:
+        if isinstance(each, AgentTeammate):
+            found.append(each)
+        elif isinstance(each, type):
+            found.append(AgentTeammate(snake_case(each.__name__), pod=each))
+        else:
+            raise AgentDefinitionError(
+                f"{agent}: @Agent(teammates={given!r}) is no list of agents. Write teammates=[Librarian], "
+                "or AgentTeammate(...) for another name."
+            )
+    return tuple(found)
 
 
 def _other_recovery(spec: AgentExecutionSpec, durable: bool | None) -> Iterator[tuple[str, str]]:
