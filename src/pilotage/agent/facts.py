@@ -169,7 +169,7 @@ _CODES: Mapping[str, type[StrEnum]] = {
 
 
 def write_fact(fact: AgentFact) -> OutboxEvent:
-    """Return the fact as the outbox keeps it, and as a publisher may put it on the wire: type, version, payload."""
+    """Return the fact as the outbox stores it, and as a publisher may put it on the wire: type, version, payload."""
     payload = {name: _stored(getattr(fact, name)) for name in _stored_names(type(fact))}
     return OutboxEvent(type(fact).__name__, fact.version, payload)
 

@@ -51,7 +51,7 @@ class JsonSchemaConstraint:
 
 @value
 class StructuredOutputSpec:
-    """Asks for an answer of a shape. `output_type` is what `decode` makes of it."""
+    """The shape of an answer that a request asks for. `output_type` is what `decode` makes of it."""
 
     constraint: JsonSchemaConstraint
     output_type_name: str | None = None

@@ -132,7 +132,7 @@ class ModelCost:
 
 
 class IAgentPricing(ABC):
-    """Knows what tokens cost. Pure: the same usage always costs the same under one version."""
+    """Computes the cost of tokens. Pure: the same usage always costs the same under one version."""
 
     @abstractmethod
     def cost_of(self, model: str, usage: ModelUsage) -> ModelCost | None:

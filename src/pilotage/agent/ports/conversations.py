@@ -61,7 +61,7 @@ class ConversationTurns:
 
 @persistence_port
 class ITaskStore(ABC):
-    """Keeps the turns of conversations in order, those of each tenant apart.
+    """Stores the turns of conversations in order, those of each tenant apart.
 
     Every adapter guarantees: turns come back unchanged and in the order they were appended, by any writer; what
     `load_history` returned stays the beginning of the history. The two abstract methods are about the conversations of
@@ -86,7 +86,7 @@ class ITaskStore(ABC):
     async def append_turns(self, conversation_id: str, turns: Sequence[ConversationTurn]) -> None:
         """Add turns at the end of a conversation of the default tenant, all or none; for applications, outside runs.
 
-        A run that is under way does not see them: it keeps to the history it began with.
+        A run that is under way does not see them: it uses the history it began with.
 
         Raises:
             AgentDefinitionError: the conversation is blank.

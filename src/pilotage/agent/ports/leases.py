@@ -1,6 +1,6 @@
 """The ports for the ownership of runs: leases, the backlog of runs without an owner, wake-up hints.
 
-A lease saves work; it keeps nothing safe. Of two owners that both believe in their lease, one loses at the journal, so
+A lease saves work; it gives no safety. Of two owners that both believe in their lease, one loses at the journal, so
 a lease may be lost, doubled or late without harm. It expires by the store's clock, the only one that all owners share.
 An owner counts `granted_seconds` on its own monotonic clock from the moment it asked, and so stops before the store
 grants the lease to another owner.

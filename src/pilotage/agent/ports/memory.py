@@ -1,4 +1,4 @@
-"""The memory port: what an agent keeps beyond one run, strictly apart per tenant and user.
+"""The memory port: what an agent remembers beyond one run, strictly apart per tenant and user.
 
 `words_of` and `best_first` are the search that stores share. Words are compared as they are, except for case and
 spelling variants of characters: no stemming, no stop words, no meaning. A word counts the more the fewer memories have
@@ -103,7 +103,7 @@ class MemoryItem:
 
 @value
 class MemoryUse:
-    """Lets an agent's runs know what is remembered of their user.
+    """Shows the runs of an agent what is remembered of their user.
 
     Every model call of a run is shown up to `most` items, of together at most `max_characters`: those that fit what
     the run was asked, then the latest facts about the user, then the latest other facts. They are looked up once, when

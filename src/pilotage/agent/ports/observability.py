@@ -106,7 +106,7 @@ class AuditEntry:
 
 
 class IAgentAuditLog(ABC):
-    """Keeps audit entries. There is no way to change or delete one.
+    """Stores audit entries. There is no way to change or delete one.
 
     The runtime writes one for each row of a run's journal that is worth it, when an attempt at the run ends.
     """

@@ -1,6 +1,6 @@
 """The outbox port: facts about runs on their way out, in order per run and at least once.
 
-The journal writes the entries, in the commit that makes them true; this port hands them out and keeps book of their
+The journal writes the entries, in the commit that makes them true; this port gives them out and records their
 delivery. An owner claims entries for a while, delivers them, and confirms it. If it dies in between, the next owner
 delivers them again: a receiver may see a fact twice, with the same id.
 """
@@ -63,7 +63,7 @@ class OutboxPage:
 
 @persistence_port
 class IAgentOutbox(ABC):
-    """Hands out what must be delivered, to one owner per run at a time.
+    """Gives entries to be delivered to one owner per run at a time.
 
     Every adapter guarantees: an entry is there as soon as the commit that carries it is, and not before; it stays
     there until `delivered` has returned, whatever crashes; the entries of one run are never out with two owners whose

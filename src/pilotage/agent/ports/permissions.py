@@ -179,7 +179,7 @@ def _fits(pattern: str | None, names: Iterable[str]) -> bool:
 
 
 class ISecrets(ABC):
-    """Hands out secret values to tools when they run. Each is registered with every redactor of the run."""
+    """Provides secret values to tools when they run. Each is registered with every redactor of the run."""
 
     @abstractmethod
     async def resolve(self, ref: SecretRef, context: RunContext) -> str:
@@ -194,7 +194,7 @@ class ISecrets(ABC):
 class IPrincipalResolver(ABC):
     """Resolves the principal of a request. There is no default: an application with callers authenticates them.
 
-    It is asked before anything else of a request is looked at. What it raises keeps the request out.
+    It is asked before anything else of a request is looked at. An error that it raises refuses the request.
     """
 
     @abstractmethod
@@ -272,7 +272,7 @@ class SwitchedOff:
 
 @persistence_port
 class IAgentSwitches(ABC):
-    """Keeps what is switched off.
+    """Stores switches that are off.
 
     Every adapter guarantees: what it has switched is durable when the call returns, and every process that asks from
     then on sees it. What was never switched off is on. An agent, a tool and a tenant of one name are three switches.

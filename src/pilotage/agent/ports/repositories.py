@@ -48,7 +48,7 @@ class EvidencePage:
 
 @persistence_port
 class IAgentStateRepository(ABC):
-    """Keeps one `AgentState` per run."""
+    """Stores one `AgentState` per run."""
 
     @abstractmethod
     async def get(self, state_id: str) -> AgentState:
@@ -132,7 +132,7 @@ class IAgentStateRepository(ABC):
 
 @persistence_port
 class IAgentSignalRepository(ABC):
-    """Keeps the signals of each run in the order the store took them in."""
+    """Stores the signals of each run in the order the store accepted them."""
 
     @abstractmethod
     async def append(self, signal: AgentSignal) -> AgentSignal:
@@ -199,7 +199,7 @@ class IAgentSignalRepository(ABC):
 
 @persistence_port
 class IAgentEvidenceRepository(ABC):
-    """Keeps evidence. Append only: there is no way to change or delete what was recorded."""
+    """Stores evidence. Append only: there is no way to change or delete what was recorded."""
 
     @abstractmethod
     async def append(self, evidence: AgentEvidence) -> AgentEvidence:
@@ -329,7 +329,7 @@ class LateOutcome:
 
 @persistence_port
 class IAgentLateOutcomes(ABC):
-    """Keeps late outcomes: append only, and apart per run.
+    """Stores late outcomes: append only, and apart per run.
 
     Every adapter guarantees: an outcome is durable when `append` returns; of one run, action, attempt and epoch the
     first is kept and a further one changes nothing; nothing here touches the journal, the state or the head of the run.

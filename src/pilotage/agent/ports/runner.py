@@ -38,8 +38,8 @@ class IAgentRunnerFactory(ABC):
 class IAgentDelegate(ABC):
     """Runs another agent on a packet.
 
-    Every implementation keeps to the packet: the child gets no more budget, time, capabilities or context
-    than it says, and the same packet id re-attaches to the child it started instead of starting another. A
+    Every implementation guarantees: the child gets no more budget, time, capabilities or context
+    than the packet has, and the same packet id re-attaches to the child it started instead of starting another. A
     child that fails makes the delegation fail; a child that pauses pauses its parent.
     """
 
