@@ -30,7 +30,7 @@ from pilotage.agent import (
     StepStartedEvent,
     ToolCallResultEvent,
 )
-from pilotage.agent.model_events import ModelEventProjector
+from pilotage.agent.model_stream import ModelEventProjector
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.plugin import initialize

@@ -12,7 +12,7 @@ from benchmarks.agents import Asking, Blocking, Kept
 from benchmarks.timing import FULL, Effort, Measure, function_calls, medians, repeated
 
 from pilotage import Application, IAgentModel
-from pilotage.agent.ports.journal import JournalRow, RunKey
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.jsonvalue import canonical_json, to_bytes, to_json_value
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.plugin import initialize

@@ -37,14 +37,8 @@ from pilotage.adapters.fastapi.server import GracefulServer
 from pilotage.adapters.sqlalchemy import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.agent import ToolApprovalRequirement
-from pilotage.agent.ports.journal import (
-    CommitOutcome,
-    IAgentJournal,
-    JournalCommit,
-    JournalHead,
-    JournalRow,
-    RunKey,
-)
+from pilotage.agent.ports.journal import CommitOutcome, IAgentJournal, JournalCommit, JournalHead
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.runtime.plugin import initialize
 
 TOKENS, SECONDS_PER_TOKEN = 20, 0.01

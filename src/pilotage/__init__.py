@@ -1,4 +1,4 @@
-"""Agents that are ordinary application components: durable, typed, streaming, behind ports.
+"""Agents that are ordinary application components: durable, typed, streaming, with ports.
 
 The names of the runtime are imported when they are first used, so that defining agents stays cheap. `__init__.pyi` has
 the types of all names; a test compares the two files.
@@ -26,7 +26,7 @@ from pilotage.agent.spec import (
 )
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.agent.stereotype import Agent
-from pilotage.agent.tools.context import AgentToolRuntimeContext
+from pilotage.agent.tools.context import AgentToolRuntimeContext, plain_calls
 from pilotage.agent.tools.declare import agent_tool
 from pilotage.agent.tools.metadata import (
     EvidenceCapture,
@@ -36,7 +36,6 @@ from pilotage.agent.tools.metadata import (
     ToolEffects,
     ToolPermission,
 )
-from pilotage.agent.tools.outside import plain_calls
 from pilotage.agent.yields import (
     AgentYield,
     AgentYieldJsonEncoder,

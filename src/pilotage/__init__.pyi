@@ -31,6 +31,7 @@ from pilotage.agent.state import AgentState as AgentState
 from pilotage.agent.state import AgentStatus as AgentStatus
 from pilotage.agent.stereotype import Agent as Agent
 from pilotage.agent.tools.context import AgentToolRuntimeContext as AgentToolRuntimeContext
+from pilotage.agent.tools.context import plain_calls as plain_calls
 from pilotage.agent.tools.declare import agent_tool as agent_tool
 from pilotage.agent.tools.metadata import EvidenceCapture as EvidenceCapture
 from pilotage.agent.tools.metadata import Idempotency as Idempotency
@@ -38,7 +39,6 @@ from pilotage.agent.tools.metadata import TimeoutPolicy as TimeoutPolicy
 from pilotage.agent.tools.metadata import ToolApprovalRequirement as ToolApprovalRequirement
 from pilotage.agent.tools.metadata import ToolEffects as ToolEffects
 from pilotage.agent.tools.metadata import ToolPermission as ToolPermission
-from pilotage.agent.tools.outside import plain_calls as plain_calls
 from pilotage.agent.yields import AgentYield as AgentYield
 from pilotage.agent.yields import AgentYieldJsonEncoder as AgentYieldJsonEncoder
 from pilotage.agent.yields import Approval as Approval

@@ -116,7 +116,7 @@ def _completed_later(cls: Any, later: Sequence[str]) -> Any:
     names = [each.name for each in fields(cls)]
 
     def made_later(name: str) -> property:
-        slot = vars(cls)[name]
+        slot = getattr(cls, name)  # the descriptor
 
         def made(self: Any) -> Any:
             try:

@@ -1,4 +1,4 @@
-"""`run` and `run_sync`: one run of one agent in an application that is made for it and thrown away."""
+"""`run` and `run_sync`: one run of one agent, in an application made for that run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.principal import LOCAL, Principal
-from pilotage.agent.run_values import RunResult
-from pilotage.agent.typed import (
+from pilotage.agent.run_values import (
     AsJson,
     AsText,
     Computes,
     ComputesAlone,
     Out,
+    RunResult,
     Takes,
     TakesNothing,
     TakesOther,
@@ -61,7 +61,7 @@ async def run(
     add: Iterable[object] = (),
     principal: Principal = LOCAL,
 ) -> Any:
-    """Run an agent once and give its result; `add` holds what it needs besides the pods it asks for by their class.
+    """Run an agent once and return its result; `add` has what it needs besides the pods it injects by their class.
 
     Without a `model`, or one in `add`, an adapter that is installed and configured provides it, else the offline model.
     In a notebook the cell shows text and tool calls while the run is under way.
@@ -120,13 +120,13 @@ def run_sync(
     add: Iterable[object] = (),
     principal: Principal = LOCAL,
 ) -> Any:
-    """The same from a program without an event loop.
+    """Run an agent once like `run`, in a program without an event loop.
 
     Raises:
         ApplicationStartError: the agent cannot run like this; the message says what is missing.
         CallerError: there is an event loop already.
     """
-    import asyncio  # noqa: PLC0415 - dear to import
+    import asyncio  # noqa: PLC0415 - importing asyncio is slow
 
     if _has_loop():
         raise CallerError(
@@ -143,7 +143,7 @@ def run_sync(
 
 
 def _has_loop() -> bool:
-    from asyncio import get_running_loop  # noqa: PLC0415 - dear to import
+    from asyncio import get_running_loop  # noqa: PLC0415 - importing asyncio is slow
 
     try:
         get_running_loop()

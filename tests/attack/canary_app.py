@@ -50,7 +50,7 @@ from pilotage.agent import (
     ToolApprovalRequirement,
     on_event,
 )
-from pilotage.agent.ports.telemetry import TelemetryValue
+from pilotage.agent.ports.observability import TelemetryValue
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonValue
 from pilotage.models.streaming import deltas_of, final_events

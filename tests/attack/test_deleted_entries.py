@@ -27,7 +27,6 @@ from pilotage.adapters.sqlalchemy import DatabaseSettings
 from pilotage.adapters.sqlalchemy.database import database_url
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.agent import ToolApprovalRequirement
-from pilotage.agent.ports.audit import AuditEntry
 from pilotage.agent.ports.budget import (
     BudgetAmount,
     BudgetGranted,
@@ -36,10 +35,11 @@ from pilotage.agent.ports.budget import (
     BudgetSettlement,
     BudgetWindow,
 )
-from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.memory import MemoryItem, MemoryKind, MemoryScope
+from pilotage.agent.ports.observability import AuditEntry
+from pilotage.agent.ports.permissions import Switch
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import LateOutcome
-from pilotage.agent.ports.switches import Switch
 from pilotage.errors import DamagedEntryError
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.heads import lost_counts

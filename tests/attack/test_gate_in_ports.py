@@ -34,11 +34,13 @@ from pilotage.agent.ports.handlers import (
 )
 from pilotage.agent.ports.permissions import (
     IAgentPermissions,
+    IAgentSwitches,
     PermissionDecision,
     PermissionRequest,
     PermissionVerdict,
+    Switch,
+    SwitchedOff,
 )
-from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff
 from pilotage.agent.state import AgentState
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.plugin import initialize

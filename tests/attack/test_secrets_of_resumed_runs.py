@@ -12,7 +12,7 @@ import pytest
 from pilotage import AgentStatus, Pod, RunContext, ToolEffects, agent_tool
 from pilotage.agent import ISecrets
 from pilotage.agent.ports.architecture import Dependencies
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.errors import CallerError, PermissionDeniedError, ToolError
 from pilotage.safety import SecretField, SecretRef
 from pilotage.testing import ProcessStopped, StopAfter

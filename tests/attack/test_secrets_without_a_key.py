@@ -19,7 +19,7 @@ from pilotage import (
     agent_tool,
 )
 from pilotage.agent import AgentSignalKind, ApprovalDecision, ISecrets, RecoveryDecision, RejectionPolicy
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.errors import ToolError
 from pilotage.runtime import next_signal, step
 from pilotage.safety import SecretField, SecretRef

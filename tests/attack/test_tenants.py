@@ -25,8 +25,7 @@ from pilotage.adapters.agui import driver_for, frames_for, line_of
 from pilotage.adapters.asgi.authentication import BearerTokens
 from pilotage.adapters.fastapi import agent_routes
 from pilotage.agent.evidence import AgentEvidenceCandidate, AgentEvidenceKind
-from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
-from pilotage.agent.steering import AgentSteeringUpdate
+from pilotage.agent.signals import AgentSignalKind, AgentSteeringUpdate, ApprovalDecision
 from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.runtime import AgentRuns, GivenAnswer
 from pilotage.runtime.journal.resolution import SkipAction

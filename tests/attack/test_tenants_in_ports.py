@@ -23,7 +23,6 @@ from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import metadata
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
-from pilotage.agent.ports.audit import AuditEntry
 from pilotage.agent.ports.budget import (
     BudgetAmount,
     BudgetPeriod,
@@ -32,10 +31,12 @@ from pilotage.agent.ports.budget import (
     BudgetWindow,
 )
 from pilotage.agent.ports.conversations import ConversationTurn
-from pilotage.agent.ports.journal import Committed, OutboxEvent, RunKey
+from pilotage.agent.ports.journal import Committed, OutboxEvent
 from pilotage.agent.ports.memory import MemoryItem, MemoryKind, MemoryScope
+from pilotage.agent.ports.observability import AuditEntry
+from pilotage.agent.ports.permissions import Switch
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import LateOutcome
-from pilotage.agent.ports.switches import Switch
 from pilotage.agent.principal import Principal
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus

@@ -30,12 +30,14 @@ from pilotage.agent.ports.budget import (
 from pilotage.agent.ports.handlers import ApprovalSubject, HookVerdict, IAgentApprovalHandler, IAgentHooks
 from pilotage.agent.ports.permissions import (
     IAgentPermissions,
+    IAgentSwitches,
     PermissionDecision,
     PermissionRequest,
     PermissionVerdict,
     StrictestOf,
+    Switch,
+    SwitchedOff,
 )
-from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff
 from pilotage.agent.state import AgentState
 from pilotage.errors import ToolError
 from pilotage.runtime import AgentRuns

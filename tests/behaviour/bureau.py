@@ -28,8 +28,8 @@ from pilotage import (
     agent_tool,
 )
 from pilotage.agent import ModelUsage
-from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
 from pilotage.agent.ports.model import ModelCapability
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState
 from pilotage.runtime.plugin import initialize

@@ -14,7 +14,7 @@ from pilotage import (
 from pilotage.agent import AgentApprovalRequest, RecoveryDecision, ToolApprovalRequirement
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
-from pilotage.agent.ports.journal import JournalRow, RunKey
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState
 from pilotage.errors import ToolError

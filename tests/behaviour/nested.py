@@ -23,7 +23,7 @@ from pilotage import (
     agent_tool,
 )
 from pilotage.agent import AgentRecoveryRequest, RecoveryDecision
-from pilotage.agent.ports.journal import JournalStage, RunKey
+from pilotage.agent.ports.persistence import JournalStage, RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentStateReason

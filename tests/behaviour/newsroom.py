@@ -37,9 +37,9 @@ from pilotage.agent import (
     RunPausedEvent,
     RunStartedEvent,
 )
-from pilotage.agent.model_events import ModelEventProjector
+from pilotage.agent.model_stream import ModelEventProjector
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.runtime.events.event_log import logged_events
 from pilotage.runtime.events.feed import Transcript, joined
 from pilotage.runtime.events.subscription import Subscription

@@ -27,8 +27,8 @@ from pilotage.agent import (
     RejectionPolicy,
     ToolApprovalRequirement,
 )
-from pilotage.agent.ports.journal import JournalRow, RunKey
 from pilotage.agent.ports.leases import IAgentLeases
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.principal import LOCAL
 from pilotage.agent.run_values import RunResult
 from pilotage.jsonvalue import JsonValue

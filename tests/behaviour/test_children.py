@@ -35,7 +35,8 @@ from pilotage.agent.events import (
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import BranchFailure, Dependencies, FailurePolicy
-from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.journal import CommitOutcome, JournalCommit
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunAgentInput
 from pilotage.agent.signals import AgentSignalKind

@@ -35,7 +35,7 @@ from pilotage.agent import (
     IAgentCancellationCleanup,
     RunFinishedEvent,
 )
-from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.persistence import JournalStage
 from pilotage.agent.principal import LOCAL
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import to_json_value

@@ -17,7 +17,7 @@ from tests.behaviour.test_sealed_runs import MINE, Bank, Teller
 
 from pilotage import AgentStatus, RunPausedEvent
 from pilotage.agent.ports.architecture import Dependencies
-from pilotage.agent.ports.journal import JournalRow, SealedRecord
+from pilotage.agent.ports.persistence import JournalRow, SealedRecord
 from pilotage.agent.state import AgentState, AgentStateReason
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject, as_object

@@ -43,7 +43,7 @@ from pilotage import (
     agent_tool,
 )
 from pilotage.agent import AgentRecoveryRequest, RecoveryDecision, RunFinishedEvent
-from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.persistence import JournalStage
 from pilotage.errors import ToolError
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns

@@ -45,7 +45,7 @@ from pilotage.agent import (
     ToolCallResultEvent,
     ToolCallStartEvent,
 )
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.state import AgentStateReason
 from pilotage.agent.tools.bind import unreadable_arguments
 from pilotage.architectures import React

@@ -33,7 +33,7 @@ from pilotage.agent.delegation import (
 )
 from pilotage.agent.ports.architecture import Dependencies
 from pilotage.agent.ports.handlers import ApprovalSubject, IAgentApprovalHandler
-from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.persistence import JournalStage
 from pilotage.agent.ports.runner import IAgentDelegate
 from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind

@@ -46,7 +46,7 @@ from pilotage.agent import (
     RunStartedEvent,
     StreamingExposureMode,
 )
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.errors import AgentOutputGuardError, ToolError
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.events.feed import Transcript

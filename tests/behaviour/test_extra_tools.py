@@ -16,7 +16,7 @@ from pilotage import (
     agent_tool,
 )
 from pilotage.agent import AgentSession, Dependencies, ToolApprovalRequirement
-from pilotage.agent.ports.journal import JournalStage, RunKey
+from pilotage.agent.ports.persistence import JournalStage, RunKey
 from pilotage.architectures import React
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.plugin import initialize

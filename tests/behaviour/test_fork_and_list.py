@@ -33,7 +33,7 @@ from pilotage import (
     Principal,
 )
 from pilotage.agent import RejectionPolicy
-from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.persistence import JournalStage
 from pilotage.errors import CallerError, RunNotFoundError, ToolError
 from pilotage.jsonvalue import canonical_json
 from pilotage.testing import ScriptedModel, StopAfter, says

@@ -15,7 +15,7 @@ from pilotage import AgentStatus
 from pilotage.agent.messages import ModelMessage, ModelToolCall
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import BranchFailure, Dependencies, FailurePolicy
-from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.persistence import JournalStage
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.spec import AgentExecutionLimits, RejectionPolicy
 from pilotage.agent.state import AgentStateReason

@@ -63,7 +63,7 @@ from pilotage.agent import (
     RunFinishedEvent,
     ToolRisk,
 )
-from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.persistence import JournalStage
 from pilotage.errors import (
     AgentOutputGuardError,
     AgentToolDispatchError,

@@ -20,8 +20,9 @@ from tests.behaviour.bureau import (
 )
 from tests.behaviour.office import Worker
 
-from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, RunKey
+from pilotage.agent.ports.journal import CommitOutcome, JournalCommit
 from pilotage.agent.ports.leases import IAgentLeases, Lease
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.errors import RunConflictError
 from pilotage.runtime.journal.interruptions import RunOwnershipLost, StoreUnavailable
 from pilotage.testing import FaultyJournal, MemoryStore, StopBefore

@@ -14,7 +14,7 @@ from pilotage import AgentStatus
 from pilotage.agent.messages import ModelMessage, ModelToolCall
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import Dependencies
-from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.persistence import JournalStage
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.testing import (

@@ -37,7 +37,7 @@ from pilotage.agent.events import (
     ToolCallStartEvent,
 )
 from pilotage.agent.ports.architecture import Dependencies
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentSituation
 from pilotage.context import SummariseOldTurns

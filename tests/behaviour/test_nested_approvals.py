@@ -20,7 +20,7 @@ from pilotage import (
 from pilotage.agent import AgentApprovalRequest
 from pilotage.agent.delegation import AgentTeammate
 from pilotage.agent.ports.architecture import BranchFailure, Dependencies, FailurePolicy
-from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.persistence import JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.spec import RejectionPolicy

@@ -21,7 +21,7 @@ from pilotage import (
 )
 from pilotage.agent import AgentApprovalRequest, AgentSignalKind, RecoveryDecision, get_run_context
 from pilotage.agent.delegation import AgentDelegateTarget, DelegationPacket, DelegationReturnPolicy
-from pilotage.agent.ports.journal import JournalStage, RunKey
+from pilotage.agent.ports.persistence import JournalStage, RunKey
 from pilotage.agent.run_values import RunResult
 from pilotage.jsonvalue import object_or_empty
 from pilotage.runtime import sleep

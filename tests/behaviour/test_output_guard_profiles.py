@@ -18,7 +18,7 @@ from pilotage import (
 )
 from pilotage.agent import AgentEvidence, AgentOutputGuardProfile, IAgentOutputGuard
 from pilotage.agent.evidence import AgentEvidenceKind
-from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.persistence import JournalStage
 from pilotage.errors import AgentBootstrapError, AgentDefinitionError, AgentOutputGuardError
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime import AgentRuns

@@ -15,8 +15,8 @@ from tests.behaviour.office import Worker
 
 from pilotage import AgentSignalKind, AgentStatus
 from pilotage.agent import AgentSignal
-from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import POISONED_FROM, SUSPECT_FROM, ClaimRecord
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.state import AgentSituation
 from pilotage.runtime import WorkerSettings
 from pilotage.runtime.journal.interruptions import StoreUnavailable

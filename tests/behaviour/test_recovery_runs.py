@@ -10,7 +10,7 @@ from tests.failing import without_ids
 
 from pilotage import AgentStatus, RunPausedEvent
 from pilotage.agent import AgentRecoveryRequest, AgentSignal, AgentSignalKind, RecoveryDecision
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import CallerError, ToolError

@@ -449,7 +449,7 @@ def takes_text(self: object, fact: str) -> None: ...
 def takes_the_unknown(self: object, fact: Nothing) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
 
-@wrong("Listener.hear is a generator, and nobody takes what it yields.")
+@wrong("Listener.hear is a generator, and what it yields is not used.")
 async def yields(self: object, fact: AgentRunCompleted):  # type: ignore[no-untyped-def]
     yield fact
 
@@ -500,7 +500,7 @@ def test_on_event_names_classes_of_facts(named: tuple[type[AgentFact], ...]) -> 
 
 
 def test_a_method_that_is_overridden_hears_nothing_unless_it_says_so() -> None:
-    from pilotage.agent.on_event import subscriptions_of
+    from pilotage.agent.handlers import subscriptions_of
 
     class Louder(Newsdesk):
         async def take(self, fact: AgentFact) -> None: ...

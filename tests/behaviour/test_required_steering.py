@@ -23,7 +23,7 @@ from tests.behaviour.postbox import MESSAGE, STEERING, Parrot
 
 from pilotage import Agent, AgentExecutionSpec, AgentSignalKind, AgentStatus, AgentYield, Progress
 from pilotage.agent import AgentSignal, RunAgentInput, RunPausedEvent, on_signal
-from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.persistence import JournalStage
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.runtime import next_signal
 from pilotage.testing import ProcessStopped, ScriptedModel, StopAfter, StopBefore, says

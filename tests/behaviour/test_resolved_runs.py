@@ -10,7 +10,7 @@ from tests.behaviour.newsdesk import let_run
 from tests.behaviour.office import Office, Worker, answer, resume, start
 
 from pilotage import AgentStatus, ApprovalDecision
-from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.persistence import JournalStage
 from pilotage.agent.principal import Principal
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult

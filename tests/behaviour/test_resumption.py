@@ -42,9 +42,9 @@ from pilotage.agent import (
     RunPausedEvent,
     ToolRisk,
 )
-from pilotage.agent.ports.journal import JournalRow, JournalStage
 from pilotage.agent.ports.leases import has_something_to_do
-from pilotage.agent.ports.switches import Switch
+from pilotage.agent.ports.permissions import Switch
+from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import CallerError
 from pilotage.runtime import WorkerSettings, next_signal

@@ -8,7 +8,7 @@ import pytest
 from tests.crash.shop import Clerk, Shop, World
 
 from pilotage import AgentStatus, Application
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import IAgentRetention
 from pilotage.errors import CallerError, RunErasedError, RunNotFoundError
 from pilotage.runtime import AgentRuns

@@ -45,8 +45,8 @@ from pilotage import (
 from pilotage.agent import ModelMessageRole, ModelUsage, RunFinishedEvent, RunStartedEvent
 from pilotage.agent.messages import MediaPart, TextPart
 from pilotage.agent.ports.budget import IAgentPricing, ModelCost
+from pilotage.agent.ports.observability import IAgentTelemetry, TelemetryValue
 from pilotage.agent.ports.runner import IAgentRunnerFactory
-from pilotage.agent.ports.telemetry import IAgentTelemetry, TelemetryValue
 from pilotage.errors import (
     AgentDefinitionError,
     AgentModelConfigurationError,

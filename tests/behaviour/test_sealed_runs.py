@@ -37,7 +37,7 @@ from pilotage import (
     agent_tool,
 )
 from pilotage.agent import AgentRecoveryRequest, ISecrets, RecoveryDecision, SecretRef, ToolCallArgsDeltaEvent
-from pilotage.agent.ports.journal import JournalRow, RunKey, SealedRecord
+from pilotage.agent.ports.persistence import JournalRow, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import RecordSealError, SealContext
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import AgentPersistenceConfigurationError, CallerError, ToolError

@@ -25,7 +25,7 @@ from pilotage import (
 )
 from pilotage.agent import AgentSignal, on_signal
 from pilotage.agent.events import MessageDeltaEvent, ToolCallStartEvent
-from pilotage.agent.ports.journal import JournalRow
+from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.run_values import RunResult
 from pilotage.errors import ToolError
 from pilotage.runtime.runs import AgentRuns

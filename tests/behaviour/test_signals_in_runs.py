@@ -235,7 +235,7 @@ async def test_a_message_without_words_is_refused_when_it_is_sent(
         run = await runs.start(Wiper)
         await run.result()
         with pytest.raises(
-            CallerError, match=f"a '{kind.value}' signal says nothing. Give its payload a 'text'"
+            CallerError, match=f"a '{kind.value}' signal has no text. Give its payload a 'text'"
         ):
             await runs.signal(run.id, kind, payload)  # type: ignore[arg-type]
         assert await store.signals.list_pending(run.id) == []

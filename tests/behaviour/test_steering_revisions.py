@@ -282,7 +282,7 @@ async def test_an_instruction_without_an_input_is_no_revision_and_cannot_be_revi
         await runs.signal(run_id, STEERING, {"text": "second"})
         with pytest.raises(CallerError, match="is no revision of it"):
             await runs.signal(run_id, STEERING, {"text": "third", "input_id": "a", "revision": "2"})
-        with pytest.raises(CallerError, match="says nothing"):
+        with pytest.raises(CallerError, match="has no text"):
             await runs.signal(run_id, STEERING, {"withdrawn": True})
         await resumed(runs, run_id)
     assert users(model) == ["first", "second"]

@@ -327,7 +327,7 @@ LEAK = [
         (catalog(ToolOptions(name="clock")), "both offer the tool 'clock'"),
         (["search"], "Fixed.tool_catalog is list. Return an AgentToolCatalog."),
         (discover_agent_tools(Elsewhere), "the agent holds no Elsewhere to call it on"),
-        (catalog(*LEAK), "meet a way out that nobody is asked about"),
+        (catalog(*LEAK), "meet a way out that needs no approval"),
     ],
 )
 async def test_a_catalog_that_does_not_fit_is_an_error_at_start_up(given: object, words: str) -> None:

@@ -25,7 +25,7 @@ from pilotage import (
 )
 from pilotage.agent import ToolApprovalRequirement
 from pilotage.agent.ports.handlers import IAgentHooks
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.state import AgentState
 from pilotage.errors import AgentToolDispatchError
 from pilotage.runtime import AgentRuns, step

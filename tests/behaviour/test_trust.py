@@ -389,8 +389,8 @@ async def test_the_rule_of_two_is_checked_before_anything_runs(make: object) -> 
         await app.start()
     assert str(caught.value) == (
         "1 problem in application 'office':\n"
-        "  1. Assistant: untrusted content (page) and private data (customer) meet a way out that nobody is asked "
-        "about (mail).\n"
+        "  1. Assistant: untrusted content (page) and private data (customer) meet a way out that needs no approval "
+        "(mail).\n"
         "     Let a person decide: take approval=NOT_REQUIRED and accepts_untrusted=True off mail. Or do without one "
         "of the three; or, where a declaration or a default is wrong, correct it: reads_untrusted=False, "
         "reads_private=False, "

@@ -33,16 +33,11 @@ from tests.behaviour.newsdesk import let_run, pass_time
 from tests.behaviour.office import Worker
 
 from pilotage import AgentSignalKind, AgentStatus, Application, RunContext
-from pilotage.agent import (
-    AgentApprovalRequest,
-    AgentSignal,
-    ApprovalSubject,
-    IAgentApprovalHandler,
-    ToolRisk,
-)
+from pilotage.agent import AgentApprovalRequest, AgentSignal, ApprovalSubject, IAgentApprovalHandler, ToolRisk
 from pilotage.agent.ports.architecture import Dependencies
-from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, JournalStage, RunKey
+from pilotage.agent.ports.journal import CommitOutcome, JournalCommit
 from pilotage.agent.ports.leases import POISONED_FROM, BacklogEntry, Lease
+from pilotage.agent.ports.persistence import JournalStage, RunKey
 from pilotage.agent.state import AgentSituation
 from pilotage.errors import AgentDefinitionError, AgentPersistenceConfigurationError
 from pilotage.runtime import WorkerSettings

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from pilotage.agent.ports.audit import IAgentAuditLog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
 from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps
+from pilotage.agent.ports.observability import IAgentAuditLog
 from pilotage.agent.ports.outbox import IAgentOutbox
+from pilotage.agent.ports.permissions import IAgentSwitches
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentLateOutcomes,
@@ -18,7 +19,6 @@ from pilotage.agent.ports.repositories import (
     IAgentSignalRepository,
     IAgentStateRepository,
 )
-from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.testing import (
     FaultyJournal,
     MemoryAuditLog,

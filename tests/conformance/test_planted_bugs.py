@@ -18,11 +18,9 @@ from pilotage.agent.ports.journal import (
     HeadMoved,
     JournalCommit,
     JournalHead,
-    JournalRow,
-    JournalStage,
     OutboxEvent,
-    RunKey,
 )
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.ports.repositories import RunPage
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentState, AgentStatus

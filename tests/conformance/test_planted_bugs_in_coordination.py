@@ -11,15 +11,9 @@ from datetime import timedelta
 import pytest
 
 from pilotage.agent.ports.conversations import ConversationTurn
-from pilotage.agent.ports.journal import (
-    CommitOutcome,
-    CommitRefusal,
-    CommitRefused,
-    Committed,
-    JournalCommit,
-    RunKey,
-)
+from pilotage.agent.ports.journal import CommitOutcome, CommitRefusal, CommitRefused, Committed, JournalCommit
 from pilotage.agent.ports.leases import IWakeUpSubscription, Lease
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import LateOutcome
 from pilotage.agent.state import AgentStatus
 from pilotage.ids import SystemClock

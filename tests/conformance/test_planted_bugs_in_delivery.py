@@ -9,9 +9,9 @@ from datetime import datetime
 
 import pytest
 
-from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import BacklogEntry, has_something_to_do
 from pilotage.agent.ports.outbox import OutboxEntry, OutboxPage, OutboxStatus
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import CallerError
 from pilotage.ids import SystemClock

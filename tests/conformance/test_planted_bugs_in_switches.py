@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pilotage.agent.ports.switches import Switch, SwitchedOff
+from pilotage.agent.ports.permissions import Switch, SwitchedOff
 from pilotage.testing import MemoryStore, MemorySwitches
 from pilotage.testing.conformance.switches import SwitchesConformance
 from pilotage.testing.tables import MemoryTables

@@ -10,7 +10,7 @@ import pytest
 
 from pilotage.adapters.sealing.key_file import SealingKey
 from pilotage.adapters.sealing.sealer import AesGcmSealer
-from pilotage.agent.ports.journal import SealedRecord
+from pilotage.agent.ports.persistence import SealedRecord
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.testing.conformance.sealing import CONTEXT, SealerConformance
 from pilotage.testing.sealer import MemorySealer

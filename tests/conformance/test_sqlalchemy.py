@@ -13,11 +13,12 @@ from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
 from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import outbox
-from pilotage.agent.ports.audit import IAgentAuditLog
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
 from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps
+from pilotage.agent.ports.observability import IAgentAuditLog
 from pilotage.agent.ports.outbox import IAgentOutbox
+from pilotage.agent.ports.permissions import IAgentSwitches
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentLateOutcomes,
@@ -25,7 +26,6 @@ from pilotage.agent.ports.repositories import (
     IAgentSignalRepository,
     IAgentStateRepository,
 )
-from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.testing.conformance import (
     AuditLogConformance,
     BacklogConformance,

@@ -25,14 +25,8 @@ from pilotage import (
     agent_tool,
 )
 from pilotage.agent import RejectionPolicy, ToolApprovalRequirement
-from pilotage.agent.ports.journal import (
-    CommitOutcome,
-    IAgentJournal,
-    JournalCommit,
-    JournalHead,
-    JournalRow,
-    RunKey,
-)
+from pilotage.agent.ports.journal import CommitOutcome, IAgentJournal, JournalCommit, JournalHead
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.errors import ToolError
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns

@@ -19,7 +19,8 @@ import pytest
 
 from pilotage import Idempotency
 from pilotage.agent import ApprovalDecision
-from pilotage.agent.ports.journal import CommitOutcome, Committed, HeadMoved, JournalCommit, JournalStage
+from pilotage.agent.ports.journal import CommitOutcome, Committed, HeadMoved, JournalCommit
+from pilotage.agent.ports.persistence import JournalStage
 from pilotage.errors import ToolError
 from pilotage.runtime.architecture.blocks import ScopedRuntime
 from pilotage.runtime.architecture.branches import Folds

@@ -45,7 +45,7 @@ from pilotage.agent import (
     RunPausedEvent,
     ToolApprovalRequirement,
 )
-from pilotage.agent.ports.journal import JournalStage, RunKey
+from pilotage.agent.ports.persistence import JournalStage, RunKey
 from pilotage.agent.run_values import RunResult
 from pilotage.runtime.journal.action import idempotency_key
 from pilotage.runtime.journal.interruptions import RunInterruption

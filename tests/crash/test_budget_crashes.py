@@ -28,7 +28,7 @@ from pilotage.agent import (
     IAgentBudget,
     ToolApprovalRequirement,
 )
-from pilotage.agent.ports.journal import JournalRow, RunKey
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.runtime import TenantBudget
 from pilotage.testing import MemoryStore, ScriptedModel, calls, crash_matrix, says

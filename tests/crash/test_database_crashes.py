@@ -8,7 +8,7 @@ import pytest
 
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.run_values import RunResult
 from pilotage.runtime.journal.chain import Chain, first_broken
 from pilotage.testing import (

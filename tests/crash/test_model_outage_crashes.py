@@ -8,7 +8,7 @@ import pytest
 
 from pilotage import Agent, AgentExecutionSpec, ModelMessage, ModelRequest, RecoveryStrategy
 from pilotage.agent.events import MessageDeltaEvent
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentSituation
 from pilotage.runtime.events.feed import joined

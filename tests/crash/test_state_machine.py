@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from pilotage import AgentSignalKind, AgentState, AgentStatus, ApprovalDecision
 from pilotage.agent import AgentApprovalRequest, AgentRecoveryRequest, RecoveryDecision
-from pilotage.agent.ports.journal import JournalRow, JournalStage
+from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject, canonical_json

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pilotage import AgentStatus, Application
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.run_values import RunResult
 from pilotage.runtime import WorkerSettings
 from pilotage.runtime.journal.lease import LeaseSettings

@@ -10,7 +10,8 @@ from enum import Enum
 from pilotage import Application, ApprovalDecision, RunContext
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.ports.handlers import ApprovalSubject, IAgentApprovalHandler, IAgentRecoveryHandler
-from pilotage.agent.ports.journal import CommitOutcome, IAgentJournal, JournalCommit, JournalStage, RunKey
+from pilotage.agent.ports.journal import CommitOutcome, IAgentJournal, JournalCommit
+from pilotage.agent.ports.persistence import JournalStage, RunKey
 from pilotage.agent.recovery import AgentResumeBoundary
 from pilotage.agent.recovery_request import (
     AgentRecoveryRequest,

@@ -6,14 +6,8 @@ import os
 import signal
 from collections.abc import AsyncIterator, Sequence
 
-from pilotage.agent.ports.journal import (
-    CommitOutcome,
-    IAgentJournal,
-    JournalCommit,
-    JournalHead,
-    JournalRow,
-    RunKey,
-)
+from pilotage.agent.ports.journal import CommitOutcome, IAgentJournal, JournalCommit, JournalHead
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 
 
 class Moments:

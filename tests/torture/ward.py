@@ -25,7 +25,7 @@ from pilotage import (
 from pilotage.adapters.sqlalchemy import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.agent import AgentState, ToolApprovalRequirement
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.agent.state import AgentStateReason
 from pilotage.runtime import AgentRuns, LeaseSettings, WorkerSettings

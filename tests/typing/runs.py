@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, assert_type
 
 from pilotage import Agent, AgentYield, Final, RunAgentInput, run, run_sync
-from pilotage.agent.typed import TextDoesNotFit
+from pilotage.agent.run_values import TextDoesNotFit
 from pilotage.runtime import AgentRuns
 
 

@@ -23,9 +23,8 @@ from pilotage.agent.context import (
 from pilotage.agent.control_tools import ControlTools, Exit, NoTools, control_call
 from pilotage.agent.decisions import (
     AgentApprovalDecisionOutcome, ApprovalAccepted, ApprovalCheck, ApprovalExpired, DecisionMalformed,
-    DecisionMisdirected, DecisionNotAllowed, DecisionRefusal, DecisionRefusedError,
-    check_agent_approval_decision, expired_approval_outcome, materialize_agent_approval_decision_state,
-    parse_agent_approval_decision_signal,
+    DecisionMisdirected, DecisionNotAllowed, DecisionRefusal, DecisionRefusedError, check_agent_approval_decision,
+    expired_approval_outcome, materialize_agent_approval_decision_state, parse_agent_approval_decision_signal,
 )
 from pilotage.agent.definition import AgentDefinition, runner_backed_execute
 from pilotage.agent.delegation import (
@@ -34,104 +33,88 @@ from pilotage.agent.delegation import (
 )
 from pilotage.agent.events import (
     AgentEvent, AgentEventAttribution, AgentEventKind, ArtifactEvent, MessageDeltaEvent, ReasoningDeltaEvent,
-    RunFinishedEvent, RunPausedEvent, RunStartedEvent, StateDeltaEvent, StateSnapshotEvent,
-    StepFinishedEvent, StepStartedEvent, ToolCallArgsDeltaEvent, ToolCallEndEvent, ToolCallResultEvent,
-    ToolCallStartEvent,
+    RunFinishedEvent, RunPausedEvent, RunStartedEvent, StateDeltaEvent, StateSnapshotEvent, StepFinishedEvent,
+    StepStartedEvent, ToolCallArgsDeltaEvent, ToolCallEndEvent, ToolCallResultEvent, ToolCallStartEvent,
 )
-from pilotage.agent.evidence import (
-    STRUCTURED_RESULT_LIMIT, AgentEvidence, AgentEvidenceCandidate, AgentEvidenceKind,
-)
+from pilotage.agent.evidence import STRUCTURED_RESULT_LIMIT, AgentEvidence, AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.execution import ExecuteContract, ExecuteShape
 from pilotage.agent.facts import (
-    AgentActionCompleted, AgentActionOutcome, AgentApprovalRequested, AgentFact, AgentQuestionKind,
-    AgentRunCancelled, AgentRunCancelling, AgentRunCompleted, AgentRunDelegated, AgentRunFailed,
-    AgentRunPaused, AgentRunResumed, AgentRunStarted, AgentSignalTooLate, IAgentEventPublisher,
-    UnreadableFactError, read_fact, write_fact,
+    AgentActionCompleted, AgentActionOutcome, AgentApprovalRequested, AgentFact, AgentQuestionKind, AgentRunCancelled,
+    AgentRunCancelling, AgentRunCompleted, AgentRunDelegated, AgentRunFailed, AgentRunPaused, AgentRunResumed,
+    AgentRunStarted, AgentSignalTooLate, IAgentEventPublisher, UnreadableFactError, read_fact, write_fact,
 )
-from pilotage.agent.media import MediaSafetyLimits
+from pilotage.agent.handlers import on_event, on_signal
 from pilotage.agent.messages import (
-    ContentPart, MediaPart, ModelMessage, ModelMessageRole, ModelToolCall, TextPart,
+    ContentPart, MediaPart, MediaSafetyLimits, ModelMessage, ModelMessageRole, ModelToolCall, TextPart,
 )
-from pilotage.agent.model_events import ModelEventProjector
 from pilotage.agent.model_reply import (
     ModelError, ModelFinishReason, ModelResponse, ModelStreamEvent, ModelStreamEventKind, ModelUsage,
 )
 from pilotage.agent.model_request import (
-    JsonSchemaConstraint, ModelRequest, ModelToolChoice, ModelToolSpec, SamplingOptions, StreamingOptions,
-    StructuredOutputSpec, ToolCallingSpec,
+    JsonSchemaConstraint, ModelRequest, ModelSelection, ModelToolChoice, ModelToolSpec, SamplingOptions,
+    StreamingOptions, StructuredOutputSpec, ToolCallingSpec,
 )
-from pilotage.agent.link_guard import LinkGuard
-from pilotage.agent.on_event import on_event
+from pilotage.agent.model_stream import ModelEventProjector
 from pilotage.agent.ports.architecture import (
-    AgentRef, AgentSession, Architecture, BranchFailure, Dependencies, FailurePolicy, IScopedModel,
-    IScopedRuntime, IScopedTools, ToolCallOutcome,
+    AgentRef, AgentSession, Architecture, BranchFailure, Dependencies, FailurePolicy, IScopedModel, IScopedRuntime,
+    IScopedTools, ToolCallOutcome,
 )
-from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
 from pilotage.agent.ports.budget import (
-    BudgetAmount, BudgetExhausted, BudgetGranted, BudgetPeriod, BudgetReservation, BudgetSettlement,
-    BudgetVerdict, BudgetWindow, IAgentBudget, IAgentPricing, ITenantSpending, ModelCost, NoBudget,
+    BudgetAmount, BudgetExhausted, BudgetGranted, BudgetPeriod, BudgetReservation, BudgetSettlement, BudgetVerdict,
+    BudgetWindow, IAgentBudget, IAgentPricing, ITenantSpending, ModelCost, NoBudget,
 )
-from pilotage.agent.ports.context import IAgentContextObserver, IAgentContextProvider
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns, ITaskStore
 from pilotage.agent.ports.handlers import (
     AgentOutputGuardProfile, ApprovalSubject, HookVerdict, IAgentApprovalHandler, IAgentCancellationCleanup,
-    IAgentContextHandler, IAgentHooks, IAgentOutputGuard, IAgentRecoveryHandler, IAgentToolHandler, Proceed, Veto,
+    IAgentContextHandler, IAgentContextObserver, IAgentContextProvider, IAgentHooks, IAgentOutputGuard,
+    IAgentRecoveryHandler, IAgentToolHandler, LinkGuard, Proceed, Veto,
 )
 from pilotage.agent.ports.journal import (
-    ClosedSignal, CommitOutcome, CommitRefusal, CommitRefused, Committed, ErasedRecord, HeadMoved,
-    IAgentJournal, JournalCommit, JournalHead, JournalRow, JournalStage, LeaseRequest, OutboxEvent, RunKey,
-    SealedRecord, SignalsUnread,
+    ClosedSignal, CommitOutcome, CommitRefusal, CommitRefused, Committed, HeadMoved, IAgentJournal, JournalCommit,
+    JournalHead, LeaseRequest, OutboxEvent, SignalsUnread,
 )
 from pilotage.agent.ports.leases import (
-    BacklogEntry,
-    ClaimRecord,
-    IAgentBacklog,
-    IAgentLeases,
-    IAgentWakeUps,
-    IWakeUpSubscription,
-    Lease,
+    BacklogEntry, ClaimRecord, IAgentBacklog, IAgentLeases, IAgentWakeUps, IWakeUpSubscription, Lease,
 )
 from pilotage.agent.ports.memory import IAgentMemory, MemoryItem, MemoryKind, MemoryScope, MemoryUse
-from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
-from pilotage.agent.ports.model_resolver import IAgentModelResolver
+from pilotage.agent.ports.model import IAgentModel, IAgentModelResolver, ModelCapability
+from pilotage.agent.ports.observability import (
+    AuditEntry, IAgentAuditLog, IAgentTelemetry, NoTelemetry, TelemetryValue,
+)
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
 from pilotage.agent.ports.permissions import (
-    AllowAll, IAgentPermissions, IPrincipalResolver, ISecrets, PermissionDecision, PermissionRequest,
-    PermissionRule, PermissionRules, PermissionVerdict, RequireHeld, StrictestOf, strictest,
+    AllowAll, IAgentPermissions, IAgentSwitches, IPrincipalResolver, ISecrets, PermissionDecision, PermissionRequest,
+    PermissionRule, PermissionRules, PermissionVerdict, RequireHeld, StrictestOf, Switch, SwitchKind, SwitchedOff,
+    strictest,
 )
+from pilotage.agent.ports.persistence import ErasedRecord, JournalRow, JournalStage, RunKey, SealedRecord
 from pilotage.agent.ports.repositories import (
     EvidencePage, IAgentEvidenceRepository, IAgentLateOutcomes, IAgentRetention, IAgentSignalRepository,
     IAgentStateRepository, LateOutcome, RunPage, consume_pending_agent_signals,
 )
 from pilotage.agent.ports.runner import IAgentDelegate, IAgentRunner, IAgentRunnerFactory
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
-from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchKind, SwitchedOff
-from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry, TelemetryValue
 from pilotage.agent.principal import Principal, RunContext, get_run_context, run_context
 from pilotage.agent.recovery import (
-    AgentActionBoundaryCheckpoint, AgentActionBoundaryStage, AgentActionKind, AgentResumeAction,
-    AgentResumeBoundary, AgentResumePlan, plan_agent_resume,
+    AgentActionBoundaryCheckpoint, AgentActionBoundaryStage, AgentActionKind, AgentResumeAction, AgentResumeBoundary,
+    AgentResumePlan, plan_agent_resume,
 )
 from pilotage.agent.recovery_request import (
     AgentRecoveryRequest, OpenAction, RecoveryAnswer, RecoveryCancelled, RecoveryDecision, RecoveryDone,
     RecoveryFailed, RecoveryRetried, UnknownAttempt, check_agent_recovery_decision,
-    materialize_agent_recovery_decision_state,
-    parse_agent_recovery_decision_signal,
+    materialize_agent_recovery_decision_state, parse_agent_recovery_decision_signal,
 )
 from pilotage.agent.run_values import AgentContext, RunAgentInput, RunResult
-from pilotage.agent.signal_handlers import on_signal
 from pilotage.agent.signals import (
     AgentSignal, AgentSignalConsumptionBatch, AgentSignalEnd, AgentSignalKind, AgentSignalLane, AgentSignalPollPoint,
-    ApprovalDecision, accepts_signal, select_signals,
+    AgentSteeringUpdate, ApprovalDecision, accepts_signal, select_signals,
 )
 from pilotage.agent.spec import (
-    AgentExecutionLimits, AgentExecutionSpec, LimitCode, RecoveryStrategy, RejectionPolicy,
-    StreamingExposureMode,
+    AgentExecutionLimits, AgentExecutionSpec, LimitCode, RecoveryStrategy, RejectionPolicy, StreamingExposureMode,
 )
 from pilotage.agent.state import (
     AgentSituation, AgentState, AgentStateReason, AgentStateTransition, AgentStatus, can_move,
 )
-from pilotage.agent.steering import AgentSteeringUpdate
 from pilotage.agent.stereotype import Agent
 from pilotage.agent.tools.bind import AgentToolBoundInvocation, bind_agent_tool_invocation
 from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, discover_agent_tools
@@ -147,29 +130,30 @@ from pilotage.agent.tools.metadata import (
 )
 from pilotage.agent.tools.schema import AgentToolIdentity, AgentToolSchemaHandle
 from pilotage.agent.yields import (
-    AgentYield, AgentYieldJsonEncoder, AgentYieldKind, AgentYieldPayload, Approval, Cancel, Error, Evidence,
-    Final, Message, Progress, TextDelta, Token, Tool,
+    AgentYield, AgentYieldJsonEncoder, AgentYieldKind, AgentYieldPayload, Approval, Cancel, Error, Evidence, Final,
+    Message, Progress, TextDelta, Token, Tool,
 )
 from pilotage.errors import (
-    AgentBootstrapError, AgentDefinitionError, AgentMemoryError, AgentModelConfigurationError,
-    AgentOutputGuardError, AgentPersistenceConfigurationError, AgentRetrievalError,
-    AgentStructuredOutputError, AgentToolBindingError, AgentToolDispatchError, PilotageError,
+    AgentBootstrapError, AgentDefinitionError, AgentMemoryError, AgentModelConfigurationError, AgentOutputGuardError,
+    AgentPersistenceConfigurationError, AgentRetrievalError, AgentStructuredOutputError, AgentToolBindingError,
+    AgentToolDispatchError, PilotageError,
 )
 from pilotage.jsonvalue import JsonObject, JsonPrimitive, JsonValue
 from pilotage.safety.discovery import find_sensitive_fields
-from pilotage.safety.guard import ContextExposurePolicy, EvidenceExposurePolicy, ExposurePolicy
 from pilotage.safety.fields import (
-    ANY_DEPTH, PII, SECRET_VALUE, CredentialRef, DataSensitivity, RedactionPolicy, SecretField, SecretRef,
-    SensitiveField, SensitiveFieldDescriptor, SensitiveMarker,
+    ANY_DEPTH, PII, REDACTED_VALUE, SECRET_VALUE, CredentialRef, DataSensitivity, MaskingKey, MaskingPolicy,
+    RedactionPolicy, SecretField, SecretRef, SensitiveField, SensitiveFieldDescriptor, SensitiveMarker,
 )
-from pilotage.safety.guard import guard_json_value
-from pilotage.safety.fields import REDACTED_VALUE, MaskingKey, MaskingPolicy
-from pilotage.safety.redaction.session import StreamingRedactionAudit, StreamingRedactionAuditStatus
+from pilotage.safety.guard import (
+    SENSITIVE_KEYWORD, ContextExposurePolicy, EvidenceExposurePolicy, ExposurePolicy, guard_json_value,
+    schema_with_sensitive_metadata,
+)
 from pilotage.safety.redaction.policy import (
     StreamingGuardFailureMode, StreamingRedactionMatch, StreamingRedactionPolicy, StreamingSensitivePattern,
 )
-from pilotage.safety.redaction.session import StreamingRedactionResult, StreamingRedactionSession
-from pilotage.safety.guard import SENSITIVE_KEYWORD, schema_with_sensitive_metadata
+from pilotage.safety.redaction.session import (
+    StreamingRedactionAudit, StreamingRedactionAuditStatus, StreamingRedactionResult, StreamingRedactionSession,
+)
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Approval: the question that a run puts to a person before it does something that matters.
 
 Pure. A request shows the guarded arguments and is bound to exactly one attempt of one call of one tool with
-these arguments, under terms: who caused it, who may answer, by which policy. `covers` and `is_bound_to` are asked
+these arguments, under terms: its cause, its approvers, its policy. `covers` and `is_bound_to` are asked
 again when the call starts. Reading the answer is in `decisions`.
 """
 
@@ -27,7 +27,7 @@ DEFAULT_APPROVAL_DECISIONS = tuple(ApprovalDecision)
 
 
 class AgentApprovalBoundaryKind(StrEnum):
-    """What is about to happen."""
+    """The kind of an action that a question is about."""
 
     MODEL_CALL = "model_call"
     TOOL_INVOCATION = "tool_invocation"
@@ -53,7 +53,7 @@ BUILT_IN_POLICY = "built-in/1"
 
 @value
 class ApprovalTerms:
-    """Who caused a question, who may answer it, and the version of the policy by which it is asked."""
+    """The principal that caused a question, the ones that may answer it, and the version of its policy."""
 
     requested_by: str | None = None
     approver_scope: str = ANY_PRINCIPAL
@@ -117,7 +117,7 @@ class AgentApprovalRequest:
         requested_by: str | None = None,
         policy: ExposurePolicy | None = None,
     ) -> AgentApprovalRequest:
-        """The question about one call of a tool; without arguments it cannot be bound to any."""
+        """Return the question about one call of a tool; without arguments it cannot be bound to any."""
         details: dict[str, JsonValue] = {
             "tool_identity": descriptor.identity.key,
             "tool_schema_name": descriptor.schema.name,
@@ -146,7 +146,7 @@ class AgentApprovalRequest:
         )
 
     def covers(self, descriptor: AgentToolDescriptor, arguments: JsonObject) -> bool:
-        """Whether approving this request approves this call: the same tool and schema, the same arguments."""
+        """Return whether approving this request approves this call: the same tool and schema, the same arguments."""
         same_tool = self.tool_digest == _tool_digest(descriptor)
         return same_tool and self.argument_digest == _argument_digest(self.id, arguments)
 
@@ -177,11 +177,11 @@ class AgentApprovalRequest:
         return self.binding == again.bound_to(terms).binding
 
     def is_expired(self, now: datetime) -> bool:
-        """Whether it is too late to answer."""
+        """Return whether it is too late to answer."""
         return self.expires_at is not None and now >= self.expires_at
 
     def to_metadata(self) -> JsonObject:
-        """The request as JSON; what binds it appears where it is given."""
+        """Return the request as JSON; what binds it appears where it is given."""
         bound: Mapping[str, JsonValue] = {
             "arguments": self.arguments or None,
             "argument_digest": self.argument_digest,
@@ -206,7 +206,7 @@ class AgentApprovalRequest:
         }
 
     def to_state(self, *, agent_type: str) -> AgentState:
-        """A new state of the run that waits for the answer."""
+        """Return a new state of the run that waits for the answer."""
         reject_blank("AgentApprovalRequest.to_state", agent_type=agent_type)
         waiting = AgentSituation.WAITING_FOR_APPROVAL
         return AgentState(
@@ -220,7 +220,7 @@ class AgentApprovalRequest:
         )
 
     def to_yield(self) -> AgentYield[Never]:
-        """The question as an item of the stream."""
+        """Return the question as an item of the stream."""
         return Approval(self.id, self.prompt, self.allowed_decisions, self.to_metadata())
 
 
@@ -237,7 +237,7 @@ def _argument_digest(approval_id: str, arguments: JsonObject) -> str:
 
 
 def _binding(request: AgentApprovalRequest) -> str:
-    """The digest of everything that an approval is bound to; the id is random, so that none can be looked up."""
+    """Return the digest of everything that an approval is bound to; the id is random, so that none can be looked up."""
     return json_digest(
         [
             request.id,
@@ -293,7 +293,7 @@ def plan_agent_tool_approval(
     requested_by: str | None = None,
     policy: ExposurePolicy | None = None,
 ) -> AgentApprovalPlan:
-    """Ask a person when the tool says so or its risk does; otherwise proceed."""
+    """Decide whether to ask a person: when the tool or its risk requires it."""
     if not descriptor.metadata.requires_approval_candidate:
         return AgentApprovalPlan(AgentApprovalPlanAction.PROCEED)
     request = AgentApprovalRequest.from_tool_descriptor(

@@ -18,8 +18,7 @@ from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.runner import IAgentRunnerFactory
 from pilotage.agent.ports.sealing import IRecordSealer
-from pilotage.agent.rule_of_two import AgentReach, rule_of_two
-from pilotage.agent.sealing_check import unsealable
+from pilotage.agent.safety_checks import AgentReach, rule_of_two, unsealable
 from pilotage.agent.spec import RecoveryStrategy
 from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, discover_agent_tools
 from pilotage.container.graph import Graph, Node
@@ -47,11 +46,11 @@ class AgentBootstrapValidationPostProcessor(IPostProcessor, IContainerAware):
 
     @classmethod
     def check(cls, graph: Graph) -> Iterable[Problem]:
-        """All that is wrong with the application's agents; follows from the definitions alone."""
+        """Return all that is wrong with the application's agents; follows from the definitions alone."""
         return graph.derive(agent_problems)
 
     def post_process(self, pod: object) -> object:
-        """The pod itself.
+        """Return the pod itself.
 
         Raises:
             AgentBootstrapError: the pod is an agent that cannot run in this application.
@@ -88,7 +87,7 @@ class AgentBootstrapValidationPostProcessor(IPostProcessor, IContainerAware):
 
 
 def agent_problems(graph: Graph) -> tuple[Problem, ...]:
-    """All that is wrong with the agents of a graph; for `Graph.derive`."""
+    """Return all that is wrong with the agents of a graph; for `Graph.derive`."""
     return tuple(_problems(graph))
 
 
@@ -111,7 +110,7 @@ def _problems(graph: Graph) -> Iterator[Problem]:
 
 
 def agent_tools(node: Node, graph: Graph) -> tuple[AgentToolDescriptor, ...]:
-    """The tools an agent offers to its model: its own, and those of the pods it injects."""
+    """Return the tools an agent offers to its model: its own, and those of the pods it injects."""
     return _tools_of([node, *graph.dependencies(node)])
 
 
@@ -249,12 +248,12 @@ def _unknown_output_guard(definition: AgentDefinition, graph: Graph) -> Iterator
 
 
 def agent_reaches(graph: Graph) -> list[AgentReach]:
-    """What each agent of an application may use and whom it may hand work to, as far as classes tell."""
+    """Return the tools and delegates of each agent of an application, as far as classes declare them."""
     return [_reach(node, node.pod, graph) for node in graph.nodes if isinstance(node.pod, AgentDefinition)]
 
 
 def _reach(node: Node, definition: AgentDefinition, graph: Graph) -> AgentReach:
-    """What an agent may use and whom it may hand work to: its teammates, its loop's workers, agents it injects."""
+    """Return the tools and delegates of an agent: its teammates, the workers of its loop, agents it injects."""
     injected = [
         each.pod.agent_id for each in graph.dependencies(node) if isinstance(each.pod, AgentDefinition)
     ]
@@ -269,7 +268,7 @@ def _reach(node: Node, definition: AgentDefinition, graph: Graph) -> AgentReach:
 
 
 def delegates_of(definition: AgentDefinition) -> Iterator[AgentRef]:
-    """The agents that an agent may hand work to: its teammates, and the workers of its loop.
+    """Yield the agents that an agent may delegate to: its teammates, and the workers of its loop.
 
     A loop that is only named is made without arguments, so it has no workers of its own.
     """
@@ -287,7 +286,7 @@ def _id_of(agent: AgentRef) -> str:
 
 
 def _readable_tools(node: Node, graph: Graph) -> tuple[AgentToolDescriptor, ...]:
-    """The tools of an agent; none where one of them cannot be read, which is a problem of its own."""
+    """Return the tools of an agent; none where one of them cannot be read, which is a problem of its own."""
     try:
         return agent_tools(node, graph)
     except AgentDefinitionError:
@@ -352,7 +351,7 @@ def _shared_ids(definitions: list[AgentDefinition]) -> Iterator[Problem]:
 
 
 def _wrong_tools(agents: list[tuple[Node, AgentDefinition]], graph: Graph) -> Iterator[Problem]:
-    """Tools whose schema cannot be built, each once, and tools of one agent that share a name."""
+    """Report tools whose schema cannot be built, each once, and tools of one agent that share a name."""
     seen: set[str] = set()
     for node, _ in agents:
         try:
@@ -364,5 +363,5 @@ def _wrong_tools(agents: list[tuple[Node, AgentDefinition]], graph: Graph) -> It
 
 
 def _problem(error: AgentDefinitionError) -> Problem:
-    """A definition error says everything itself, the way out included."""
+    """Return the problem that a definition error reports; the error contains the remedy."""
     return Problem(error.code, str(error), "", family=AgentBootstrapError, detail=error)

@@ -22,7 +22,7 @@ from pilotage.values import value
 
 
 class AgentCancellationTargetKind(StrEnum):
-    """What is being stopped."""
+    """The kinds of targets that a cancellation stops."""
 
     MODEL_STREAM = "model_stream"
     TOOL_EXECUTION = "tool_execution"
@@ -30,7 +30,7 @@ class AgentCancellationTargetKind(StrEnum):
 
 
 class AgentCancellationCleanupStatus(StrEnum):
-    """How stopping it went."""
+    """The status of the cleanup of one target."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -52,14 +52,14 @@ def check_cancel_signal(state: AgentState, signal: AgentSignal) -> None:
 
 
 def text_in(signal: AgentSignal, name: str) -> str | None:
-    """The text under a key of the payload; anything else counts as not given."""
+    """Return the text under a key of the payload; anything else counts as not given."""
     value = signal.payload.get(name)
     return value if isinstance(value, str) else None
 
 
 @value
 class AgentCancellationRequest:
-    """What a cleanup hook is asked to stop, for which run, and why."""
+    """The request to a cleanup hook: the target, its run, and the reason."""
 
     state_id: str
     signal_id: str
@@ -83,7 +83,7 @@ class AgentCancellationRequest:
         target_ref: str,
         metadata: JsonObject | None = None,
     ) -> AgentCancellationRequest:
-        """The request that a cancel signal of this run makes for one target.
+        """Return the request that a cancel signal of this run makes for one target.
 
         Raises:
             AgentDefinitionError: the signal is no cancel signal or belongs to another run.
@@ -100,13 +100,13 @@ class AgentCancellationRequest:
         )
 
     def to_payload(self) -> JsonObject:
-        """The request as JSON, every key present."""
+        """Return the request as JSON, every key present."""
         return as_object(to_json_value(self))
 
 
 @value
 class AgentCancellationCleanupResult:
-    """How one hook fared."""
+    """The result of one cleanup hook."""
 
     target_kind: AgentCancellationTargetKind
     target_ref: str
@@ -129,7 +129,7 @@ class AgentCancellationCleanupResult:
         reason: str | None = None,
         metadata: JsonObject | None = None,
     ) -> AgentCancellationCleanupResult:
-        """The target is stopped and cleaned up."""
+        """Return the result of a target that is stopped and cleaned up."""
         status = AgentCancellationCleanupStatus.SUCCEEDED
         return cls(target_kind, target_ref, status, reason, metadata=metadata or {})
 
@@ -143,7 +143,7 @@ class AgentCancellationCleanupResult:
         message: str,
         metadata: JsonObject | None = None,
     ) -> AgentCancellationCleanupResult:
-        """The target could not be cleaned up."""
+        """Return the result of a target that could not be cleaned up."""
         return cls(
             target_kind,
             target_ref,
@@ -172,7 +172,7 @@ class AgentCancellationCleanupResult:
         return self.status is AgentCancellationCleanupStatus.FAILED
 
     def to_payload(self) -> JsonObject:
-        """The outcome as JSON, every key present."""
+        """Return the outcome as JSON, every key present."""
         return as_object(to_json_value(self))
 
 
@@ -217,7 +217,7 @@ class AgentCancellationCleanupTask:
 
 @value
 class AgentCancellationCleanupReport:
-    """How the whole cleanup went, in the order of the tasks."""
+    """The results of a whole cleanup, in the order of the tasks."""
 
     state_id: str
     signal_id: str
@@ -237,7 +237,7 @@ class AgentCancellationCleanupReport:
         return tuple(outcome for outcome in self.outcomes if outcome.failed_cleanup)
 
     def to_payload(self) -> JsonObject:
-        """The report as JSON."""
+        """Return the report as JSON."""
         return {
             "state_id": self.state_id,
             "signal_id": self.signal_id,
@@ -246,12 +246,12 @@ class AgentCancellationCleanupReport:
         }
 
     def to_evidence_candidate(self, summary: str | None = None) -> AgentEvidenceCandidate:
-        """The report as a record of the run."""
+        """Return the report as a record of the run."""
         return AgentEvidenceCandidate(AgentEvidenceKind.CANCELLATION, self.to_payload(), summary)
 
 
 def begin_agent_cancellation(state: AgentState, signal: AgentSignal) -> AgentState:
-    """The run on its way to being cancelled, with who asked for it and why.
+    """Return the run on its way to being cancelled, with the principal that requested it and the reason.
 
     Raises:
         AgentDefinitionError: the signal does not cancel this run, or the run has ended.
@@ -268,7 +268,7 @@ def begin_agent_cancellation(state: AgentState, signal: AgentSignal) -> AgentSta
 
 
 def complete_agent_cancellation(state: AgentState, report: AgentCancellationCleanupReport) -> AgentState:
-    """The cancelled run: CANCELLED after a good cleanup, FAILED after a bad one.
+    """Return the cancelled run: CANCELLED after a good cleanup, FAILED after a bad one.
 
     Raises:
         AgentDefinitionError: the report is about another run, or the run is not being cancelled.
@@ -302,7 +302,7 @@ async def run_agent_cancellation_cleanup(
     """
     check_cancel_signal(state, signal)
     reject_not_positive("run_agent_cancellation_cleanup", deadline_seconds=deadline_seconds)
-    from pilotage.agent.cancellation_hooks import run_cleanup_hooks  # noqa: PLC0415 - asyncio is dear to import
+    from pilotage.agent.cancellation_hooks import run_cleanup_hooks  # noqa: PLC0415 - importing asyncio is slow
 
     outcomes = await run_cleanup_hooks(state, signal, tasks, deadline_seconds)
     return AgentCancellationCleanupReport(state.id, signal.id, outcomes)

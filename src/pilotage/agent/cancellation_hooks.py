@@ -25,7 +25,7 @@ async def run_cleanup_hooks(
     tasks: Sequence[AgentCancellationCleanupTask],
     deadline_seconds: float | None,
 ) -> tuple[AgentCancellationCleanupResult, ...]:
-    """The outcome of each hook, in the order of the tasks."""
+    """Return the outcome of each hook, in the order of the tasks."""
     running = [asyncio.create_task(task.run(state=state, signal=signal)) for task in tasks]
     late = await _wait(running, deadline_seconds)
     return tuple(

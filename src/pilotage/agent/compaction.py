@@ -32,7 +32,7 @@ from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 from pilotage.values import value
 
 _TOKENS_OF_A_FRAME = 4
-"""What a server writes around every message: who speaks, where it begins and ends."""
+"""The frame that a server writes around every message: the role, the beginning, the end."""
 _TOKENS_OF_MEDIA = 1_000
 """A picture is charged by its area, not by its bytes; this is a middle-sized one."""
 
@@ -41,7 +41,7 @@ class TokenEstimator(Protocol):
     """Counts or guesses the tokens of a text. The same text always has the same number."""
 
     def tokens_of(self, text: str) -> int:
-        """How many tokens the text takes."""
+        """Return how many tokens the text takes."""
         ...
 
 
@@ -63,7 +63,7 @@ BYTE_ESTIMATOR = ByteEstimator()
 
 
 def message_tokens(message: ModelMessage, estimator: TokenEstimator = BYTE_ESTIMATOR) -> int:
-    """What one message takes: its text, its tool calls, its media and the frame around it."""
+    """Return the tokens of one message: its text, its tool calls, its media and the frame around it."""
     tokens = _TOKENS_OF_A_FRAME + estimator.tokens_of(message.text)
     for call in message.tool_calls:
         tokens += _TOKENS_OF_A_FRAME + estimator.tokens_of(call.name)
@@ -74,7 +74,7 @@ def message_tokens(message: ModelMessage, estimator: TokenEstimator = BYTE_ESTIM
 
 
 def fixed_tokens(request: ModelRequest, estimator: TokenEstimator = BYTE_ESTIMATOR) -> int:
-    """What a request takes beside its messages: the tools on offer and the shape of the answer.
+    """Return the tokens of a request beside its messages: the tools on offer and the shape of the answer.
 
     Every request of an agent carries the same ones, so this is asked once for an agent and not per call.
     """
@@ -85,7 +85,7 @@ def fixed_tokens(request: ModelRequest, estimator: TokenEstimator = BYTE_ESTIMAT
 
 
 def request_tokens(request: ModelRequest, estimator: TokenEstimator = BYTE_ESTIMATOR) -> int:
-    """What a whole request takes: its messages with the context packs, and what is beside them."""
+    """Return the tokens of a whole request: its messages with the context packs, and what is beside them."""
     messages = sum(message_tokens(message, estimator) for message in request.assemble_messages())
     return messages + fixed_tokens(request, estimator)
 
@@ -103,7 +103,7 @@ class Unit:
 
 
 def units_of(messages: Sequence[ModelMessage]) -> tuple[Unit, ...]:
-    """The units of a transcript in the order in which they begin.
+    """Return the units of a transcript in the order in which they begin.
 
     A result belongs to the latest message that made a call of its id. One with an unknown id belongs to
     the latest calls before it: some models send no ids. Without any calls before it, it stands alone.
@@ -124,7 +124,7 @@ def units_of(messages: Sequence[ModelMessage]) -> tuple[Unit, ...]:
 
 
 def older_than(units: Sequence[Unit], turns: int) -> tuple[Unit, ...]:
-    """The units before the last so many turns; what was asked right before the first of those is not among them."""
+    """Return the units before the last so many turns, without the question right before the first of those."""
     all_turns = [unit for unit in units if unit.is_turn]
     old = all_turns[: max(0, len(all_turns) - turns)]
     return tuple(unit for unit in units if unit.start <= old[-1].start) if old else ()
@@ -146,13 +146,13 @@ _QUESTION = "Write the summary of the conversation above."
 
 @value
 class Summary:
-    """What a model made of earlier turns, and how far that may be trusted."""
+    """A model's summary of earlier turns, and its trust label."""
 
     text: str
     trust: TrustLabel
 
     def as_message(self) -> ModelMessage:
-        """The summary as the model gets to see it."""
+        """Return the summary as the model gets to see it."""
         pack = ContextPack(
             "earlier-turns", self.text, "summary", ContextPackRole.MEMORY, ContextFreshness.RECENT
         )
@@ -161,12 +161,12 @@ class Summary:
 
 
 def is_summary(message: ModelMessage) -> bool:
-    """Whether the message is a summary of earlier turns and not raw evidence."""
+    """Return whether the message is a summary of earlier turns and not raw evidence."""
     return message.role is ModelMessageRole.EVIDENCE and message.metadata.get(_MARK) is True
 
 
 def trust_of_summaries(messages: Sequence[ModelMessage]) -> TrustLabel:
-    """The join of the labels of those messages that are summaries themselves."""
+    """Return the join of the labels of those messages that are summaries themselves."""
     labels = [message.metadata[_TRUST] for message in messages if is_summary(message)]
     return TrustLabel.join_all(TrustLabel.from_payload(as_object(label)) for label in labels)
 
@@ -174,25 +174,25 @@ def trust_of_summaries(messages: Sequence[ModelMessage]) -> TrustLabel:
 def summary_request(
     messages: Sequence[ModelMessage], *, max_summary_chars: int, max_chars: int = 200_000
 ) -> ModelRequest:
-    """The request that asks a model to condense some messages.
+    """Return the request that asks a model to condense some messages.
 
-    Each stands in a frame of its own that says who spoke, so that the words of a tool cannot pass for those
+    Each is in a frame of its own with its role, so that the text of a tool cannot pass for that
     of the user. At most `max_chars` are shown, shared evenly: one endless result does not push the others out.
     """
     share = max(1, max_chars // max(1, len(messages)))
     return ModelRequest(
         (ModelMessage.system(_INSTRUCTIONS.format(limit=max_summary_chars)), ModelMessage.user(_QUESTION)),
-        context=[_told(number, message, share) for number, message in enumerate(messages, start=1)],
+        context=[_shown_in_frame(number, message, share) for number, message in enumerate(messages, start=1)],
     )
 
 
-def _told(number: int, message: ModelMessage, max_chars: int) -> ContextPack:
+def _shown_in_frame(number: int, message: ModelMessage, max_chars: int) -> ContextPack:
     text = spoken(message)[:max_chars]
     return ContextPack(f"message-{number}", text, message.role.value, ContextPackRole.STATE)
 
 
 def spoken(message: ModelMessage) -> str:
-    """The text of a message with the calls in it."""
+    """Return the text of a message with the calls in it."""
     calls = [f"{call.name}({canonical_json(call.arguments)})" for call in message.tool_calls]
     return " ".join([message.text, *calls] if message.text else calls)
 
@@ -201,7 +201,7 @@ _STAYING = frozenset({ModelMessageRole.SYSTEM, ModelMessageRole.EVIDENCE})
 
 
 def untouchable(messages: Sequence[ModelMessage]) -> frozenset[int]:
-    """The messages that stay as they are."""
+    """Return the messages that stay as they are."""
     users = [i for i, message in enumerate(messages) if message.role is ModelMessageRole.USER]
     staying = (i for i, m in enumerate(messages) if m.role in _STAYING and not is_summary(m))
     return frozenset((*users[:1], *users[-1:], *staying))
@@ -214,14 +214,14 @@ def broken_rules(
     *,
     has_summary: bool,
 ) -> tuple[str, ...]:
-    """A sentence for everything a rewrite does that it may not do."""
+    """Return a sentence for everything a rewrite does that it may not do."""
     touched = sorted(dropped | replaced.keys())
     absent = [i for i in touched if not 0 <= i < len(messages)]
     if absent:
         return tuple(f"there is no message {i}" for i in absent)
-    kept = untouchable(messages)
+    staying = untouchable(messages)
     return (
-        *(f"message {i} ({messages[i].role.value}) must stay as it is" for i in touched if i in kept),
+        *(f"message {i} ({messages[i].role.value}) must stay as it is" for i in touched if i in staying),
         *(f"message {i} is both dropped and replaced" for i in sorted(dropped & replaced.keys())),
         *_split_pairs(messages, dropped),
         *_about_the_summary(messages, dropped, has_summary),
@@ -318,13 +318,13 @@ class SummaryNeeded:
         return tuple(self.before[index] for index in sorted(self.dropped))
 
     def request(self, max_chars: int = 200_000) -> ModelRequest:
-        """The request for the summary; `max_chars` bounds what the model is shown of the messages."""
+        """Return the request for the summary; `max_chars` bounds what the model is shown of the messages."""
         return summary_request(
             self.to_summarise, max_summary_chars=self.max_summary_chars, max_chars=max_chars
         )
 
     def with_summary(self, text: str, *, trust: TrustLabel = LEAST_TRUSTED) -> Rewrite:
-        """The rewrite with its summary, which is cut to its limit.
+        """Return the rewrite with its summary, which is cut to its limit.
 
         `trust` is the join of the labels of what is summarised; the labels of earlier summaries are joined
         in by themselves.
@@ -345,19 +345,19 @@ CompactionPlan: TypeAlias = NothingToDo | Rewrite | SummaryNeeded
 class CompactionStrategy(Protocol):
     """One way to make a context smaller: a value that says what to leave out, and does nothing itself.
 
-    Equal messages must give equal plans, on every machine: replay asks again and must hear the same.
+    Equal messages must give equal plans, on every machine: replay asks again and must get the same.
     """
 
     def plan(
         self, messages: Sequence[ModelMessage], *, excess: int, estimator: TokenEstimator
     ) -> CompactionPlan:
-        """What to do about so many tokens too much; `NothingToDo` where `excess` is zero."""
+        """Return what to do about so many tokens too much; `NothingToDo` where `excess` is zero."""
         ...
 
 
 @value
 class AgentCompactionPolicy:
-    """How the context of an agent is condensed: the strategies in their order, and the size that begins it.
+    """The compaction of an agent's context: the strategies in their order, and the size that begins it.
 
     A request of more tokens than `trigger_token_threshold` is condensed; without one the context budget decides.
     """

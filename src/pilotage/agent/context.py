@@ -26,7 +26,7 @@ from pilotage.values import shared, value
 
 
 class ContextPackRole(StrEnum):
-    """What a pack is to the model."""
+    """The role of a pack in the model's context."""
 
     SYSTEM = "system"
     INSTRUCTION = "instruction"
@@ -39,7 +39,7 @@ class ContextPackRole(StrEnum):
 
 
 class ContextFreshness(StrEnum):
-    """How old a pack is, as far as its source knows."""
+    """The freshness of a pack, as far as its source knows."""
 
     CURRENT = "current"
     RECENT = "recent"
@@ -48,7 +48,7 @@ class ContextFreshness(StrEnum):
 
 
 class ContextSensitivity(StrEnum):
-    """How carefully a pack is to be handled; only REDACTED hides its content."""
+    """The sensitivity of a pack; only REDACTED hides its content."""
 
     PUBLIC = "public"
     INTERNAL = "internal"
@@ -59,7 +59,7 @@ class ContextSensitivity(StrEnum):
 
 @value
 class ContextTokenBudget:
-    """How many tokens a pack may take, how many it is thought to take, how many are kept for the answer."""
+    """The tokens of a pack: its limit, its estimate, and the reserve for the answer."""
 
     max_tokens: int | None = None
     estimated_tokens: int | None = None
@@ -72,7 +72,7 @@ class ContextTokenBudget:
         )
 
     def to_payload(self) -> JsonObject:
-        """The budget as JSON."""
+        """Return the budget as JSON."""
         return {
             "max_tokens": self.max_tokens,
             "estimated_tokens": self.estimated_tokens,
@@ -105,7 +105,7 @@ class ContextPack:
         reject_outside_unit(self, relevance=self.relevance)
 
     def guarded_content(self, policy: ContextExposurePolicy | None = None) -> str:
-        """The content as the policy allows it to be seen.
+        """Return the content as the policy allows it to be seen.
 
         The content is text, so a descriptor can only mean all of it: what may not be shown is masked whole.
         """
@@ -115,7 +115,7 @@ class ContextPack:
         return guarded if isinstance(guarded, str) else REDACTED_VALUE
 
     def message_metadata(self, policy: ContextExposurePolicy | None = None) -> JsonObject:
-        """Where the content came from, for the metadata of the message that carries it."""
+        """Return where the content came from, for the metadata of the message that carries it."""
         metadata: dict[str, JsonValue] = {
             "context_pack_id": self.id,
             "source": self.source,
@@ -133,7 +133,7 @@ class ContextPack:
 
 
 def render_context_pack(pack: ContextPack, policy: ContextExposurePolicy | None = None) -> str:
-    """The guarded content in a frame that says where it came from and that the content cannot forge.
+    """Return the guarded content in a frame that says where it came from and that the content cannot forge.
 
     Every line of the content begins with `| `; only the first and the last line do not, and the values in
     the first are quoted and stay on it. A content that spells the closing line is therefore still content.
@@ -185,7 +185,7 @@ class ContextManifestEntry:
 
 @value
 class ContextManifest:
-    """What a model was shown, pack by pack, without the content."""
+    """The list of the packs that a model was shown, without their content."""
 
     id: str
     entries: tuple[ContextManifestEntry, ...]
@@ -201,7 +201,7 @@ class ContextManifest:
 
 @value
 class ContextDigest:
-    """What a longer context was condensed to, and from what."""
+    """The condensed form of a longer context, and its sources."""
 
     id: str
     context_identity: str
@@ -232,7 +232,7 @@ class ContextRotSymptom(StrEnum):
 
 
 class ContextOptimizationActionKind(StrEnum):
-    """What can be done about it; the set is closed."""
+    """The kinds of actions against a symptom; the set is closed."""
 
     COMPRESSION = "compression"
     RETRIEVAL_REFRESH = "retrieval_refresh"
@@ -267,7 +267,7 @@ class ContextHealthSignal:
         reject_naive(self, observed_at=self.observed_at)
 
     def evidence_payload(self) -> JsonObject:
-        """The signal as JSON, every key present."""
+        """Return the signal as JSON, every key present."""
         return as_object(to_json_value(self))
 
 
@@ -292,7 +292,7 @@ class ContextOptimizationAction:
         reject_blank(self, reason=self.reason)
 
     def evidence_payload(self) -> JsonObject:
-        """The action as JSON, every key present."""
+        """Return the action as JSON, every key present."""
         refs: JsonObject = {
             "signal_refs": tuple(self.signal_refs),
             "target_pack_ids": tuple(self.target_pack_ids),

@@ -53,7 +53,7 @@ class ControlTools(IScopedTools):
     async def call_all(
         self, calls: Sequence[ModelToolCall], *, limit: int | None = None
     ) -> Sequence[ToolCallOutcome]:
-        """The plain calls first: what ends the loop must not leave them undone."""
+        """Return the plain calls first: what ends the loop must not leave them undone."""
         plain = [call for call in calls if call.name not in self._names]
         controls = [call for call in calls if call.name in self._names]
         done = iter(await self._tools.call_all(plain, limit=limit) if plain else ())
@@ -83,15 +83,15 @@ class NoTools(IScopedTools):
 
 
 def control_call(name: str, arguments: object, purpose: str, **choices: Sequence[str]) -> ModelToolSpec:
-    """A control call as the model sees it: its arguments are those of a type, some of them one of these choices."""
+    """Return a control call as the model sees it: arguments of a type, some of them limited to choices."""
     spec = limited(StructuredOutputSpec.from_type(arguments), choices)
     return ModelToolSpec(name, spec.constraint, purpose)
 
 
 def limited(spec: StructuredOutputSpec, choices: Mapping[str, Sequence[str]]) -> StructuredOutputSpec:
-    """The spec with text members that must be one of some choices, lists of texts likewise.
+    """Return the spec with text members that must be one of some choices, lists of texts likewise.
 
-    Only the schema says so, for servers that enforce it; the reader of the answer checks it.
+    Only the schema limits them, for servers that enforce it; the reader of the answer checks it.
     """
     schema = dict(spec.constraint.schema)
     members = dict(object_or_empty(schema.get("properties")))
@@ -135,7 +135,7 @@ class Exit:
 
     @classmethod
     def taken_in(cls, output: JsonValue) -> Exit | None:
-        """The exit that an output stands for; None for an answer."""
+        """Return the exit in an output; None for an answer."""
         taken = output.get(_TAKEN) if isinstance(output, Mapping) else None
         if not isinstance(taken, Mapping):
             return None
@@ -152,16 +152,16 @@ _SPEAKERS = {ModelMessageRole.ASSISTANT: "said", ModelMessageRole.TOOL: "found"}
 
 
 def with_last_words(output: JsonValue, text: str, messages: Sequence[ModelMessage]) -> JsonValue:
-    """Return the output of a run; an exit gets the words of the reply that took it, and the history it asks for."""
+    """Return the output of a run; an exit gets the text of the reply that took it, and the history it asks for."""
     left = Exit.taken_in(output)
     if left is None:
         return output
-    said = [
+    turns = [
         f"{_SPEAKERS[each.role]}: {each.text}"
         for each in messages
         if each.role in _SPEAKERS and each.text.strip()
     ]
-    return replace(left, words=text.strip(), history=None if left.history is None else said).output
+    return replace(left, words=text.strip(), history=None if left.history is None else turns).output
 
 
 _REFUSED, _HISTORY = "refused_arguments", "passes_history"

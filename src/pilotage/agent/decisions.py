@@ -33,7 +33,7 @@ D = TypeVar("D", bound=StrEnum)
 INNER_FIELDS = ("decision", "result", "comment")
 """The fields of an answer to an action inside of the one that is asked about."""
 ANSWER_FIELDS = ("request_id", "decision", "comment", "modified_payload", "result", "actions")
-"""The fields of an answer. Who answers, when, and until when an answer counts is known to the server alone."""
+"""The fields of an answer. Its sender, its time and its expiry are known to the server alone."""
 
 
 @value
@@ -71,7 +71,7 @@ class DecisionRefusedError(AgentDefinitionError):
 def check_direction(
     signal: AgentSignal, *, request_id: str | None = None, agent_state_id: str | None = None
 ) -> str:
-    """The id of the request that the signal answers; it must be the one given, where one is given.
+    """Return the id of the request that the signal answers; it must be the one given, where one is given.
 
     Raises:
         DecisionRefusedError: the signal is of another kind, names no request, or another request or run.
@@ -89,7 +89,7 @@ def check_direction(
 
 
 def read_decision(signal: AgentSignal, decisions: type[D], allowed: Sequence[D]) -> D:
-    """The decision in the payload.
+    """Return the decision in the payload.
 
     Raises:
         DecisionRefusedError: there is none, or the request does not offer it.
@@ -105,7 +105,7 @@ def read_decision(signal: AgentSignal, decisions: type[D], allowed: Sequence[D])
 
 
 def read_comment(signal: AgentSignal) -> str | None:
-    """The comment in the payload, where there is one.
+    """Return the comment in the payload, where there is one.
 
     Raises:
         DecisionRefusedError: it is blank or no text.
@@ -117,7 +117,7 @@ def read_comment(signal: AgentSignal) -> str | None:
 
 
 def read_object(signal: AgentSignal, name: str) -> JsonObject | None:
-    """The object under a key of the payload, None where the key is absent.
+    """Return the object under a key of the payload, None where the key is absent.
 
     Raises:
         DecisionRefusedError: there is something else.
@@ -131,7 +131,7 @@ def read_object(signal: AgentSignal, name: str) -> JsonObject | None:
 
 
 def foreign_field(answer: JsonObject) -> str | None:
-    """Return the first field that is none of an answer, in words for the sender; None where there is none.
+    """Return a message about the first unknown field of an answer; None where all are known.
 
     A field that names a person, a time or a scope claims an authority that an answer does not have: then it is none.
     """
@@ -149,12 +149,12 @@ def foreign_field(answer: JsonObject) -> str | None:
 
 
 def is_same_answer(one: JsonObject, other: JsonObject) -> bool:
-    """Return whether two answers to a question say the same, whoever gives them and whatever the comment is."""
+    """Return whether two answers to a question are the same, apart from sender and comment."""
     return all(canonical_json(one.get(name)) == canonical_json(other.get(name)) for name in _COMPARED)
 
 
 def malformed(signal: AgentSignal, reason: str) -> DecisionRefusedError:
-    """The refusal of an answer that cannot be taken, in words for its sender."""
+    """Return the refusal of an answer that cannot be read, with a message for its sender."""
     return DecisionRefusedError(DecisionMalformed(_sentence(signal, reason)))
 
 
@@ -186,7 +186,7 @@ _ACTIVITIES: Mapping[ApprovalDecision, str] = {
 
 @value
 class AgentApprovalDecisionOutcome:
-    """What was decided and the triple the run goes on with."""
+    """A decision, and the status, transition and reason that the run goes on with."""
 
     request_id: str
     decision: ApprovalDecision
@@ -202,10 +202,10 @@ class AgentApprovalDecisionOutcome:
 
     @property
     def situation(self) -> AgentSituation:
-        """The situation that the triple stands for.
+        """The situation of the triple.
 
         Raises:
-            AgentDefinitionError: the triple stands for none; an outcome like that cannot be made.
+            AgentDefinitionError: the triple is that of no situation.
         """
         found = AgentSituation.of(self.status, self.transition, self.reason)
         if found is None:
@@ -236,7 +236,7 @@ ApprovalCheck: TypeAlias = ApprovalAccepted | ApprovalExpired | DecisionRefusal
 def parse_agent_approval_decision_signal(
     signal: AgentSignal, *, request: AgentApprovalRequest | None = None
 ) -> AgentApprovalDecisionOutcome:
-    """The decision in a signal; with a request it must be an answer to it that the request allows.
+    """Return the decision in a signal; with a request it must be an answer to it that the request allows.
 
     Raises:
         AgentDefinitionError: the signal is no such answer; the message is for its sender.
@@ -254,7 +254,7 @@ def check_agent_approval_decision(
     *,
     descriptor: AgentToolDescriptor | None = None,
 ) -> ApprovalCheck:
-    """Whether the signal is an answer to the request that counts at this moment.
+    """Return whether the signal is an answer to the request that counts at this moment.
 
     A refusal goes to the sender and leaves the request open. With the tool's descriptor a modified payload
     must also fit the tool.
@@ -276,14 +276,14 @@ def check_agent_approval_decision(
 
 
 def expired_approval_outcome(request: AgentApprovalRequest) -> AgentApprovalDecisionOutcome:
-    """The rejection that a request without a timely answer ends with."""
+    """Return the rejection that a request without a timely answer ends with."""
     return _outcome(request.id, ApprovalDecision.REJECT, {}, "The approval request expired.")
 
 
 def materialize_agent_approval_decision_state(
     current: AgentState, outcome: AgentApprovalDecisionOutcome
 ) -> AgentState:
-    """The run after the decision.
+    """Return the run after the decision.
 
     Raises:
         AgentDefinitionError: the run does not wait for an approval.

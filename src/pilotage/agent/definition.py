@@ -1,6 +1,6 @@
-"""What `@Agent` reads from a class: its execution, its spec, its own tools.
+"""The definition that `@Agent` reads from a class: its execution, its spec, its own tools.
 
-The definition is complete when the class is; what only an application can know (who provides the model, the
+The definition is complete when the class is; what only an application can know (the provider of the model, the
 journal, the injected tools) is checked at start-up by `pilotage.agent.bootstrap`.
 """
 
@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from pilotage.agent.delegation import AgentTeammate
 from pilotage.agent.execution import ExecuteContract, read_execute
+from pilotage.agent.handlers import SignalHandler, read_signal_handlers
 from pilotage.agent.ports.journal import IAgentJournal
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
@@ -22,10 +23,8 @@ from pilotage.agent.ports.repositories import (
 )
 from pilotage.agent.ports.runner import IAgentRunnerFactory
 from pilotage.agent.run_values import RunAgentInput
-from pilotage.agent.signal_handlers import SignalHandler, read_signal_handlers
 from pilotage.agent.signals import AgentSignalKind
-from pilotage.agent.spec import AgentExecutionSpec
-from pilotage.agent.spec_keywords import LIMITS, fill_spec
+from pilotage.agent.spec import LIMITS, AgentExecutionSpec, fill_spec
 from pilotage.agent.tools.catalog import AgentToolCatalog, discover_agent_tools, members_of
 from pilotage.agent.yields import AgentYield
 from pilotage.container.pod import Pod
@@ -117,16 +116,16 @@ class AgentDefinition(Pod):
         self._members_read = members
 
     def required_persistence_repository_types(self) -> tuple[type, ...]:
-        """The repositories a durable agent needs; none for others."""
+        """Return the repositories a durable agent needs; none for others."""
         return _REPOSITORIES if self.spec.is_durable else ()
 
     def required_persistence_types(self) -> tuple[type, ...]:
-        """The repositories and the journal that commits to all of them at once."""
+        """Return the repositories and the journal that commits to all of them at once."""
         return (*_REPOSITORIES, IAgentJournal) if self.spec.is_durable else ()
 
 
 async def runner_backed_execute(self: Any, run_input: RunAgentInput) -> AsyncGenerator[AgentYield[Any], None]:
-    """The `execute()` of a declarative agent: a runner drives it.
+    """Yield the `execute()` of a declarative agent: a runner drives it.
 
     Raises:
         AgentModelConfigurationError: the instance was not made by an application that has a runner.

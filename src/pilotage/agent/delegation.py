@@ -24,7 +24,7 @@ _IN_THE_EVIDENCE = "(in the evidence)"
 
 
 class DelegationReturnPolicy(StrEnum):
-    """What of a child's result the parent's model gets to see."""
+    """The part of a child's result that the parent's model gets to see."""
 
     SUMMARY = "summary"
     EVIDENCE_REFS = "evidence_refs"
@@ -61,7 +61,7 @@ class AgentTeammate:
 
 @value
 class DelegationBudget:
-    """What a child may spend; None is no limit of its own. The deadline is absolute, so waiting counts."""
+    """The limits of a child's spending; None is no limit of its own. The deadline is absolute, so waiting counts."""
 
     max_steps: int | None = None
     max_tokens: int | None = None
@@ -79,7 +79,7 @@ class DelegationBudget:
         reject_naive(self, deadline_at=self.deadline_at)
 
     def within(self, parent: DelegationBudget) -> bool:
-        """Whether no limit of this budget exceeds the parent's."""
+        """Return whether no limit of this budget exceeds the parent's."""
         return self == self.capped_by(parent)
 
     def capped_by(self, parent: DelegationBudget) -> DelegationBudget:
@@ -114,7 +114,7 @@ class DelegationContextSlice:
 
 @value
 class DelegationExpectedOutput:
-    """What the parent wants back, in words and as a JSON schema."""
+    """The output that the parent expects, in words and as a JSON schema."""
 
     description: str | None = None
     schema: JsonObject = field(default_factory=empty_object)
@@ -146,7 +146,7 @@ class DelegationPacket:
 
 @value
 class DelegationResult:
-    """What a child came back with."""
+    """The result of a child run."""
 
     id: str
     packet_id: str
@@ -162,7 +162,7 @@ class DelegationResult:
         reject_naive(self, created_at=self.created_at)
 
     def returned_under(self, policy: DelegationReturnPolicy) -> JsonObject:
-        """What the parent's model gets to see of this result."""
+        """Return what the parent's model gets to see of this result."""
         match policy:
             case DelegationReturnPolicy.SUMMARY:
                 return {"summary": self.summary}
@@ -190,7 +190,7 @@ class DelegationResult:
                 assert_never(policy)
 
     def to_parent_evidence(self, *, evidence_id: str, parent_agent_state_id: str) -> AgentEvidence:
-        """The record of the delegation in the parent's run."""
+        """Return the record of the delegation in the parent's run."""
         reject_blank(
             "DelegationResult.to_parent_evidence",
             evidence_id=evidence_id,
@@ -219,7 +219,7 @@ class DelegationResult:
     def to_parent_yield(
         self, *, evidence_id: str, parent_agent_state_id: str
     ) -> AgentYield[DelegationResult]:
-        """The record as an item of the parent's stream."""
+        """Return the record as an item of the parent's stream."""
         evidence = self.to_parent_evidence(
             evidence_id=evidence_id, parent_agent_state_id=parent_agent_state_id
         )

@@ -204,7 +204,7 @@ class StateDeltaEvent:
 
 @value
 class ArtifactEvent:
-    """Something the run produced beside its text."""
+    """An artifact that the run produced beside its text."""
 
     attribution: AgentEventAttribution
     artifact_id: str

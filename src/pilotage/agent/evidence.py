@@ -36,7 +36,7 @@ from pilotage.values import value
 
 
 class AgentEvidenceKind(StrEnum):
-    """What a record is about."""
+    """The subject of a record."""
 
     ACTION_BOUNDARY = "action_boundary"
     MODEL = "model"
@@ -78,7 +78,7 @@ class AgentEvidence:
 
 @value
 class AgentEvidenceCandidate:
-    """What is to be recorded, before it belongs to a run."""
+    """Evidence to be recorded, before it belongs to a run."""
 
     kind: AgentEvidenceKind
     payload: JsonObject = field(default_factory=empty_object)
@@ -100,7 +100,7 @@ class AgentEvidenceCandidate:
         exposure_policy: EvidenceExposurePolicy | None = None,
         summary: str | None = None,
     ) -> AgentEvidenceCandidate:
-        """The outcome of a tool call, as much of it as the tool's capture and the policy allow.
+        """Return the outcome of a tool call, as much of it as the tool's capture and the policy allow.
 
         | capture        | `payload["result"]`                                         |
         |----------------|-------------------------------------------------------------|
@@ -119,17 +119,17 @@ class AgentEvidenceCandidate:
             tool_schema_name=tool_schema_name,
         )
         policy = exposure_policy or EvidenceExposurePolicy()
-        kept = capture_result(result, capture, sensitive_fields=sensitive_fields, policy=policy)
+        captured = capture_result(result, capture, sensitive_fields=sensitive_fields, policy=policy)
         return cls(
             AgentEvidenceKind.TOOL,
             {
                 "tool_identity": tool_identity,
                 "tool_schema_name": tool_schema_name,
-                "capture": kept.applied.value,
-                **kept.entries,
+                "capture": captured.applied.value,
+                **captured.entries,
             },
             summary,
-            digest=kept.digest,
+            digest=captured.digest,
             sensitive_fields=tuple(sensitive_fields) if policy.include_sensitive_metadata else (),
         )
 
@@ -137,7 +137,7 @@ class AgentEvidenceCandidate:
     def model_decision(
         cls, *, model: str, decision: JsonValue, summary: str | None = None
     ) -> AgentEvidenceCandidate:
-        """What a model decided."""
+        """Return the evidence of a decision of a model."""
         reject_blank("AgentEvidenceCandidate.model_decision", model=model)
         return cls(AgentEvidenceKind.MODEL, {"model": model, "decision": decision}, summary)
 
@@ -145,7 +145,7 @@ class AgentEvidenceCandidate:
     def tool_decision(
         cls, *, tool_identity: str, decision: JsonValue, summary: str | None = None
     ) -> AgentEvidenceCandidate:
-        """What was decided about a tool call: allowed, refused, modified."""
+        """Return the evidence of a decision about a tool call: allowed, refused, modified."""
         reject_blank("AgentEvidenceCandidate.tool_decision", tool_identity=tool_identity)
         return cls(AgentEvidenceKind.TOOL, {"tool_identity": tool_identity, "decision": decision}, summary)
 
@@ -158,7 +158,7 @@ class AgentEvidenceCandidate:
         signals: Sequence[ContextHealthSignal] = (),
         summary: str | None = None,
     ) -> AgentEvidenceCandidate:
-        """What is about to be done to a context, or was done."""
+        """Return the evidence of a change of a context, before or after it."""
         return cls(
             AgentEvidenceKind.CONTEXT_OPTIMIZATION,
             {
@@ -175,7 +175,7 @@ class AgentEvidenceCandidate:
     def to_evidence(
         self, *, evidence_id: str, agent_state_id: str, created_at: datetime | None = None
     ) -> AgentEvidence:
-        """The record, now that it has an id and a run."""
+        """Return the record, now that it has an id and a run."""
         reject_blank(
             "AgentEvidenceCandidate.to_evidence", evidence_id=evidence_id, agent_state_id=agent_state_id
         )
@@ -201,7 +201,7 @@ _SHORT = STRUCTURED_RESULT_LIMIT // 6 - 1
 
 @value
 class CapturedResult:
-    """What is kept: the capture that was applied and the entries it adds to the payload."""
+    """The captured part of a result: the capture that was applied, and the entries it adds to the payload."""
 
     applied: EvidenceCapture
     entries: JsonObject
@@ -226,19 +226,19 @@ def capture_result(
     """
     match capture:
         case EvidenceCapture.STRUCTURED | EvidenceCapture.REFERENCE_ONLY:
-            return _kept(result, capture, sensitive_fields, policy)
+            return _guarded_result(result, capture, sensitive_fields, policy)
         case EvidenceCapture.NONE | EvidenceCapture.SUMMARY:
             return CapturedResult(capture, {})
         case EvidenceCapture.REDACTED:
             return _redacted(result)
         case EvidenceCapture.RAW:
             secrets = [each for each in sensitive_fields if isinstance(each.field, SecretField)]
-            return _kept(result, capture, secrets, policy)
+            return _guarded_result(result, capture, secrets, policy)
         case _:
             assert_never(capture)
 
 
-def _kept(
+def _guarded_result(
     result: object,
     capture: EvidenceCapture,
     descriptors: Sequence[SensitiveFieldDescriptor],
@@ -261,7 +261,7 @@ def _kept(
 
 
 def _is_short_text(value: JsonValue) -> bool:
-    """Whether it is text that cannot be too large, whatever its characters become in JSON."""
+    """Return whether it is text that cannot be too large, whatever its characters become in JSON."""
     return type(value) is str and len(value) <= _SHORT
 
 
@@ -281,7 +281,7 @@ def _redacted(result: object) -> CapturedResult:
 
 
 def _masked(value: JsonValue) -> JsonValue:
-    """The same shape with every leaf masked; the names of fields stay."""
+    """Return the same shape with every leaf masked; the names of fields stay."""
     if isinstance(value, Mapping):
         return {key: _masked(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What `execute()` promises: its parameters, the shape of its result, the type of its output.
+"""The contract of `execute()`: its parameters, the shape of its result, the type of its output.
 
 Pure. Read once when a class becomes an agent; every error names the class and what to write instead.
 """
@@ -32,7 +32,7 @@ _STREAMS = frozenset({AsyncIterator, AsyncIterable, Iterator, Iterable})
 
 
 class ExecuteShape(StrEnum):
-    """How the result of `execute()` arrives."""
+    """The shape of the result of `execute()`."""
 
     ASYNC_GENERATOR = "async_generator"
     GENERATOR = "generator"
@@ -51,7 +51,7 @@ class ExecuteContract:
 
 
 def read_execute(owner: type) -> ExecuteContract | None:
-    """The contract of the class's `execute()`, or None where it has no such method.
+    """Return the contract of the class's `execute()`, or None where it has no such method.
 
     Raises:
         AgentDefinitionError: the method cannot be an agent's entry point.
@@ -106,7 +106,7 @@ def _check_parameters(name: str, parameters: list[Parameter]) -> None:
 
 
 def resolve_hints(name: str, function: FunctionType) -> dict[str, object]:
-    """The types in the signature of a method.
+    """Return the types in the signature of a method.
 
     Raises:
         AgentDefinitionError: one of them cannot be resolved.
@@ -121,7 +121,7 @@ def resolve_hints(name: str, function: FunctionType) -> dict[str, object]:
 
 
 def read_return(name: str, function: FunctionType, returned: object) -> tuple[ExecuteShape, object]:
-    """How a method gives what it gives, and the type of that, by its return type.
+    """Return how a method gives what it gives, and the type of that, by its return type.
 
     Raises:
         AgentDefinitionError: the two do not fit together.
@@ -152,7 +152,7 @@ def _read_generator(name: str, kind: str, arguments: tuple[object, ...]) -> tupl
         )
     if len(arguments) > 2 and not _is_none(arguments[2]):
         raise AgentDefinitionError(
-            f"{name}: its {kind} returns {type_name(arguments[2])}, which nobody would get. "
+            f"{name}: its {kind} returns {type_name(arguments[2])}, which no caller would get. "
             f"Yield a Final and write {_example(kind, type_name(output))}."
         )
     shape = ExecuteShape.ASYNC_GENERATOR if kind == "AsyncGenerator" else ExecuteShape.GENERATOR
@@ -171,7 +171,7 @@ def _output_of(name: str, kind: str, arguments: tuple[object, ...]) -> object:
 
 
 def _is_none(argument: object) -> bool:
-    """The generics of `collections.abc` hold None itself, those of `typing` its type."""
+    """Return whether a type argument is None: `collections.abc` holds None itself, `typing` its type."""
     return argument is None or argument is NoneType
 
 

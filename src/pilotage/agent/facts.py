@@ -35,14 +35,14 @@ class UnreadableFactError(PilotageError):
 
 
 class AgentQuestionKind(StrEnum):
-    """What a person is asked: whether something may happen, or what became of it."""
+    """The kind of a question: whether an action may happen, or what its outcome was."""
 
     APPROVAL = "approval"
     RECOVERY = "recovery"
 
 
 class AgentActionOutcome(StrEnum):
-    """What came of an action; one whose outcome is unknown has not come to it yet."""
+    """The outcome of an action; an action of unknown outcome has none yet."""
 
     DONE = "done"
     FAILED = "failed"
@@ -50,9 +50,9 @@ class AgentActionOutcome(StrEnum):
 
 @value
 class AgentFact:
-    """Something that became true of a run; subscribe to this class to hear of everything.
+    """A fact about a run; a subscriber to this class gets all facts.
 
-    `id` is the same however often a fact is delivered, so that a receiver can tell; `occurred_at` is the store's
+    `id` is the same however often a fact is delivered, so that a receiver notices; `occurred_at` is the store's
     clock. Both are known once the fact is in the outbox. `parent` is the run that this one belongs to.
     """
 
@@ -102,7 +102,7 @@ class AgentRunDelegated(AgentFact):
 
 @value
 class AgentActionCompleted(AgentFact):
-    """A tool call or a step that may have changed something came to its outcome."""
+    """A tool call or a step that may have changed something has its outcome."""
 
     action_id: str
     kind: AgentActionKind
@@ -169,13 +169,13 @@ _CODES: Mapping[str, type[StrEnum]] = {
 
 
 def write_fact(fact: AgentFact) -> OutboxEvent:
-    """The fact as the outbox keeps it, and as a publisher may put it on the wire: type, version, payload."""
+    """Return the fact as the outbox stores it, and as a publisher may put it on the wire: type, version, payload."""
     payload = {name: _stored(getattr(fact, name)) for name in _stored_names(type(fact))}
     return OutboxEvent(type(fact).__name__, fact.version, payload)
 
 
 def read_fact(entry: OutboxEntry) -> AgentFact:
-    """The fact that an entry of the outbox stands for; what a newer program has added to it is left out.
+    """Return the fact of an entry of the outbox, without fields that a newer program has added to it.
 
     Raises:
         UnreadableFactError: its type or version is unknown here, or something is missing in it.
@@ -234,7 +234,7 @@ _OF_STATUS: Mapping[AgentStatus, type[AgentFact]] = {
 
 
 def fact_of(before: AgentState, after: AgentState) -> OutboxEvent | None:
-    """What became true of a run by a step from one state to another; None for a step that changes no status."""
+    """Return the fact about a run that moved from one state to another; None where the status is the same."""
     if before.status is after.status and before.reason is after.reason:
         return None
     match after.status:
@@ -242,42 +242,48 @@ def fact_of(before: AgentState, after: AgentState) -> OutboxEvent | None:
             return None
         case AgentStatus.ACTIVE:
             began = before.status is AgentStatus.CREATED
-            return _told(AgentRunStarted if began else AgentRunResumed, after)
+            return _outbox_event(AgentRunStarted if began else AgentRunResumed, after)
         case AgentStatus.INTERRUPTED:
-            return _told(AgentRunPaused, after, reason=after.reason or AgentStateReason.USER_INTERRUPTED)
+            return _outbox_event(
+                AgentRunPaused, after, reason=after.reason or AgentStateReason.USER_INTERRUPTED
+            )
         case AgentStatus.FAILED:
-            return _told(AgentRunFailed, after, reason=after.reason or AgentStateReason.EXECUTION_FAILED)
+            return _outbox_event(
+                AgentRunFailed, after, reason=after.reason or AgentStateReason.EXECUTION_FAILED
+            )
         case _:
-            return _told(_OF_STATUS[after.status], after)
+            return _outbox_event(_OF_STATUS[after.status], after)
 
 
 def approval_requested(state: AgentState, request: JsonObject, action: str) -> OutboxEvent:
-    """A person was asked about an action; `request` is the question as it is recorded."""
+    """Return the fact that a person was asked about an action; `request` is the question as it is recorded."""
     is_recovery = "action_kind" in request
     question = AgentQuestionKind.RECOVERY if is_recovery else AgentQuestionKind.APPROVAL
     asked = str(request["id"])
-    return _told(AgentApprovalRequested, state, request_id=asked, question=question, action=action)
+    return _outbox_event(AgentApprovalRequested, state, request_id=asked, question=question, action=action)
 
 
 def action_completed(
     state: AgentState, action_id: str, kind: AgentActionKind, action: str, *, has_failed: bool
 ) -> OutboxEvent:
-    """An action came to its outcome."""
+    """Return the fact that an action has an outcome."""
     outcome = AgentActionOutcome.FAILED if has_failed else AgentActionOutcome.DONE
-    return _told(AgentActionCompleted, state, action_id=action_id, kind=kind, action=action, outcome=outcome)
+    return _outbox_event(
+        AgentActionCompleted, state, action_id=action_id, kind=kind, action=action, outcome=outcome
+    )
 
 
 def run_delegated(state: AgentState, child: str, child_agent: str) -> OutboxEvent:
-    """A run gave work to another one."""
-    return _told(AgentRunDelegated, state, child=child, child_agent=child_agent)
+    """Return the fact that a run delegated work to another one."""
+    return _outbox_event(AgentRunDelegated, state, child=child, child_agent=child_agent)
 
 
 def signal_too_late(state: AgentState, signal: AgentSignal) -> OutboxEvent:
-    """A run ended before it could take a signal in, or had taken in the instruction that the signal revises."""
-    return _told(AgentSignalTooLate, state, signal_id=signal.id, signal_kind=signal.kind.value)
+    """Return the fact that a signal came too late: its run has ended, or has taken in another revision of it."""
+    return _outbox_event(AgentSignalTooLate, state, signal_id=signal.id, signal_kind=signal.kind.value)
 
 
-def _told(fact: type[AgentFact], state: AgentState, **details: str) -> OutboxEvent:
+def _outbox_event(fact: type[AgentFact], state: AgentState, **details: str) -> OutboxEvent:
     """Return the stored form of a fact, without making the fact: most facts are never read."""
     payload: JsonObject = {
         "run_id": state.id,

@@ -1,4 +1,4 @@
-"""What a model answers: a whole response, or a stream of events that adds up to one.
+"""The reply of a model: a whole response, or a stream of events that adds up to one.
 
 Pure values, with the conveniences a hand-written `execute()` reads them by.
 """
@@ -66,7 +66,7 @@ no_usage = shared(ModelUsage)
 
 @value
 class ModelError:
-    """What a model or its server reports as gone wrong."""
+    """An error that a model or its server reports."""
 
     code: str
     message: str
@@ -159,7 +159,7 @@ class ModelStreamEvent:
 
     @property
     def is_restart(self) -> bool:
-        """The reply begins anew: what came of it so far is void. Only where `StreamingOptions.restarts` asks for it."""
+        """The reply begins anew: the reply so far is void. Only where `StreamingOptions.restarts` asks for it."""
         return self.kind is ModelStreamEventKind.MESSAGE_DELTA and RESTARTED in self.metadata
 
     @property
@@ -256,7 +256,7 @@ _with_tools = changing(ModelStreamEvent, "tools")
 def _split(
     descriptors: Sequence[SensitiveFieldDescriptor], *text_names: str
 ) -> tuple[list[SensitiveFieldDescriptor], list[SensitiveFieldDescriptor]]:
-    """Those that mean the text, as descriptors of its root, and those that mean the structured output."""
+    """Return the descriptors of the text, at its root, and those of the structured output."""
     paths = {(), *((name,) for name in text_names)}
     of_text = [replace(d, path=()) for d in descriptors if d.path in paths]
     return of_text, [d for d in descriptors if d.path not in paths]

@@ -51,7 +51,7 @@ class JsonSchemaConstraint:
 
 @value
 class StructuredOutputSpec:
-    """Asks for an answer of a shape. `output_type` is what `decode` makes of it."""
+    """The shape of an answer that a request asks for. `output_type` is what `decode` makes of it."""
 
     constraint: JsonSchemaConstraint
     output_type_name: str | None = None
@@ -59,7 +59,7 @@ class StructuredOutputSpec:
 
     @classmethod
     def from_type(cls, output_type: object, *, strict: bool = True) -> StructuredOutputSpec:
-        """The spec of a type: a dataclass, a pydantic model, or anything a tool may take.
+        """Return the spec of a type: a dataclass, a pydantic model, or anything a tool may take.
 
         Raises:
             AgentDefinitionError: the type has no JSON schema; the message says what to write instead.
@@ -70,7 +70,7 @@ class StructuredOutputSpec:
         return replace(spec, constraint=replace(spec.constraint, strict=strict))
 
     def decode(self, value: JsonValue) -> object:
-        """The answer as a value of the type; without a type the JSON as it is, if it fits the schema.
+        """Return the answer as a value of the type; without a type the JSON as it is, if it fits the schema.
 
         Raises:
             AgentStructuredOutputError: the answer does not fit; `problems` has a sentence for each reason.
@@ -94,7 +94,7 @@ class StructuredOutputSpec:
 
 @lru_cache(maxsize=256)
 def _checked(schema: str) -> Validate:
-    """The check of answers by a JSON schema alone."""
+    """Return the check of answers by a JSON schema alone."""
     member = TypeShape({}, core_of_json(json.loads(schema)))
     return compile_validator(closed_object([Property(_MEMBER, member, is_required=True)]).core, strict=True)
 
@@ -174,7 +174,7 @@ class ToolCallingSpec:
         tool_name: str | None = None,
         strict: bool = True,
     ) -> ToolCallingSpec:
-        """The spec of functions and bound methods marked with `@agent_tool`: `from_tools([self.docs.search])`.
+        """Return the spec of functions and bound methods marked with `@agent_tool`: `from_tools([self.docs.search])`.
 
         Raises:
             AgentDefinitionError: one of them is no tool, or a method without its instance.
@@ -254,7 +254,7 @@ _INSTRUCTING = frozenset({ContextPackRole.SYSTEM, ContextPackRole.INSTRUCTION})
 
 @value
 class SamplingOptions:
-    """How the model draws its tokens; None leaves a setting to the server."""
+    """The sampling of tokens; None leaves a setting to the server."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -268,7 +268,7 @@ class SamplingOptions:
 
 @value
 class StreamingOptions:
-    """What a stream carries beside the reply.
+    """The parts of a stream beside the reply.
 
     `restarts` says that the reader can take back what it got: in a durable run, after a failure that may pass, it gets
     an event that `is_restart`, and then the reply anew. Without it the run pauses, and its next attempt asks again.
@@ -277,6 +277,16 @@ class StreamingOptions:
     include_usage: bool = True
     include_progress: bool = True
     restarts: bool = False
+
+
+@value
+class ModelSelection:
+    """Which of several models a run should use."""
+
+    model_ref: str
+
+    def __post_init__(self) -> None:
+        reject_blank(self, model_ref=self.model_ref)
 
 
 @value
@@ -312,7 +322,7 @@ class ModelRequest:
         object.__setattr__(self, name, given)
 
     def assemble_messages(self, policy: ContextExposurePolicy | None = None) -> tuple[ModelMessage, ...]:
-        """The messages as the model gets them, with each context pack in its place.
+        """Return the messages as the model gets them, with each context pack in its place.
 
         Packs that instruct follow the leading system messages; all others stand as evidence before the
         last user message, or at the end where there is none.

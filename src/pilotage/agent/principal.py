@@ -1,4 +1,4 @@
-"""Who a run acts for, and the context its tools and hooks may read.
+"""The principal of a run, and the context that its tools and hooks may read.
 
 `RunContext` travels in a context variable: set by the runtime, inherited by workers, read anywhere below.
 """
@@ -55,7 +55,7 @@ _current: ContextVar[RunContext | None] = ContextVar("pilotage_run_context", def
 
 
 def get_run_context() -> RunContext:
-    """The context of the run this code belongs to; outside a run an empty one."""
+    """Return the context of the run this code belongs to; outside a run an empty one."""
     return _current.get() or _no_run()
 
 

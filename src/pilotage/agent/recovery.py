@@ -43,7 +43,7 @@ class AgentActionKind(StrEnum):
 
 
 class AgentActionBoundaryStage(StrEnum):
-    """Which side of the action a row stands for."""
+    """The side of an action that a row records."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -74,7 +74,7 @@ class AgentActionBoundaryCheckpoint:
         idempotency: Idempotency = Idempotency.UNKNOWN,
         metadata: JsonObject | None = None,
     ) -> AgentActionBoundaryCheckpoint:
-        """A model is about to be called."""
+        """Return the row before a model call."""
         stage = AgentActionBoundaryStage.BEFORE
         return cls(action_id, AgentActionKind.MODEL_CALL, stage, idempotency, metadata or {})
 
@@ -86,7 +86,7 @@ class AgentActionBoundaryCheckpoint:
         idempotency: Idempotency = Idempotency.UNKNOWN,
         metadata: JsonObject | None = None,
     ) -> AgentActionBoundaryCheckpoint:
-        """The model's reply is complete."""
+        """Return the row after a model call, when the reply is complete."""
         stage = AgentActionBoundaryStage.AFTER
         return cls(action_id, AgentActionKind.MODEL_CALL, stage, idempotency, metadata or {})
 
@@ -94,7 +94,7 @@ class AgentActionBoundaryCheckpoint:
     def before_tool_call(
         cls, action_id: str, *, idempotency: Idempotency, metadata: JsonObject | None = None
     ) -> AgentActionBoundaryCheckpoint:
-        """A tool is about to be called."""
+        """Return the row before a tool call."""
         stage = AgentActionBoundaryStage.BEFORE
         return cls(action_id, AgentActionKind.TOOL_CALL, stage, idempotency, metadata or {})
 
@@ -102,7 +102,7 @@ class AgentActionBoundaryCheckpoint:
     def after_tool_call(
         cls, action_id: str, *, idempotency: Idempotency, metadata: JsonObject | None = None
     ) -> AgentActionBoundaryCheckpoint:
-        """The tool's outcome is known."""
+        """Return the row after a tool call, when its outcome is known."""
         stage = AgentActionBoundaryStage.AFTER
         return cls(action_id, AgentActionKind.TOOL_CALL, stage, idempotency, metadata or {})
 
@@ -110,7 +110,7 @@ class AgentActionBoundaryCheckpoint:
     def before_approval_wait(
         cls, action_id: str, *, metadata: JsonObject | None = None
     ) -> AgentActionBoundaryCheckpoint:
-        """A person is about to be asked; asking twice is not the same as asking once."""
+        """Return the row before a question to a person; asking twice is not the same as asking once."""
         stage = AgentActionBoundaryStage.BEFORE
         return cls(
             action_id, AgentActionKind.APPROVAL_WAIT, stage, Idempotency.NON_IDEMPOTENT, metadata or {}
@@ -120,14 +120,14 @@ class AgentActionBoundaryCheckpoint:
     def after_approval_wait(
         cls, action_id: str, *, metadata: JsonObject | None = None
     ) -> AgentActionBoundaryCheckpoint:
-        """The person has decided."""
+        """Return the row after a question to a person, when the answer is known."""
         stage = AgentActionBoundaryStage.AFTER
         return cls(
             action_id, AgentActionKind.APPROVAL_WAIT, stage, Idempotency.NON_IDEMPOTENT, metadata or {}
         )
 
     def to_evidence_candidate(self, summary: str | None = None) -> AgentEvidenceCandidate:
-        """The row as a record of the run."""
+        """Return the row as a record of the run."""
         payload = as_object(to_json_value(self))
         return AgentEvidenceCandidate(AgentEvidenceKind.ACTION_BOUNDARY, payload, summary)
 
@@ -186,7 +186,7 @@ def _member(evidence: AgentEvidence, name: str, members: type[E]) -> E:
 
 
 class AgentResumeAction(StrEnum):
-    """What to do with a run that is to go on."""
+    """The ways to go on with a run."""
 
     START = "start"
     SKIP_COMPLETED = "skip_completed"
@@ -201,7 +201,7 @@ _AUTOMATIC = frozenset(AgentResumeAction) - {AgentResumeAction.REQUIRE_HITL, Age
 
 @value
 class AgentResumePlan:
-    """What to do with a run, the state it goes on in, and the actions of unknown outcome."""
+    """The plan to go on with a run: what to do, the state to go on in, and the actions of unknown outcome."""
 
     state: AgentState
     action: AgentResumeAction
@@ -246,7 +246,7 @@ def plan_agent_resume(
 
 
 def _latest_rows(state: AgentState, evidence: Sequence[AgentEvidence]) -> list[AgentResumeBoundary]:
-    """The last row of each action, in the order of those rows."""
+    """Return the last row of each action, in the order of those rows."""
     latest: dict[str, AgentResumeBoundary] = {}
     for record in evidence:
         if record.agent_state_id != state.id:

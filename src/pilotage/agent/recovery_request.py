@@ -45,7 +45,7 @@ ACTIONS = "actions"
 
 
 class RecoveryDecision(StrEnum):
-    """What a person may answer, in the order it is offered."""
+    """The answers to a recovery question, in the order they are offered."""
 
     RETRY = "retry"
     DONE = "done"
@@ -79,7 +79,7 @@ class OpenAction:
 
 @value
 class UnknownAttempt:
-    """What is known of an attempt whose outcome is unknown, for the person who is asked about it.
+    """The known facts of an attempt of unknown outcome, for the person who is asked about it.
 
     `process` is the owner of the run at `epoch`; None where the run has no leases. `may_be_alive` says whether that
     process may still carry the action out: it is the asking one, or its lease is valid; None where that is not known.
@@ -125,13 +125,13 @@ class AgentRecoveryRequest:
 
     @property
     def deferred_call(self) -> str | None:
-        """The call whose result the caller of the run is to give; None where it is not known what came of an action."""
+        """The call whose result the caller of the run is to give; None for an action of unknown outcome."""
         call_id = self.metadata.get(DEFERRED_CALL)
         return call_id if isinstance(call_id, str) else None
 
     @property
     def prompt(self) -> str:
-        """What a person is asked, as an approval request has it."""
+        """The text of the question, as an approval request has it."""
         return self.reason
 
     @property
@@ -140,7 +140,7 @@ class AgentRecoveryRequest:
         return tuple(each for each in self.inside if each.allowed_decisions)
 
     def to_metadata(self) -> JsonObject:
-        """The request as JSON, every key present."""
+        """Return the request as JSON, every key present."""
         return as_object(to_json_value(self))
 
 
@@ -189,7 +189,7 @@ RecoveryAnswer: TypeAlias = RecoveryRetried | RecoveryDone | RecoveryFailed | Re
 def parse_agent_recovery_decision_signal(
     signal: AgentSignal, *, request: AgentRecoveryRequest
 ) -> RecoveryAnswer:
-    """The answer that a signal gives to a request.
+    """Return the answer that a signal gives to a request.
 
     Raises:
         AgentDefinitionError: the signal is no acceptable answer to this request.
@@ -216,7 +216,7 @@ def parse_agent_recovery_decision_signal(
 
 
 def _retried(signal: AgentSignal, request: AgentRecoveryRequest, comment: str | None) -> RecoveryAnswer:
-    """The answer to retry an action, with the answers to the open actions inside of it.
+    """Return the answer to retry an action, with the answers to the open actions inside of it.
 
     An answer inside that ends the run is the answer to the whole question.
     """
@@ -276,14 +276,14 @@ def _answer_inside(
 
 
 def _around(action_id: str, others: list[str]) -> str | None:
-    """The one of other actions that an action is inside of."""
+    """Return the one of other actions that an action is inside of."""
     return next((each for each in others if action_id.startswith(f"{each}/")), None)
 
 
 def check_agent_recovery_decision(
     request: AgentRecoveryRequest, signal: AgentSignal
 ) -> RecoveryAnswer | DecisionRefusal:
-    """The answer, or why the signal is none; a refusal goes to its sender and leaves the request open."""
+    """Return the answer, or why the signal is none; a refusal goes to its sender and leaves the request open."""
     try:
         return parse_agent_recovery_decision_signal(signal, request=request)
     except DecisionRefusedError as error:
@@ -291,7 +291,7 @@ def check_agent_recovery_decision(
 
 
 def materialize_agent_recovery_decision_state(current: AgentState, answer: RecoveryAnswer) -> AgentState:
-    """The run after the answer: running again, failed, or on its way to being cancelled.
+    """Return the run after the answer: running again, failed, or on its way to being cancelled.
 
     Raises:
         AgentDefinitionError: the run does not wait for such an answer.

@@ -1,21 +1,26 @@
-"""The input and the result of a run.
+"""The input and the result of a run, and their types as type checkers read them from `execute`.
 
-Decisions of people are in neither: they travel as signals.
+Answers of people are in neither: they travel as signals.
+
+An agent with `execute(self, command: C) -> ...` takes a `C`, a JSON object or a `RunAgentInput`; its result has the
+type that `execute` declares. An agent without `execute` takes text, and its output is not known to type checkers. The
+overload for such agents takes every class, because no type expresses a missing `execute`. So a text for an `execute` of
+another type is caught by an overload of its own, which gives `TextDoesNotFit`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, Generic, Never, Protocol, TypeAlias, TypeVar
 
 from pilotage.agent.context import ContextDigest, ContextManifest, ContextPack
 from pilotage.agent.messages import MediaPart, ModelMessage
 from pilotage.agent.model_reply import ModelUsage
-from pilotage.agent.model_request import ModelToolSpec
+from pilotage.agent.model_request import ModelSelection, ModelToolSpec
 from pilotage.agent.ports.budget import BudgetAmount
-from pilotage.agent.ports.model import ModelSelection
 from pilotage.agent.state import AgentState
+from pilotage.agent.yields import AgentYield
 from pilotage.checks import reject_blank
 from pilotage.jsonvalue import JsonObject, empty_object
 from pilotage.markdown import counted, fenced, summary
@@ -39,7 +44,7 @@ class RunAgentInput:
     """The input of one run; `state_id` is the run's id.
 
     `deferred_tools` are offered to the model besides the agent's own, and carried out by the caller: the run waits for
-    what came of a call. Only a durable agent whose loop a model drives can wait so. With `steering_input_required` the
+    the results of calls. Only a durable agent whose loop a model drives can wait so. With `steering_input_required` the
     run waits for a steering instruction before it begins, and so before its first model call: only a run of an agent
     that accepts such signals can.
     """
@@ -76,10 +81,10 @@ class RunAgentInput:
 
 @value
 class RunResult:
-    """How a run stands: its state, its output once there is one, what it took.
+    """The result of a run so far: its state, its output once there is one, its usage.
 
-    `interruption_reason` says why it stopped short; `output` is then as far as it got. `error` is what a failed run
-    tells its callers; `artifacts` is what an architecture learned on the way. `cause` is the exception of a
+    `interruption_reason` says why it stopped short; `output` is then as far as it got. `error` is what the
+    caller of a failed run gets; `artifacts` is what an architecture learned on the way. `cause` is the exception of a
     failure, where the run failed in this process.
     """
 
@@ -116,3 +121,66 @@ class RunResult:
         """The ids of the signals that came too late: the run ended before it could take them in."""
         late = self.state.metadata.get("late_signals")
         return tuple(map(str, late)) if isinstance(late, list) else ()
+
+
+In_contra = TypeVar("In_contra", contravariant=True)
+Out = TypeVar("Out")
+Out_co = TypeVar("Out_co", covariant=True)
+
+AsJson: TypeAlias = Mapping[str, object] | RunAgentInput
+"""The input that every agent takes besides its own type: the parameters as an object, or the input of a runner."""
+AsText: TypeAlias = str | Mapping[str, object] | RunAgentInput | None
+
+Asked: TypeAlias = (
+    AsyncGenerator[AgentYield[Out_co], None]
+    | Generator[AgentYield[Out_co], None, None]
+    | Coroutine[Any, Any, Out_co]
+)
+"""The result of an `execute` that streams or is awaited."""
+
+
+class Takes(Protocol[In_contra, Out_co]):
+    """An agent whose `execute` takes one value, and streams or is awaited."""
+
+    def execute(self, given: In_contra, /) -> Asked[Out_co]: ...
+
+
+class TakesNothing(Protocol[Out_co]):
+    """An agent whose `execute` takes nothing, and streams or is awaited."""
+
+    def execute(self) -> Asked[Out_co]: ...
+
+
+class Computes(Protocol[In_contra, Out_co]):
+    """An agent whose `execute` takes one value and returns."""
+
+    def execute(self, given: In_contra, /) -> Out_co: ...
+
+
+class TakesOther(Protocol):
+    """An agent whose `execute` takes one value, of whatever type."""
+
+    def execute(self, given: Never, /) -> object: ...
+
+
+class ComputesAlone(Protocol[Out_co]):
+    """An agent whose `execute` takes nothing and returns."""
+
+    def execute(self) -> Out_co: ...
+
+
+class TextDoesNotFit:
+    """The type of a run where a text is given to an agent whose `execute` takes another type.
+
+    It has no members, so every use of the run or its result is an error for them. When it is made, such a call raises
+    `AgentDefinitionError`.
+    """
+
+
+class TypedResult(RunResult, Generic[Out]):
+    """A `RunResult` as type checkers see it where they know the agent: `output` has the declared type.
+
+    A run without an answer has None there, as every `RunResult`; its status says so.
+    """
+
+    output: Out

@@ -1,24 +1,28 @@
-"""What an agent declares about its execution: purpose, signals, recovery, limits, loop.
+"""The execution spec of an agent: purpose, signals, recovery, limits, loop; and the keywords of `@Agent` that fill it.
 
-Whether an agent is durable, interactive or resumable is derived from this, never declared beside it.
+Pure. Whether an agent is durable, interactive or resumable is derived from the spec, never declared beside it. A
+keyword and the spec may both declare a thing if they declare the same; a difference is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, fields, replace
 from decimal import Decimal
 from enum import StrEnum
+from typing import Any
 
 from pilotage.agent.compaction import AgentCompactionPolicy, CompactionStrategy
 from pilotage.agent.context import ContextTokenBudget
 from pilotage.agent.delegation import AgentTeammate
-from pilotage.agent.media import MediaSafetyLimits
+from pilotage.agent.messages import MediaSafetyLimits
 from pilotage.agent.ports.architecture import Architecture
 from pilotage.agent.ports.memory import MemoryUse
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.checks import reject_blank, reject_not_positive
+from pilotage.container.names import snake_case, type_name
 from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import is_list
 from pilotage.safety.redaction.policy import StreamingRedactionPolicy
 from pilotage.values import shared, value
 
@@ -61,7 +65,7 @@ class AgentExecutionLimits:
 
 
 def _reject_other_than(kind: type, **fields: object) -> None:
-    """A bound that is compared with exact counts must be exact itself."""
+    """Refuse a bound that is not exact: it is compared with exact counts."""
     for name, given in fields.items():
         if given is not None and not isinstance(given, kind):
             example = "Decimal('0.50')" if kind is Decimal else "10"
@@ -71,14 +75,14 @@ def _reject_other_than(kind: type, **fields: object) -> None:
 
 
 class RecoveryStrategy(StrEnum):
-    """How a run survives its process."""
+    """The recovery of runs after the end of their process."""
 
     NONE = "none"
     ACTION_BOUNDARY = "action_boundary"
 
 
 class StreamingExposureMode(StrEnum):
-    """How soon text may leave the run: at once, with a small delay for the guards, or only when all of it passed."""
+    """The time at which text may leave the run: at once, after a delay for the guards, or when all of it passed."""
 
     LOW_LATENCY = "low_latency"
     BALANCED = "balanced"
@@ -87,7 +91,7 @@ class StreamingExposureMode(StrEnum):
 
 
 class RejectionPolicy(StrEnum):
-    """What a rejected approval leads to: the run fails, or the model reads the rejection and goes on."""
+    """The effect of a rejected approval: the run fails, or the model reads the rejection and goes on."""
 
     FAIL = "fail"
     TELL_MODEL = "tell_model"
@@ -132,7 +136,7 @@ class AgentExecutionSpec:
     refresh_context_each_step: bool = False
     """Whether the application's context provider is asked before every model step, and not only before the first."""
     media_limits: MediaSafetyLimits = field(default_factory=shared(MediaSafetyLimits))
-    """How much of which media the input of a run and the messages of a model call may have."""
+    """The limits of media in the input of a run and in the messages of a model call."""
     output_guard: str | None = None
     """The name of the `AgentOutputGuardProfile` whose guards look at the agent's answers."""
 
@@ -155,7 +159,7 @@ class AgentExecutionSpec:
             )
 
     def _compaction(self) -> tuple[CompactionStrategy, ...]:
-        """The strategies, wherever they were declared."""
+        """Return the strategies, wherever they were declared."""
         declared, policy = tuple(self.compaction), self.compaction_policy
         if policy is None or not policy.strategies:
             return declared
@@ -180,7 +184,7 @@ class AgentExecutionSpec:
 
     @property
     def effective_exposure_mode(self) -> StreamingExposureMode:
-        """How soon text may leave: with an output guard profile, when its guards have let the answer pass."""
+        """The time at which text may leave: with an output guard profile, when its guards have let the answer pass."""
         held = StreamingExposureMode.NO_STREAM_UNTIL_FINAL_GUARDED
         return self.streaming_exposure_mode if self.output_guard is None else held
 
@@ -193,3 +197,90 @@ class AgentExecutionSpec:
     def is_durable(self) -> bool:
         """True when runs must outlive their process: they recover, or wait for signals."""
         return self.recovery is RecoveryStrategy.ACTION_BOUNDARY or bool(self.accepted_signals)
+
+
+LIMITS = tuple(each.name for each in fields(AgentExecutionLimits))
+"""The limits that are keywords of `@Agent`: all of them."""
+
+
+def fill_spec(
+    spec: AgentExecutionSpec,
+    *,
+    agent: str,
+    durable: bool | None,
+    output: object,
+    teammates: Sequence[AgentTeammate | type[object]],
+    limits: Mapping[str, Any],
+) -> AgentExecutionSpec:
+    """Return the spec with everything that the keywords declare; None and () declare nothing.
+
+    Raises:
+        AgentDefinitionError: a keyword and the spec declare different things, or a keyword is of another type.
+    """
+    if durable not in (None, True, False):
+        raise AgentDefinitionError(
+            f"{agent}: @Agent(durable={durable!r}) is no truth value. Write durable=True."
+        )
+    mates = _teammates(agent, teammates)
+    declared = {name: given for name, given in limits.items() if given is not None}
+    differences = (
+        *_other_recovery(spec, durable),
+        *_other_output(spec, output),
+        *_other_teammates(spec, mates),
+        *_other_limits(spec, declared),
+    )
+    for keyword, in_spec in differences:
+        raise AgentDefinitionError(
+            f"{agent}: @Agent({keyword}) contradicts {in_spec} of its spec. Declare one of them."
+        )
+    changes: dict[str, Any] = {
+        "recovery": RecoveryStrategy.ACTION_BOUNDARY if durable else None,
+        "output_type": output,
+        "teammates": mates or None,
+        "limits": replace(spec.limits, **declared) if declared else None,
+    }
+    changes = {name: each for name, each in changes.items() if each is not None}
+    return replace(spec, **changes) if changes else spec
+
+
+def _teammates(agent: str, given: object) -> tuple[AgentTeammate, ...]:
+    """Return the teammates; a class is known by its name in snake case."""
+    found: list[AgentTeammate] = []
+    for each in given if is_list(given) else [None]:
+        if isinstance(each, AgentTeammate):
+            found.append(each)
+        elif isinstance(each, type):
+            found.append(AgentTeammate(snake_case(each.__name__), pod=each))
+        else:
+            raise AgentDefinitionError(
+                f"{agent}: @Agent(teammates={given!r}) is no list of agents. Write teammates=[Librarian], "
+                "or AgentTeammate(...) for another name."
+            )
+    return tuple(found)
+
+
+def _other_recovery(spec: AgentExecutionSpec, durable: bool | None) -> Iterator[tuple[str, str]]:
+    if durable is False and spec.recovery is not RecoveryStrategy.NONE:
+        yield "durable=False", f"recovery={spec.recovery.name}"
+    elif durable is False and spec.accepted_signals:
+        yield "durable=False", "accepted_signals"
+
+
+def _other_output(spec: AgentExecutionSpec, output: object) -> Iterator[tuple[str, str]]:
+    if output is not None and spec.output_type not in (None, output):
+        yield f"output={type_name(output)}", f"output_type={type_name(spec.output_type)}"
+
+
+def _other_teammates(spec: AgentExecutionSpec, mates: tuple[AgentTeammate, ...]) -> Iterator[tuple[str, str]]:
+    if mates and spec.teammates and mates != tuple(spec.teammates):
+        names = [", ".join(each.name for each in side) for side in (mates, spec.teammates)]
+        yield f"teammates=[{names[0]}]", f"teammates=[{names[1]}]"
+
+
+def _other_limits(spec: AgentExecutionSpec, limits: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    for name, given in limits.items():
+        in_spec: object = getattr(spec.limits, name)
+        if name == "timeout_seconds":
+            in_spec = spec.effective_timeout_seconds
+        if in_spec not in (None, given):
+            yield f"{name}={given!r}", f"{name}={in_spec!r}"

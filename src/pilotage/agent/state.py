@@ -22,7 +22,7 @@ from pilotage.values import value
 
 
 class AgentStatus(StrEnum):
-    """What a run is doing, as coarse as a list of runs needs it."""
+    """The status of a run, as coarse as a list of runs needs it."""
 
     CREATED = "created"
     ACTIVE = "active"
@@ -122,7 +122,7 @@ class AgentSituation(Enum):
         transition: AgentStateTransition | None,
         reason: AgentStateReason | None,
     ) -> AgentSituation | None:
-        """The situation that a triple stands for, or None where it stands for none."""
+        """Return the situation of a triple, or None where there is none."""
         triple = (status, transition, reason)
         return next((each for each in cls if (each.status, each.transition, each.reason) == triple), None)
 
@@ -132,7 +132,7 @@ _OF_INTERRUPTIONS = frozenset({"divergence", "damage", "poison", "seal_missing",
 
 
 def can_move(current: AgentStatus, target: AgentStatus) -> bool:
-    """Whether a run may go from one status to another."""
+    """Return whether a run may go from one status to another."""
     return target in _ALLOWED[current]
 
 

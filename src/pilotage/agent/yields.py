@@ -90,7 +90,7 @@ class Token(AgentYield[Never]):
 
 @value
 class Progress(AgentYield[Never]):
-    """What the agent is doing, in words for a person."""
+    """The current activity of the agent, in words for a person."""
 
     message: str
     current_step: str | None = None
@@ -110,7 +110,7 @@ class Tool(AgentYield[Never]):
 
 @value
 class Evidence(AgentYield[Never]):
-    """Something the agent stands on: recorded evidence, or any value that has a JSON form."""
+    """Evidence of the agent: recorded evidence, or any value that has a JSON form."""
 
     evidence: AgentEvidence | JsonValue
     metadata: JsonObject = field(default_factory=empty_object)
@@ -125,7 +125,7 @@ class Evidence(AgentYield[Never]):
 
 
 class _ApprovalQuestion(Protocol):
-    """What the stream shows of an approval request."""
+    """An approval request in the stream."""
 
     @property
     def id(self) -> str: ...
@@ -147,13 +147,13 @@ class Approval(AgentYield[Never]):
 
     @classmethod
     def from_request(cls, request: _ApprovalQuestion) -> Approval:
-        """The question an approval request asks."""
+        """Return the question an approval request asks."""
         return cls(request.id, request.prompt, request.allowed_decisions, request.to_metadata())
 
 
 @value
 class Error(AgentYield[Never]):
-    """What went wrong, and whether trying again may help."""
+    """An error, and whether a retry may help."""
 
     code: str
     message: str
@@ -206,5 +206,5 @@ class AgentYieldJsonEncoder:
 
     @staticmethod
     def encode(item: AgentYield[object]) -> JsonObject:
-        """The JSON form of an item; the output of `Final` by its own JSON form."""
+        """Return the JSON form of an item; the output of `Final` by its own JSON form."""
         return {"kind": item.kind.value, "payload": to_json_value(item.payload)}

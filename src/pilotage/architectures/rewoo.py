@@ -15,8 +15,8 @@ from pilotage.agent.events import (
     ToolCallStartEvent,
 )
 from pilotage.agent.messages import ModelMessage, ModelToolCall
-from pilotage.agent.model_events import call_id_at
 from pilotage.agent.model_request import ModelToolSpec, hidden_arguments
+from pilotage.agent.model_stream import call_id_at
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies, ToolCallOutcome
 from pilotage.architectures.deciding import decide
 from pilotage.architectures.graph import graph_problems, levels

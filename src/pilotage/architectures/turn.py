@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 from pilotage.agent.events import AgentEvent, StepFinishedEvent, StepStartedEvent, ToolCallResultEvent
 from pilotage.agent.messages import ModelMessage, ModelMessageRole, new_message
-from pilotage.agent.model_events import ModelEventProjector, call_id_at
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage, no_usage
 from pilotage.agent.model_request import ModelRequest, StreamingOptions
+from pilotage.agent.model_stream import ModelEventProjector, call_id_at
 from pilotage.agent.ports.architecture import AgentSession, Dependencies, ToolCallOutcome
 from pilotage.architectures.moves import WITH_CALLS, Move, RetriesLeft, next_move, repair
 from pilotage.errors import AgentStructuredOutputError, ModelCallError

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from pilotage.agent.compaction import request_tokens
-from pilotage.agent.media import is_one_of
+from pilotage.agent.messages import is_one_of
 from pilotage.agent.model_reply import (
     ModelFinishReason,
     ModelResponse,
@@ -17,8 +17,8 @@ from pilotage.agent.model_reply import (
     ModelUsage,
 )
 from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_stream import whole_replies
 from pilotage.agent.ports.model import IAgentModel, ModelCapability
-from pilotage.agent.reply_assembly import whole_replies
 from pilotage.checks import reject_empty
 from pilotage.errors import AgentDefinitionError, ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty

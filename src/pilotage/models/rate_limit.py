@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from pilotage.agent.compaction import request_tokens
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage
-from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
-from pilotage.agent.reply_assembly import whole_replies
+from pilotage.agent.model_request import ModelRequest, ModelSelection
+from pilotage.agent.model_stream import whole_replies
+from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.checks import reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.ids import IClock, SystemClock

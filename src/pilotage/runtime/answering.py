@@ -9,8 +9,8 @@ from datetime import datetime
 
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.decisions import foreign_field, is_same_answer
-from pilotage.agent.ports.audit import AuditEntry
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.observability import AuditEntry
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.recovery_request import RecoveryDecision
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind, ApprovalDecision

@@ -14,7 +14,7 @@ from pilotage.agent.decisions import (
     DecisionRefusal,
     check_agent_approval_decision,
 )
-from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import (

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate, AgentEvidenceKind
-from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
-from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.observability import AuditEntry, IAgentAuditLog
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState

@@ -13,8 +13,7 @@ from typing import TypeAlias, cast
 from pilotage.agent.bootstrap import agent_reaches, durable_agents
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.sealing import IRecordSealer
-from pilotage.agent.rule_of_two import rule_of_two
-from pilotage.agent.sealing_check import unsealable
+from pilotage.agent.safety_checks import rule_of_two, unsealable
 from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, discover_agent_tools
 from pilotage.agent.tools.described import IAgentToolProvider, described
 from pilotage.container.application import Application

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from pilotage.agent.ports.journal import EntryCount, RunKey
+from pilotage.agent.ports.journal import EntryCount
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.state import AgentStatus
 from pilotage.errors import AgentDefinitionError, CallerError
 from pilotage.jsonvalue import JsonObject

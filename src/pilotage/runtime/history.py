@@ -9,11 +9,16 @@ from dataclasses import replace
 
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.evidence import AgentEvidence
-from pilotage.agent.ports.journal import JournalHead, JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.journal import JournalHead
+from pilotage.agent.ports.persistence import (
+    JournalRow,
+    JournalStage,
+    RunKey,
+)
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
-from pilotage.agent.sealing_check import WAY_OUT
+from pilotage.agent.safety_checks import WAY_OUT
 from pilotage.agent.signals import AgentSignalEnd
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import (

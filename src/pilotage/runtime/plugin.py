@@ -9,7 +9,7 @@ from typing import cast
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.runner import IAgentDelegate
-from pilotage.agent.tools.outside import guard_tools
+from pilotage.agent.tools.context import guard_tools
 from pilotage.container.application import Application
 from pilotage.container.lifecycle import ILifecycle
 from pilotage.container.pod import Pod

@@ -7,8 +7,8 @@ from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate
 from pilotage.agent.ports.architecture import AgentRef
-from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import NO_CLAIMS, ClaimRecord
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import RunPage
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_values import RunResult

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.model_request import StructuredOutputSpec
-from pilotage.agent.ports.journal import JournalRow
+from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus

@@ -16,8 +16,8 @@ from pilotage.agent.events import AgentEvent
 from pilotage.agent.execution import ExecuteShape
 from pilotage.agent.ports.budget import IAgentPricing
 from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.ports.observability import IAgentTelemetry
 from pilotage.agent.ports.runner import IAgentRunner, IAgentRunnerFactory
-from pilotage.agent.ports.telemetry import IAgentTelemetry
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_values import RunAgentInput, RunResult
 from pilotage.agent.state import AgentStateReason, AgentStatus

@@ -10,14 +10,9 @@ from dataclasses import replace
 from pilotage.agent.ports.leases import LETS_POISONED_GO_ON
 from pilotage.agent.principal import Principal
 from pilotage.agent.recovery_request import RecoveryDecision
-from pilotage.agent.signals import (
-    AgentSignal,
-    AgentSignalKind,
-    ApprovalDecision,
-)
+from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSteeringUpdate, ApprovalDecision
 from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.agent.steering import AgentSteeringUpdate
 from pilotage.container.application import Application
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.signals import AgentSignal, AgentSignalKind, accepts_signal, refuse_wordless
+from pilotage.agent.ports.persistence import RunKey
+from pilotage.agent.signals import (
+    AgentSignal,
+    AgentSignalKind,
+    AgentSteeringUpdate,
+    accepts_signal,
+    refuse_wordless,
+    update_of,
+)
 from pilotage.agent.state import AgentState
-from pilotage.agent.steering import AgentSteeringUpdate, update_of
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.journal.seals import SEALED

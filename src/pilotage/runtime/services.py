@@ -10,24 +10,25 @@ from typing import TypeVar
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.architecture import AgentRef
-from pilotage.agent.ports.audit import IAgentAuditLog
 from pilotage.agent.ports.budget import IAgentPricing
-from pilotage.agent.ports.context import IAgentContextObserver, IAgentContextProvider
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.handlers import (
     AgentOutputGuardProfile,
     IAgentCancellationCleanup,
     IAgentContextHandler,
+    IAgentContextObserver,
+    IAgentContextProvider,
     IAgentOutputGuard,
     IAgentToolHandler,
 )
-from pilotage.agent.ports.journal import IAgentJournal, RunKey
+from pilotage.agent.ports.journal import IAgentJournal
 from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps
 from pilotage.agent.ports.memory import IAgentMemory
-from pilotage.agent.ports.model import IAgentModel
-from pilotage.agent.ports.model_resolver import IAgentModelResolver
+from pilotage.agent.ports.model import IAgentModel, IAgentModelResolver
+from pilotage.agent.ports.observability import IAgentAuditLog, IAgentTelemetry, NoTelemetry
 from pilotage.agent.ports.outbox import IAgentOutbox
 from pilotage.agent.ports.permissions import ISecrets
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentLateOutcomes,
@@ -35,7 +36,6 @@ from pilotage.agent.ports.repositories import (
     IAgentStateRepository,
 )
 from pilotage.agent.ports.sealing import IRecordSealer
-from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
 from pilotage.container.application import Application

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
-from pilotage.agent.ports.telemetry import IAgentTelemetry, TelemetryValue
+from pilotage.agent.ports.observability import IAgentTelemetry, TelemetryValue
 from pilotage.runtime.journal.action import Action
 
 _NOTHING: AbstractContextManager[None] = nullcontext()

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import (
     BacklogEntry,
     ClaimRecord,
@@ -19,6 +18,7 @@ from pilotage.agent.ports.leases import (
     checked_delay,
     has_something_to_do,
 )
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.testing.encoded import EncodedState

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from pilotage.agent.approval import AgentApprovalRequest
-from pilotage.agent.ports.journal import IAgentJournal, JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.journal import IAgentJournal
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentSignalRepository,

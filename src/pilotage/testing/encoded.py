@@ -11,11 +11,11 @@ from datetime import datetime
 from typing import cast
 
 from pilotage.agent.evidence import AgentEvidence
-from pilotage.agent.ports.journal import (
+from pilotage.agent.ports.journal import OutboxEvent
+from pilotage.agent.ports.persistence import (
     ErasedRecord,
     JournalRow,
     JournalStage,
-    OutboxEvent,
     SealedRecord,
     StoredRecord,
     UnreadableRecord,

@@ -8,14 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeAlias, assert_never
 
-from pilotage.agent.ports.journal import (
-    CommitOutcome,
-    IAgentJournal,
-    JournalCommit,
-    JournalHead,
-    JournalRow,
-    RunKey,
-)
+from pilotage.agent.ports.journal import CommitOutcome, IAgentJournal, JournalCommit, JournalHead
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.checks import reject_not_positive
 from pilotage.values import value
 

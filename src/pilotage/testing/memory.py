@@ -11,21 +11,15 @@ from dataclasses import replace
 from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
-from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
 from pilotage.agent.ports.budget import ITenantSpending
 from pilotage.agent.ports.commit_rules import refuse_after_end, refuse_empty
 from pilotage.agent.ports.conversations import ConversationTurn, ITaskStore
-from pilotage.agent.ports.journal import (
-    CommitOutcome,
-    IAgentJournal,
-    JournalCommit,
-    JournalHead,
-    JournalRow,
-    OutboxEvent,
-    RunKey,
-)
+from pilotage.agent.ports.journal import CommitOutcome, IAgentJournal, JournalCommit, JournalHead, OutboxEvent
 from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps
+from pilotage.agent.ports.observability import AuditEntry, IAgentAuditLog
 from pilotage.agent.ports.outbox import IAgentOutbox
+from pilotage.agent.ports.permissions import IAgentSwitches, Switch, SwitchedOff
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.ports.repositories import (
     EvidencePage,
     IAgentEvidenceRepository,
@@ -37,7 +31,6 @@ from pilotage.agent.ports.repositories import (
     RunPage,
 )
 from pilotage.agent.ports.sealing import IRecordSealer
-from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff
 from pilotage.agent.principal import DEFAULT_TENANT, Principal
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 
-from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.errors import CallerError
 from pilotage.testing.tables import OutboxRow, OverTables

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from pilotage.agent.ports.conversations import ConversationTurn
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import IAgentRetention
 from pilotage.checks import reject_naive, reject_not_positive
 from pilotage.errors import CallerError, RunNotFoundError

@@ -11,7 +11,7 @@ import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 
-from pilotage.agent.ports.journal import SealedRecord
+from pilotage.agent.ports.persistence import SealedRecord
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.jsonvalue import to_bytes
 

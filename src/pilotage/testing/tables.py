@@ -20,17 +20,11 @@ from pilotage.agent.ports.commit_rules import (
     wanted_conversation,
 )
 from pilotage.agent.ports.conversations import ConversationTurn
-from pilotage.agent.ports.journal import (
-    CommitOutcome,
-    CommitRefused,
-    Committed,
-    JournalCommit,
-    JournalHead,
-    RunKey,
-)
+from pilotage.agent.ports.journal import CommitOutcome, CommitRefused, Committed, JournalCommit, JournalHead
 from pilotage.agent.ports.leases import NO_CLAIMS, ClaimRecord, Lease
 from pilotage.agent.ports.outbox import OutboxEntry, OutboxStatus
-from pilotage.agent.ports.switches import Switch, SwitchedOff
+from pilotage.agent.ports.permissions import Switch, SwitchedOff
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd
 from pilotage.agent.state import AgentState, AgentStatus

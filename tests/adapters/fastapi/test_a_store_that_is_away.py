@@ -18,14 +18,8 @@ from tests.behaviour.office import Desk, World
 from pilotage import Application
 from pilotage.adapters.fastapi import agent_routes, pilotage_lifespan
 from pilotage.agent import AgentState
-from pilotage.agent.ports.journal import (
-    CommitOutcome,
-    IAgentJournal,
-    JournalCommit,
-    JournalHead,
-    JournalRow,
-    RunKey,
-)
+from pilotage.agent.ports.journal import CommitOutcome, IAgentJournal, JournalCommit, JournalHead
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.ports.repositories import RunPage
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import MemoryStore

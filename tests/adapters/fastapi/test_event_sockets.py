@@ -14,7 +14,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
 from pilotage.adapters.fastapi import HttpSettings
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 
 
 async def start(here: Moored, count: int = 2) -> str:

@@ -9,7 +9,7 @@ from tests.adapters.fastapi.harbour import ADA, EVE, Frame, Served, frames_in, s
 from tests.behaviour.newsroom import Gate, Newsroom, Slow, let_run, parts
 
 from pilotage.adapters.fastapi import HttpSettings
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 
 
 async def start(at: Served, count: int = 2) -> str:

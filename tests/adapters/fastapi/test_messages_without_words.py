@@ -33,5 +33,5 @@ async def test_a_message_without_words_is_refused(payload: dict[str, str]) -> No
             asked = {"kind": "user_message", "payload": payload}
             answer = await client.post(f"/runs/{run.id}/signals", json=asked)
         assert 400 <= answer.status_code < 500
-        assert "says nothing" in answer.json()["detail"]
+        assert "has no text" in answer.json()["detail"]
         assert await store.signals.list_pending(run.id) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pilotage.adapters.opentelemetry.mapping import attributes_of, metric_attributes, span_of
-from pilotage.agent.ports.telemetry import TelemetryValue
+from pilotage.agent.ports.observability import TelemetryValue
 
 
 @pytest.mark.parametrize(

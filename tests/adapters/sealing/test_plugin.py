@@ -9,7 +9,7 @@ import pytest
 
 from pilotage.adapters.sealing import AesGcmSealer, KeyFileError, SealingSettings, create_key_file
 from pilotage.adapters.sealing.plugin import initialize
-from pilotage.agent.ports.journal import JournalStage, RunKey
+from pilotage.agent.ports.persistence import JournalStage, RunKey
 from pilotage.agent.ports.sealing import IRecordSealer, SealContext
 from pilotage.container.application import Application
 from pilotage.testing.sealer import MemorySealer

@@ -6,7 +6,7 @@ import pytest
 
 from pilotage.adapters.sealing.key_file import SealingKey
 from pilotage.adapters.sealing.sealer import AesGcmSealer
-from pilotage.agent.ports.journal import JournalStage, RunKey, SealedRecord
+from pilotage.agent.ports.persistence import JournalStage, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import RecordSealError, SealContext
 
 OLD, NEW = SealingKey(b"o" * 32), SealingKey(b"n" * 32)

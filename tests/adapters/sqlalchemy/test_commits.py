@@ -16,16 +16,8 @@ from pilotage.adapters.sqlalchemy.rows import BLOB_LENGTH
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, journal
-from pilotage.agent.ports.journal import (
-    CommitRefused,
-    Committed,
-    HeadMoved,
-    JournalCommit,
-    JournalRow,
-    JournalStage,
-    RunKey,
-    UnreadableRecord,
-)
+from pilotage.agent.ports.journal import CommitRefused, Committed, HeadMoved, JournalCommit
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey, UnreadableRecord
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.testing.conformance.kit import RUN
 from pilotage.testing.conformance.samples import claim, commit_of, commit_one, row, rows_of

@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, text
 from pilotage import AgentStatus, Application, RunPausedEvent
 from pilotage.adapters.sqlalchemy.rows import BLOB_LENGTH
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import LOCAL
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import CallerError

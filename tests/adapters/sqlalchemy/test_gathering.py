@@ -14,7 +14,7 @@ from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnre
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import leases
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 
 LEASE = {"tenant_id": "a", "run_id": "twice", "owner": "ada", "granted_seconds": 1.0}
 

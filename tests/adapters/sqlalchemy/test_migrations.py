@@ -19,7 +19,7 @@ from pilotage.agent import (
     RecoveryDecision,
     Switch,
 )
-from pilotage.agent.ports.journal import RunKey, SealedRecord
+from pilotage.agent.ports.persistence import RunKey, SealedRecord
 from pilotage.agent.principal import LOCAL
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.journal.chain import first_broken

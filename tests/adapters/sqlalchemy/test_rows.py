@@ -17,7 +17,7 @@ from pilotage.adapters.sqlalchemy.rows import (
     view_of,
 )
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
-from pilotage.agent.ports.journal import JournalRow, JournalStage, SealedRecord
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, SealedRecord
 from pilotage.jsonvalue import JsonValue
 from pilotage.testing.conformance.kit import RUN
 from pilotage.testing.conformance.samples import commit_of, row, rows_of

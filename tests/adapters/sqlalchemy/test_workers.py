@@ -18,7 +18,7 @@ from pilotage import (
 )
 from pilotage.adapters.sqlalchemy import DatabaseSettings
 from pilotage.agent.facts import AgentRunCompleted
-from pilotage.agent.on_event import on_event
+from pilotage.agent.handlers import on_event
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.delivery.worker import WorkerSettings
 

@@ -14,14 +14,8 @@ from pilotage.adapters.sqlalchemy.rows import BLOB_LENGTH
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import journal, runs
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
-from pilotage.agent.ports.journal import (
-    Committed,
-    HeadMoved,
-    JournalCommit,
-    LeaseRequest,
-    OutboxEvent,
-    RunKey,
-)
+from pilotage.agent.ports.journal import Committed, HeadMoved, JournalCommit, LeaseRequest, OutboxEvent
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.testing.conformance.kit import RUN
 from pilotage.testing.conformance.samples import claim, commit_of, commit_one, row, rows_of

@@ -13,7 +13,8 @@ from tests.behaviour.newsdesk import let_run
 from tests.behaviour.office import Worker
 
 from pilotage import ApprovalDecision, Pod
-from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, JournalHead, JournalRow, RunKey
+from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, JournalHead
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.container import ILifecycle
 from pilotage.runtime import AgentRuns
 from pilotage.testing import FaultyJournal

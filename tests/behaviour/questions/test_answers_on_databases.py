@@ -19,7 +19,7 @@ from tests.behaviour.office import Desk, Program, Worker, World
 from pilotage import Application, ApprovalDecision, RunResult
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.agent import AgentEvent, RunFinishedEvent
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.errors import AnswerConflictError, RunConflictError
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.plugin import initialize

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tests.behaviour.bureau import Bureau
 
-from pilotage.agent.ports.journal import ErasedRecord, JournalRow, JournalStage, SealedRecord
+from pilotage.agent.ports.persistence import ErasedRecord, JournalRow, JournalStage, SealedRecord
 from pilotage.jsonvalue import JsonValue, canonical_json, to_json_value
 
 SENTENCES = frozenset({"prompt", "reason", "current_activity", "difference", "line"})

@@ -49,7 +49,7 @@ from pilotage.agent.context import (
     ContextTokenBudget,
 )
 from pilotage.agent.ports.architecture import Dependencies, FailurePolicy
-from pilotage.agent.ports.context import IAgentContextProvider
+from pilotage.agent.ports.handlers import IAgentContextProvider
 from pilotage.agent.run_values import AgentContext
 from pilotage.context import KeepWithinBudget, SummariseOldTurns
 from pilotage.errors import AgentStructuredOutputError, ModelCallError, ToolError

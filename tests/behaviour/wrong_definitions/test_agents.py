@@ -102,7 +102,7 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("bare generator", agent(bare_generator), "Wrong.execute: its AsyncGenerator does not say what it yields. Write AsyncGenerator[AgentYield[Answer], None]."),
     ("wrong item", agent(wrong_item), "Wrong.execute: its AsyncGenerator yields str. Write AsyncGenerator[AgentYield[Answer], None]."),
     ("sends", agent(sends), f"Wrong.execute: its AsyncGenerator has the send type str; nothing is ever sent to it. Write {STREAM}."),
-    ("returns", agent(returns), "Wrong.execute: its Generator returns int, which nobody would get. Yield a Final and write Generator[AgentYield[str], None, None]."),
+    ("returns", agent(returns), "Wrong.execute: its Generator returns int, which no caller would get. Yield a Final and write Generator[AgentYield[str], None, None]."),
     ("yields plain", agent(yields_plain), f"Wrong.execute yields, but its return type is str. Write {STREAM}."),
     ("spec name", lambda: AgentExecutionSpec(name=" "), "AgentExecutionSpec.name is blank. Give it at least one visible character, or leave it out."),
     ("spec objective", lambda: AgentExecutionSpec(objective=""), "AgentExecutionSpec.objective is blank. Give it at least one visible character, or leave it out."),

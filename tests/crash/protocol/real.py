@@ -16,9 +16,8 @@ from pilotage.agent.ports.journal import (
     IAgentJournal,
     JournalCommit,
     JournalHead,
-    JournalRow,
-    RunKey,
 )
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.ids import IIds

@@ -1,14 +1,26 @@
-"""Messages: roles, parts, tool calls."""
+"""Messages: roles, parts, tool calls; limits of media, and the media that a model takes."""
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from decimal import Decimal
 
 import pytest
 
-from pilotage.agent.messages import MediaPart, ModelMessage, ModelMessageRole, ModelToolCall, TextPart
-from pilotage.errors import AgentDefinitionError
+from pilotage.agent import MediaSafetyLimits, ModelCapability
+from pilotage.agent.messages import (
+    MediaPart,
+    ModelMessage,
+    ModelMessageRole,
+    ModelToolCall,
+    TextPart,
+    check_taken_by,
+    is_one_of,
+    media_in,
+    size_of,
+)
+from pilotage.errors import AgentDefinitionError, MediaRefusedError, MediaTooLargeError, MediaTypeRefusedError
 from pilotage.safety.fields import PII, SensitiveField, SensitiveFieldDescriptor
 
 
@@ -63,3 +75,113 @@ def test_sensitive_arguments_of_a_call_are_guarded() -> None:
     assert CALL.arguments == {"to": "DE-1"}
     everything = SensitiveFieldDescriptor((), SensitiveField(PII.NAME))
     assert CALL.guarded([everything]).arguments == {}
+
+
+def data(size: int, media_type: str = "image/png") -> MediaPart:
+    return MediaPart(media_type, data=base64.b64encode(bytes(size)).decode())
+
+
+def at(url: str, media_type: str = "image/png") -> MediaPart:
+    return MediaPart(media_type, url=url)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 6, 1000])
+def test_a_size_is_that_of_the_decoded_data(size: int) -> None:
+    assert size_of(data(size)) == size
+    assert size_of(at("https://example.org/a.png")) == 0
+
+
+@pytest.mark.parametrize(
+    ("media_type", "types", "is_one"),
+    [
+        ("image/png", {"image/png"}, True),
+        ("IMAGE/PNG; a=b", {"image/png"}, True),
+        ("image/png", {"image/*"}, True),
+        ("image/png", {"*/*"}, True),
+        ("image/png", {"image/jpeg", "audio/*"}, False),
+        ("image/*", {"image/png"}, False),
+        ("image/*", {"image/*"}, True),
+        ("image", {"image/*"}, True),
+        ("text/html", set[str](), False),
+    ],
+)
+def test_a_type_is_one_of_others_by_name_or_by_kind(media_type: str, types: set[str], is_one: bool) -> None:
+    assert is_one_of(media_type, frozenset(types)) is is_one
+
+
+FEW = MediaSafetyLimits(
+    max_parts=2, max_part_bytes=10, max_total_bytes=15, media_types=frozenset({"Image/PNG", "audio/*"})
+)
+
+
+@pytest.mark.parametrize(
+    ("parts", "refused"),
+    [
+        ([], None),
+        ([data(10)], None),
+        ([data(10), data(5, "audio/wav")], None),
+        ([data(1)] * 3, (MediaTooLargeError, "there are 3 media parts; 2 are allowed")),
+        (
+            [data(1), data(11)],
+            (MediaTooLargeError, r"media part 2 \('image/png'\) has 11 bytes; 10 are allowed"),
+        ),
+        ([data(8), data(8)], (MediaTooLargeError, "have 16 bytes together; 15 are allowed")),
+        (
+            [data(1, "image/svg+xml")],
+            (MediaTypeRefusedError, "type 'image/svg[+]xml'; allowed are 'audio/[*]', 'image/png'"),
+        ),
+        ([at("https://example.org/a.png")], None),
+        ([at("HTTP://example.org/a.png")], None),
+        (
+            [at("file:///etc/passwd")],
+            (MediaTypeRefusedError, "address of 'file'; allowed are 'http', 'https'"),
+        ),
+        ([at("data:image/png;base64,AAAA")], (MediaTypeRefusedError, "address of 'data'")),
+        ([at("//example.org/a.png")], (MediaTypeRefusedError, "at an address of")),
+    ],
+)
+def test_media_are_within_the_limits(
+    parts: list[MediaPart], refused: tuple[type[MediaRefusedError], str] | None
+) -> None:
+    if refused is None:
+        FEW.check(parts)
+        return
+    with pytest.raises(refused[0], match=refused[1]):
+        FEW.check(parts)
+
+
+@pytest.mark.parametrize("limits", [{"max_parts": 0}, {"max_part_bytes": -1}, {"max_total_bytes": 0}])
+def test_limits_are_positive(limits: dict[str, int]) -> None:
+    with pytest.raises(AgentDefinitionError, match="Use a positive number"):
+        MediaSafetyLimits(**limits)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("types", [{"png"}, {"/png"}, {"image/"}, {""}])
+def test_types_are_mime_types(types: set[str]) -> None:
+    with pytest.raises(AgentDefinitionError, match="MediaSafetyLimits.media_types has"):
+        MediaSafetyLimits(media_types=frozenset(types))
+    with pytest.raises(AgentDefinitionError, match="ModelCapability.media_types has"):
+        ModelCapability("m", media_types=frozenset(types))
+
+
+def test_a_model_takes_what_it_declares_and_anything_if_it_declares_nothing() -> None:
+    check_taken_by("m", None, [data(1, "x/y")])
+    check_taken_by("m", frozenset({"image/*"}), [data(1)])
+    check_taken_by("m", frozenset(), [])
+    with pytest.raises(
+        MediaTypeRefusedError, match="'m' does not take media of type 'x/y'. It takes 'image/[*]'"
+    ):
+        check_taken_by("m", frozenset({"image/*"}), [data(1), data(1, "x/y")])
+    with pytest.raises(MediaTypeRefusedError, match="It takes text only"):
+        check_taken_by("m", frozenset(), [data(1)])
+
+
+def test_the_media_of_messages_are_found_in_order() -> None:
+    first, second = data(1), at("https://example.org/a.png")
+    messages = [
+        ModelMessage.system("Look."),
+        ModelMessage.user([TextPart("this"), first]),
+        ModelMessage.assistant("Hm."),
+        ModelMessage.user([second]),
+    ]
+    assert list(media_in(messages)) == [first, second]

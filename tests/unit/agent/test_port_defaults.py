@@ -97,7 +97,7 @@ async def test_runs_are_listed_by_what_is_asked(asked: dict[str, object], expect
     "cursor", ["", "not a cursor", "2026-01-01", "2026-01-01T00:00:00/r1", "2026-01-01T00:00:00+00:00/"]
 )
 async def test_a_wrong_cursor_leads_to_no_runs(cursor: str) -> None:
-    with pytest.raises(CallerError, match="no page behind"):
+    with pytest.raises(CallerError, match="no page after"):
         await (await stored()).list_runs("default", after=cursor)
 
 
@@ -122,7 +122,7 @@ async def test_evidence_comes_page_by_page() -> None:
     rest = await evidence.page_by_state("run-1", limit=2, after=first.cursor)
     assert [each.id for each in (*first.evidence, *rest.evidence)] == ["e0", "e1", "e2"]
     assert rest.cursor is None
-    with pytest.raises(CallerError, match="no page behind"):
+    with pytest.raises(CallerError, match="no page after"):
         await evidence.page_by_state("run-1", after="yesterday")
     with pytest.raises(AgentDefinitionError):
         await evidence.page_by_state("run-1", limit=0)

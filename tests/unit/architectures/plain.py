@@ -24,8 +24,8 @@ from pilotage.agent.ports.architecture import (
 )
 from pilotage.agent.ports.budget import NoBudget
 from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.ports.observability import NoTelemetry
 from pilotage.agent.ports.permissions import AllowAll
-from pilotage.agent.ports.telemetry import NoTelemetry
 from pilotage.agent.principal import RunContext
 from pilotage.agent.tools.declare import get_agent_tool_definition
 from pilotage.agent.tools.metadata import Idempotency

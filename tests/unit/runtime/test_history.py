@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.unit.runtime.rows import AFTER, BEFORE, a_claim, a_row, an_action
 
-from pilotage.agent.ports.journal import JournalRow, JournalStage
+from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.history import RunHistory
 

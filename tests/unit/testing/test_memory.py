@@ -16,10 +16,9 @@ from pilotage.agent.ports.journal import (
     IAgentJournal,
     JournalCommit,
     OutboxEvent,
-    RunKey,
-    UnreadableRecord,
 )
 from pilotage.agent.ports.leases import IAgentLeases, IAgentWakeUps
+from pilotage.agent.ports.persistence import RunKey, UnreadableRecord
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application

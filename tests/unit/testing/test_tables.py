@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pilotage.agent.ports.conversations import ConversationTurn
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.errors import AgentDefinitionError
 from pilotage.testing.memory import MemoryTaskStore
 from pilotage.testing.tables import Conversation, ConversationTable

@@ -27,8 +27,7 @@ from pilotage.adapters.agui_plugin import AgUiLimits
 from pilotage.adapters.asgi.middleware import is_deeper_than
 from pilotage.agent.context import ContextFreshness, ContextPack, ContextPackRole
 from pilotage.agent.messages import MediaPart
-from pilotage.agent.model_request import JsonSchemaConstraint, ModelToolSpec
-from pilotage.agent.ports.model import ModelSelection
+from pilotage.agent.model_request import JsonSchemaConstraint, ModelSelection, ModelToolSpec
 from pilotage.agent.run_values import AgentContext
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
 from pilotage.errors import AgentDefinitionError

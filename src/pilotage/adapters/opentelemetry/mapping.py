@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from pilotage.adapters.opentelemetry import conventions as names
-from pilotage.agent.ports.telemetry import TelemetryValue
+from pilotage.agent.ports.observability import TelemetryValue
 from pilotage.values import value
 
 Attributes: TypeAlias = Mapping[str, TelemetryValue]

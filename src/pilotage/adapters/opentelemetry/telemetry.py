@@ -24,7 +24,7 @@ from pilotage.adapters.opentelemetry.mapping import (
     metric_attributes,
     span_of,
 )
-from pilotage.agent.ports.telemetry import IAgentTelemetry, TelemetryValue
+from pilotage.agent.ports.observability import IAgentTelemetry, TelemetryValue
 
 _SCOPE = "pilotage"
 _PARENT = "traceparent"

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pilotage.adapters.sealing.key_file import SealingKey
 from pilotage.adapters.sealing.settings import OLD_KEY_FILES
-from pilotage.agent.ports.journal import SealedRecord
+from pilotage.agent.ports.persistence import SealedRecord
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.jsonvalue import to_bytes
 

@@ -18,8 +18,8 @@ from pilotage.adapters.sqlalchemy.mapping import (
 from pilotage.adapters.sqlalchemy.statements import bulk_insert, of_run, place_of
 from pilotage.adapters.sqlalchemy.stored_entries import StoredEntry
 from pilotage.adapters.sqlalchemy.tables import audit
-from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.observability import AuditEntry, IAgentAuditLog
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import Principal
 from pilotage.jsonvalue import JsonObject
 

@@ -28,7 +28,6 @@ from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.leases import LEASE_IS_OVER, acquired_lease
 from pilotage.adapters.sqlalchemy.statements import Prepared, of_run, place_of
 from pilotage.adapters.sqlalchemy.tables import leases, runs, signals
-from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import (
     LETS_GO_ON,
     LETS_POISONED_GO_ON,
@@ -40,6 +39,7 @@ from pilotage.agent.ports.leases import (
     IAgentBacklog,
     checked_delay,
 )
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.state import AgentStatus
 from pilotage.checks import reject_blank, reject_not_positive

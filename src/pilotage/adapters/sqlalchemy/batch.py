@@ -34,7 +34,8 @@ from pilotage.agent.ports.commit_rules import (
     takes_signals,
 )
 from pilotage.agent.ports.conversations import ConversationTurns
-from pilotage.agent.ports.journal import CommitOutcome, CommitRefused, Committed, JournalCommit, RunKey
+from pilotage.agent.ports.journal import CommitOutcome, CommitRefused, Committed, JournalCommit
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.state import AgentStatus
 
 _MOST_RECENT = 10_000

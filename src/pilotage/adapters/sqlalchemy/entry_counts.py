@@ -21,7 +21,8 @@ from pilotage.adapters.sqlalchemy.mapping import Stored, Values
 from pilotage.adapters.sqlalchemy.statements import Condition, bulk_insert
 from pilotage.adapters.sqlalchemy.stored_entries import StoredEntry
 from pilotage.adapters.sqlalchemy.tables import audit, counts, late_outcomes, memories, spending, switches
-from pilotage.agent.ports.journal import EntryCount, RunKey
+from pilotage.agent.ports.journal import EntryCount
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.errors import DamagedEntryError
 from pilotage.jsonvalue import canonical_json
 

@@ -44,10 +44,8 @@ from pilotage.agent.ports.journal import (
     IAgentJournal,
     JournalCommit,
     JournalHead,
-    JournalRow,
-    JournalStage,
-    RunKey,
 )
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.state import AgentStatus
 
 _TRIES = 5

@@ -20,7 +20,7 @@ from pilotage.adapters.sqlalchemy.mapping import (
 from pilotage.adapters.sqlalchemy.statements import bulk_insert, of_run, place_of
 from pilotage.adapters.sqlalchemy.stored_entries import StoredEntry
 from pilotage.adapters.sqlalchemy.tables import late_outcomes
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import IAgentLateOutcomes, LateOutcome
 
 _APPEND = bulk_insert(

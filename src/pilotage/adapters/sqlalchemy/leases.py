@@ -15,8 +15,8 @@ from pilotage.adapters.sqlalchemy.columns import lease_now, lease_seconds_from_n
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.statements import Prepared, of_run, place_of
 from pilotage.adapters.sqlalchemy.tables import leases
-from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import IAgentLeases, Lease
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.checks import reject_blank, reject_not_positive
 
 _IS_OWN = leases.c.owner == bindparam("who")

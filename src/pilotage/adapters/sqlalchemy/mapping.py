@@ -10,9 +10,10 @@ from sqlalchemy import RowMapping
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.conversations import ConversationTurn
-from pilotage.agent.ports.journal import OutboxEvent, RunKey
+from pilotage.agent.ports.journal import OutboxEvent
 from pilotage.agent.ports.leases import WAITS_FOR_PERSON
 from pilotage.agent.ports.outbox import OutboxEntry, OutboxStatus
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
 from pilotage.errors import AgentDefinitionError, CallerError

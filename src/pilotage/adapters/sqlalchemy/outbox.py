@@ -18,8 +18,8 @@ from pilotage.adapters.sqlalchemy.mapping import Stored, Values, page_of, positi
 from pilotage.adapters.sqlalchemy.statements import bulk_update, in_keys, of_run, place_of
 from pilotage.adapters.sqlalchemy.stored_entries import FACTS
 from pilotage.adapters.sqlalchemy.tables import leases, outbox
-from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.errors import CallerError, DamagedEntryError
 

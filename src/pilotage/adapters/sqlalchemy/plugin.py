@@ -16,13 +16,14 @@ from typing import Any, TypeVar, cast
 from pilotage.adapters.sealing import SealingSettings, record_sealer
 from pilotage.adapters.sqlalchemy.settings import DEFAULT_URL, URL, DatabaseSettings, sqlite_file
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.ports.audit import IAgentAuditLog
 from pilotage.agent.ports.budget import ITenantSpending
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal
 from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps
 from pilotage.agent.ports.memory import IAgentMemory
+from pilotage.agent.ports.observability import IAgentAuditLog
 from pilotage.agent.ports.outbox import IAgentOutbox
+from pilotage.agent.ports.permissions import IAgentSwitches
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentLateOutcomes,
@@ -31,7 +32,6 @@ from pilotage.agent.ports.repositories import (
     IAgentStateRepository,
 )
 from pilotage.agent.ports.sealing import IRecordSealer
-from pilotage.agent.ports.switches import IAgentSwitches
 from pilotage.container.application import Application
 from pilotage.container.lifecycle import ILifecycle
 from pilotage.container.plugins import is_installed

@@ -34,7 +34,7 @@ from pilotage.adapters.sqlalchemy.tables import (
     signals,
     turns,
 )
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import IAgentRetention
 from pilotage.agent.state import AgentState
 from pilotage.checks import reject_naive, reject_not_positive

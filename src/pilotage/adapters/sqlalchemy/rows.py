@@ -29,7 +29,7 @@ from pilotage.adapters.sqlalchemy.columns import (
     to_packed,
 )
 from pilotage.adapters.sqlalchemy.mapping import UnstorableError, Values
-from pilotage.agent.ports.journal import (
+from pilotage.agent.ports.persistence import (
     ErasedRecord,
     JournalRow,
     JournalStage,

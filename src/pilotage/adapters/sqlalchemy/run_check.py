@@ -27,7 +27,7 @@ from pilotage.adapters.sqlalchemy.tables import (
     signals,
     turns,
 )
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.errors import DamagedEntryError
 from pilotage.runtime.journal.stored_words import REFUSED_ANSWER
 

@@ -19,7 +19,7 @@ from pilotage.adapters.sqlalchemy.states import find_one, refuse_if_journaled, r
 from pilotage.adapters.sqlalchemy.stored_entries import SIGNALS
 from pilotage.adapters.sqlalchemy.tables import runs, signals
 from pilotage.agent.ports.commit_rules import refuse_after_end, refuse_empty
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import IAgentSignalRepository
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentStatus

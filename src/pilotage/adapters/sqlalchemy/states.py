@@ -24,7 +24,8 @@ from pilotage.adapters.sqlalchemy.mapping import (
 from pilotage.adapters.sqlalchemy.statements import Prepared, of_run, place_of
 from pilotage.adapters.sqlalchemy.stored_entries import STATES
 from pilotage.adapters.sqlalchemy.tables import runs, signals
-from pilotage.agent.ports.journal import JournalHead, RunKey
+from pilotage.agent.ports.journal import JournalHead
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import IAgentStateRepository, RunPage
 from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.agent.state import AgentState, AgentStatus

@@ -16,7 +16,7 @@ from pilotage.adapters.sqlalchemy.mapping import Stored, Values
 from pilotage.adapters.sqlalchemy.statements import bulk_insert, in_keys
 from pilotage.adapters.sqlalchemy.stored_entries import StoredEntry
 from pilotage.adapters.sqlalchemy.tables import switches
-from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff, SwitchKind
+from pilotage.agent.ports.permissions import IAgentSwitches, Switch, SwitchedOff, SwitchKind
 
 _IS_SWITCH = (switches.c.kind == bindparam("what"), switches.c.name == bindparam("called"))
 

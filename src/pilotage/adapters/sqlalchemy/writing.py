@@ -43,7 +43,7 @@ from pilotage.adapters.sqlalchemy.tables import (
     signals,
 )
 from pilotage.adapters.sqlalchemy.tenant_spending import settle_together
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 
 _STATE = ("status", "agent_type", "state")
 _HEAD = ("head", "epoch", "digest")

@@ -1,1 +1,1 @@
-"""The ports of the agent contract: what adapters implement, and the values they speak."""
+"""The ports of the agent contract: what adapters implement, and the values they exchange."""

@@ -17,12 +17,11 @@ from pilotage.agent.events import AgentEvent, AgentEventAttribution
 from pilotage.agent.messages import ModelMessage, ModelMessageRole, ModelToolCall, new_message
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage
 from pilotage.agent.model_request import ModelRequest, ModelToolSpec, StructuredOutputSpec, ToolCallingSpec
-from pilotage.agent.ports.audit import IAgentAuditLog
 from pilotage.agent.ports.budget import IAgentBudget
 from pilotage.agent.ports.handlers import IAgentHooks
 from pilotage.agent.ports.memory import IAgentMemory
+from pilotage.agent.ports.observability import IAgentAuditLog, IAgentTelemetry
 from pilotage.agent.ports.permissions import IAgentPermissions
-from pilotage.agent.ports.telemetry import IAgentTelemetry
 from pilotage.agent.principal import RunContext
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonValue
@@ -45,7 +44,7 @@ def _no_facts() -> dict[str, JsonValue]:
 
 @dataclass(slots=True)
 class AgentSession:
-    """What an architecture learns while it works: private to its scope, rebuilt by replay."""
+    """The working state of an architecture: private to its scope, rebuilt by replay."""
 
     id: str
     instructions: str
@@ -59,7 +58,7 @@ class AgentSession:
 
 
 class FailurePolicy(StrEnum):
-    """What a failing branch means for the others of a `gather`."""
+    """The effect of a failing branch on the others of a `gather`."""
 
     FAIL_FAST = "fail_fast"
     COLLECT = "collect"
@@ -80,20 +79,20 @@ class IScopedModel(ABC):
 
     @abstractmethod
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
-        """The reply as it is produced."""
+        """Yield the reply as it is produced."""
 
     @abstractmethod
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        """The whole reply."""
+        """Return the whole reply."""
 
     @abstractmethod
     async def structured(self, output_type: type[T], prompt: str | Sequence[ModelMessage]) -> T:
-        """A reply forced into a type, with one turn to repair it."""
+        """Return a reply forced into a type, with one turn to repair it."""
 
 
 @value
 class ToolCallOutcome:
-    """What came of a tool call: the result as the model may see it, or the words of its failure.
+    """The outcome of a tool call: the result as the model may see it, or the text of its error.
 
     A control call may end the loop that made it (`ends`): its result is the answer then. One that cannot be followed
     as it stands is answered with an error and does not count as a failing tool (`is_wrong_control`).
@@ -112,7 +111,7 @@ class ToolCallOutcome:
 
     @property
     def message(self) -> ModelMessage:
-        """The message that tells the model."""
+        """The message that shows the outcome to the model."""
         answered, shown = self.call.call_id or self.call.name, self.result
         if self.error is None and type(shown) is str and answered.strip():
             return new_message(_TOOL, shown, {}, (), answered)
@@ -189,18 +188,18 @@ class IScopedRuntime(ABC):
 
     @abstractmethod
     async def now(self) -> datetime:
-        """The recorded time."""
+        """Return the recorded time."""
 
     @abstractmethod
     async def uid(self) -> str:
-        """A recorded new id."""
+        """Return a recorded new id."""
 
 
 class Dependencies(ABC):
     """Everything an architecture may use, bound to one scope; the only way to effects.
 
-    `max_turns` is the bound of its model calls. `streaming` says whether somebody may read the events while the run is
-    under way: they come in real time then. It is false where only the result is wanted, and a loop need not stream.
+    `max_turns` is the bound of its model calls. `streaming` says whether a reader may get the events while the run is
+    under way: they are sent in real time then. It is false where only the result is wanted, and a loop need not stream.
 
     The `fast_*` facts are true where a stage is the exact built-in no-op and was left out of the pipeline.
     """
@@ -257,31 +256,31 @@ class Dependencies(ABC):
 
     @abstractmethod
     def fresh_session(self, instructions: str | None = None) -> AgentSession:
-        """A new session in this scope."""
+        """Return a new session in this scope."""
 
     @abstractmethod
     def scope_for_worker(self, name: str) -> Dependencies:
-        """The same dependencies in a scope of their own below this one."""
+        """Return the same dependencies in a scope of their own below this one."""
 
     @abstractmethod
     def with_extra_tools(self, tools: Sequence[Callable[..., object]]) -> Dependencies:
-        """The same dependencies with more tools on offer: functions and bound methods marked `@agent_tool`."""
+        """Return the same dependencies with more tools on offer: functions and bound methods marked `@agent_tool`."""
 
     @abstractmethod
     def with_tools(self, change: Callable[[IScopedTools], IScopedTools]) -> Dependencies:
-        """The same dependencies with their tools seen through `change`: fewer of them, or control calls beside them."""
+        """Return the same dependencies with their tools changed: fewer of them, or control calls beside them."""
 
     @abstractmethod
     def with_output(self, output: StructuredOutputSpec | None) -> Dependencies:
-        """The same dependencies for an answer of another type; None asks for text."""
+        """Return the same dependencies for an answer of another type; None asks for text."""
 
     @abstractmethod
     async def tell(self, event: AgentEvent) -> None:
-        """Tell what happens in a part of the work, such as a branch, where `run` cannot yield it."""
+        """Emit an event of a part of the work, such as a branch, where `run` cannot yield it."""
 
     @abstractmethod
     def next_message_id(self) -> str:
-        """The id of the next message of the model in this scope; a repeated call gets another one."""
+        """Return the id of the next message of the model in this scope; a repeated call gets another one."""
 
     @abstractmethod
     async def fit(self, session: AgentSession) -> None:
@@ -289,7 +288,7 @@ class Dependencies(ABC):
 
     @abstractmethod
     def progress(self, step: str, **facts: JsonValue) -> AgentEvent:
-        """An event that tells how far the architecture is."""
+        """Return an event that reports the progress of the architecture."""
 
 
 @runtime_checkable
@@ -305,15 +304,15 @@ class Architecture(Protocol):
 
 @runtime_checkable
 class DelegatingArchitecture(Architecture, Protocol):
-    """A loop strategy that hands work to other agents; one that works alone need not say so."""
+    """A loop strategy that delegates to other agents; one that works alone need not implement this."""
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
-        """The agents this architecture hands work to; wrappers include their base's."""
+        """Return the agents this architecture delegates to; wrappers include their base's."""
         ...
 
 
 def workers_of(architecture: Architecture) -> Mapping[str, AgentRef]:
-    """The agents that an architecture hands work to."""
+    """Return the agents that an architecture delegates to."""
     if isinstance(architecture, DelegatingArchitecture):
         return architecture.declared_workers()
     return {}

@@ -47,7 +47,7 @@ class BudgetAmount:
 
 @value
 class BudgetReservation:
-    """Something set aside; it is settled by `consume`, once."""
+    """A reserved amount; it is settled by `consume`, once."""
 
     id: str
     amount: BudgetAmount
@@ -58,7 +58,7 @@ class BudgetReservation:
 
 @value
 class BudgetSettlement:
-    """What a reservation came to: it is let go of, and what was really used counts."""
+    """The end of a reservation: it is released, and the amount that was really used counts."""
 
     reservation: BudgetReservation
     used: BudgetAmount
@@ -74,7 +74,7 @@ class BudgetGranted:
 
 @value
 class BudgetExhausted:
-    """The step may not go on; `limit` names the bound and `reason` says it in words."""
+    """The step may not go on; `limit` names the bound, `reason` is the message."""
 
     limit: str
     reason: str
@@ -93,7 +93,7 @@ class IAgentBudget(ABC):
     is_settled_by_journal: bool = False
 
     def bounded_amounts(self, tenant_id: str | None = None) -> frozenset[str]:
-        """Which amounts of model calls are bounded for a tenant, or for any tenant: "tokens", "cost", or none of them.
+        """Return which amounts of model calls are bounded for a tenant, or for any: "tokens", "cost", or none.
 
         A run whose calls cannot be counted against such a bound does not begin, or ends.
         """
@@ -132,15 +132,15 @@ class ModelCost:
 
 
 class IAgentPricing(ABC):
-    """Knows what tokens cost. Pure: the same usage always costs the same under one version."""
+    """Computes the cost of tokens. Pure: the same usage always costs the same under one version."""
 
     @abstractmethod
     def cost_of(self, model: str, usage: ModelUsage) -> ModelCost | None:
-        """The cost of a call, or None for a model the table does not know."""
+        """Return the cost of a call, or None for a model the table does not know."""
 
 
 class BudgetPeriod(StrEnum):
-    """How long a budget lasts: by the calendar, in UTC, so that all processes begin the next one together."""
+    """The period of a budget: by the calendar, in UTC, so that all processes begin the next one together."""
 
     HOUR = "hour"
     DAY = "day"
@@ -160,7 +160,7 @@ class BudgetPeriod(StrEnum):
 
 @value
 class BudgetWindow:
-    """What may be spent in each period; None means no bound. From the share `warn_at` on, runs are warned."""
+    """The bounds of spending in a period; None means no bound. From the share `warn_at` on, runs are warned."""
 
     period: BudgetPeriod
     max_steps: int | None = None
@@ -199,7 +199,7 @@ def verdict_for(
     held: BudgetAmount,
     wanted: BudgetReservation,
 ) -> BudgetVerdict:
-    """Whether a tenant may set something aside, given what it has spent in each period and what is held already."""
+    """Return whether a tenant may reserve an amount, given its spending in each period and its open reservations."""
     warning: str | None = None
     for window in windows:
         taken = spent[window.period] + held
@@ -218,7 +218,7 @@ def verdict_for(
 
 
 def _is_too_much(name: str, taken: int | Decimal, need: BudgetAmount, bound: int | Decimal) -> bool:
-    """A bound stands against what is counted by it: tokens and cost are those of model calls, not of tools."""
+    """Return whether a need exceeds a bound: tokens and cost are those of model calls, not of tools."""
     match name:
         case "steps":
             return need.steps > 0 and taken + need.steps > bound
@@ -270,7 +270,7 @@ class ITenantSpending(ABC):
 
     @abstractmethod
     async def spent(self, tenant_id: str, period: BudgetPeriod) -> BudgetAmount:
-        """What a tenant has spent in this period so far.
+        """Return what a tenant has spent in this period so far.
 
         Raises:
             OSError: the store cannot be reached.

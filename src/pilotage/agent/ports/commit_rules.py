@@ -20,18 +20,22 @@ from pilotage.agent.ports.journal import (
     Committed,
     HeadMoved,
     JournalCommit,
-    JournalStage,
-    RunKey,
     SignalsUnread,
 )
-from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind, refuse_wordless
+from pilotage.agent.ports.persistence import JournalStage, RunKey
+from pilotage.agent.signals import (
+    AgentSignal,
+    AgentSignalEnd,
+    AgentSignalKind,
+    AgentSteeringUpdate,
+    refuse_wordless,
+)
 from pilotage.agent.state import AgentStatus
-from pilotage.agent.steering import AgentSteeringUpdate
 from pilotage.errors import CallerError
 
 _CLAIMED = JournalStage.CLAIMED
 _OF_THE_RUNTIME = "pilotage."
-"""How the keys begin that the runtime itself puts into payloads."""
+"""The prefix of the keys that the runtime itself puts into payloads."""
 
 ActionKey: TypeAlias = tuple[str, str, int]
 """The id of an action, the stage and the attempt: an action has one row for each."""
@@ -46,7 +50,7 @@ _no_actions: Callable[[], set[ActionKey]] = set
 
 @dataclass
 class RunSnapshot:
-    """What a store knows of the run that a commit belongs to; a run without rows is at head 0.
+    """The stored facts of the run that a commit belongs to; a run without rows is at head 0.
 
     `receipts` has the epoch at each commit that was written, `actions` the rows of actions. A store may leave out
     receipts that no commit asks for, and actions that a unique key of its own protects. `conversation` is the one
@@ -80,7 +84,7 @@ class RunSnapshot:
 
 
 class CommitContext(Protocol):
-    """What a store knows besides the run itself."""
+    """The stored facts besides those of the run itself."""
 
     def status_of(self, run: RunKey) -> AgentStatus | None:
         """Return the status of a run, or None where it has no state."""

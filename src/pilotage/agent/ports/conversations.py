@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 from urllib.parse import quote
 
 from pilotage.agent.messages import ModelMessage
-from pilotage.agent.ports.providers import persistence_port
+from pilotage.agent.ports.persistence import persistence_port
 from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.checks import reject_blank, reject_empty, reject_negative
 from pilotage.errors import AgentDefinitionError
@@ -24,7 +24,7 @@ from pilotage.values import shared, value
 
 @value
 class ConversationTurn:
-    """What one side said in one turn.
+    """The text of one side in one turn.
 
     `trust` is the label of what was known when it was said; the neutral one adds nothing to what a run starts with.
     """
@@ -43,8 +43,8 @@ class ConversationTurn:
     @property
     def message(self) -> ModelMessage:
         """The turn as a model is shown it."""
-        said = ModelMessage.user if self.role == "user" else ModelMessage.assistant
-        return said(self.content)
+        message = ModelMessage.user if self.role == "user" else ModelMessage.assistant
+        return message(self.content)
 
 
 @value
@@ -61,7 +61,7 @@ class ConversationTurns:
 
 @persistence_port
 class ITaskStore(ABC):
-    """Keeps the turns of conversations in order, those of each tenant apart.
+    """Stores the turns of conversations in order, those of each tenant apart.
 
     Every adapter guarantees: turns come back unchanged and in the order they were appended, by any writer; what
     `load_history` returned stays the beginning of the history. The two abstract methods are about the conversations of
@@ -80,13 +80,13 @@ class ITaskStore(ABC):
 
     @abstractmethod
     async def load_history(self, conversation_id: str) -> Sequence[ConversationTurn]:
-        """The turns of a conversation of the default tenant, oldest first. An unknown conversation has none."""
+        """Return the turns of a conversation of the default tenant, oldest first. An unknown conversation has none."""
 
     @abstractmethod
     async def append_turns(self, conversation_id: str, turns: Sequence[ConversationTurn]) -> None:
         """Add turns at the end of a conversation of the default tenant, all or none; for applications, outside runs.
 
-        A run that is under way does not see them: it keeps to the history it began with.
+        A run that is under way does not see them: it uses the history it began with.
 
         Raises:
             AgentDefinitionError: the conversation is blank.
@@ -95,7 +95,7 @@ class ITaskStore(ABC):
     async def tenant_history(
         self, tenant_id: str, conversation_id: str, *, up_to: int | None = None
     ) -> Sequence[ConversationTurn]:
-        """The turns of a conversation of a tenant, oldest first: all, or the first `up_to`.
+        """Return the turns of a conversation of a tenant, oldest first: all, or the first `up_to`.
 
         Raises:
             AgentDefinitionError: `up_to` is negative.

@@ -1,14 +1,15 @@
-"""Handlers and hooks: what an application may decide, observe or veto. Each handler has a default in the runtime.
+"""Handlers, hooks and guards: decisions, observations and vetoes of an application, and the context it provides.
 
-A handler decides. What it decides is recorded, so replay never asks it again; one that raises counts as the strictest
-answer. A hook observes, may veto before something happens, and never changes what is done; one that raises, hangs or
-returns anything but `Proceed()` vetoes: the framework fails closed.
+A handler decides, and has a default in the runtime. Its decision is recorded, so replay never asks it again; one that
+raises counts as the strictest answer. A hook observes, may veto before an action, and never changes the action; one
+that raises, hangs or returns anything but `Proceed()` vetoes: the framework fails closed. The answers of context
+providers and observers are recorded too; neither may call tools of the run, for they are no part of its program.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import TypeAlias
 
@@ -27,17 +28,19 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentResumeBoundary
 from pilotage.agent.recovery_request import RecoveryAnswer
+from pilotage.agent.run_values import AgentContext, RunAgentInput
 from pilotage.agent.state import AgentState
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
+from pilotage.safety.links import neutralize_links
 from pilotage.values import value
 
 
 @value
 class ApprovalSubject:
-    """What is about to happen, for a handler that decides whether to ask a person first."""
+    """The action that a handler decides about: whether a person is asked first."""
 
     boundary: AgentApprovalBoundaryKind
     action_ref: str
@@ -57,7 +60,7 @@ class IAgentApprovalHandler(ABC):
 
     @abstractmethod
     async def request_for(self, context: RunContext, subject: ApprovalSubject) -> AgentApprovalRequest | None:
-        """The question to ask, or None to go on without one."""
+        """Return the question to ask, or None to go on without one."""
 
 
 class IAgentContextHandler(ABC):
@@ -67,12 +70,12 @@ class IAgentContextHandler(ABC):
     async def select_optimization_actions(
         self, signals: Sequence[ContextHealthSignal], manifest: ContextManifest
     ) -> Sequence[ContextOptimizationAction]:
-        """What to do about the signals; nothing is a good answer."""
+        """Return what to do about the signals; often nothing."""
 
     async def slice_for_child(
         self, packet: DelegationPacket, packs: Sequence[ContextPack]
     ) -> DelegationContextSlice:
-        """The part of the parent's context that goes along with a delegated task; by default what the packet says."""
+        """Return the part of the parent's context for a delegated task; by default that of the packet."""
         return packet.context
 
 
@@ -81,7 +84,7 @@ class IAgentOutputGuard(ABC):
 
     @abstractmethod
     async def check(self, context: RunContext, output: JsonValue) -> JsonValue:
-        """The output as it may be published.
+        """Return the output as it may be published.
 
         Raises:
             AgentOutputGuardError: the output must not leave at all.
@@ -92,7 +95,7 @@ class IAgentOutputGuard(ABC):
 class AgentOutputGuardProfile:
     """Output guards for the agents whose spec names them: `AgentExecutionSpec(output_guard="the name of the pod")`.
 
-    They look at an answer in their order, behind the guard of the application. No text of such an agent is streamed
+    They check an answer in their order, after the guard of the application. No text of such an agent is streamed
     before all of them have let its answer pass.
     """
 
@@ -119,7 +122,7 @@ class IAgentToolHandler(ABC):
     async def handle(
         self, context: RunContext, descriptor: AgentToolDescriptor, call: ModelToolCall
     ) -> JsonValue:
-        """The result of the call.
+        """Return the result of the call.
 
         Raises:
             AgentToolDispatchError: this handler cannot carry out the call.
@@ -138,7 +141,7 @@ class IAgentCancellationCleanup(ABC):
     async def clean_up(
         self, context: RunContext, request: AgentCancellationRequest
     ) -> AgentCancellationCleanupResult | None:
-        """How it went; None where this cleanup has nothing to do with it."""
+        """Return how it went; None where this cleanup has nothing to do with it."""
 
 
 @value
@@ -148,7 +151,7 @@ class Proceed:
 
 @value
 class Veto:
-    """It must not happen; the reason goes into the record."""
+    """The verdict that the action must not happen; the reason goes into the record."""
 
     reason: str
 
@@ -185,3 +188,55 @@ class IAgentHooks:
 
     async def post_tool(self, context: RunContext, call: ModelToolCall, result: JsonValue) -> None:
         """After a tool returned."""
+
+
+class IAgentContextProvider(ABC):
+    """Provides packs for the model steps of runs, such as what a search finds for their question.
+
+    It is asked before the first model step of a run, before each with `refresh_context_each_step`, and when a context
+    handler selects a retrieval refresh. The packs are labelled like those of a run's input: untrusted, unless they
+    declare otherwise. A model step without its context is not made: where a provider raises or hangs, a durable run
+    waits and asks again, any other run fails.
+    """
+
+    @abstractmethod
+    async def provide(self, run_input: RunAgentInput, model_step: int) -> AgentContext:
+        """Return the context for a model step; the first step of a run, or of a branch of it, is 1."""
+
+
+class IAgentContextObserver(ABC):
+    """Reports what is wrong with the packs of a request, before the request is sent.
+
+    The runtime itself sees packs that are stale, repeated or not used, and contexts that are too large. One that raises
+    or hangs reports nothing.
+    """
+
+    @abstractmethod
+    async def observe(
+        self, context: RunContext, packs: Sequence[ContextPack], manifest: ContextManifest
+    ) -> Sequence[ContextHealthSignal]:
+        """Return the symptoms of the packs, which are guarded; none is the usual answer."""
+
+
+class LinkGuard(IAgentOutputGuard):
+    """Makes links and images in an answer plain text, unless they lead to one of the hosts.
+
+    All texts of a structured answer are looked at. Text that is streamed leaves before any output guard has seen it:
+    agents whose answers are rendered as Markdown use `StreamingExposureMode.NO_STREAM_UNTIL_FINAL_GUARDED`.
+    """
+
+    def __init__(self, hosts: Collection[str] = ()) -> None:
+        self._hosts = frozenset(hosts)
+
+    async def check(self, context: RunContext, output: JsonValue) -> JsonValue:
+        shown = self._neutral(output)
+        return output if shown == output else shown
+
+    def _neutral(self, given: JsonValue) -> JsonValue:
+        if isinstance(given, str):
+            return neutralize_links(given, self._hosts)
+        if isinstance(given, Mapping):
+            return {name: self._neutral(each) for name, each in given.items()}
+        if isinstance(given, list | tuple):
+            return [self._neutral(each) for each in given]
+        return given

@@ -9,242 +9,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import field
-from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Protocol, TypeAlias, cast
+from typing import TypeAlias
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.budget import BudgetSettlement
 from pilotage.agent.ports.conversations import ConversationTurns
-from pilotage.agent.ports.providers import persistence_port
-from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.ports.persistence import JournalRow, RunKey, persistence_port
 from pilotage.agent.signals import AgentSignalEnd
 from pilotage.agent.state import AgentState
-from pilotage.agent.tools.metadata import Idempotency
-from pilotage.checks import reject_blank, reject_naive, reject_negative, reject_not_positive
+from pilotage.checks import reject_blank, reject_negative, reject_not_positive
 from pilotage.errors import AgentDefinitionError
-from pilotage.filling import unchecked, unchecked_without
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
+from pilotage.jsonvalue import JsonObject
 from pilotage.values import value
-
-
-class JournalStage(StrEnum):
-    """What a row says about its action; CLAIMED and TOLD belong to none.
-
-    CLAIMED says who owns the run from here on, TOLD which events subscribers got.
-    """
-
-    CLAIMED = "claimed"
-    BEFORE = "before"
-    AFTER = "after"
-    FOLDED = "folded"
-    TOLD = "told"
-
-    @property
-    def has_action(self) -> bool:
-        """Whether a row of this stage belongs to an action; an action has one of each stage per attempt."""
-        return self is not JournalStage.CLAIMED and self is not JournalStage.TOLD
-
-
-@value
-class RunKey:
-    """A run within its tenant; a foreign tenant's run is not found."""
-
-    tenant_id: str
-    run_id: str
-
-    def __post_init__(self) -> None:
-        reject_blank(self, tenant_id=self.tenant_id, run_id=self.run_id)
-
-
-@value
-class SealedRecord:
-    """A record that only the application's key opens, where record and evidence view differ."""
-
-    key_id: str
-    ciphertext: str
-
-
-@value
-class ErasedRecord:
-    """What is left of a row whose payloads were erased: their digest, by which the chain still holds."""
-
-    digest: str
-
-
-@value
-class UnreadableRecord:
-    """Stands for a record that the store has and cannot decode; `reason` says why."""
-
-    reason: str
-
-
-StoredRecord: TypeAlias = "JsonValue | SealedRecord | ErasedRecord | UnreadableRecord"
-"""The record of a row as a reader of the journal gets it."""
-
-
-@value
-class RowTexts:
-    """A record and a view with their canonical texts, made once, when the row was chained.
-
-    `added_json` is what the view says besides, where it is known to say all that the record says.
-    """
-
-    record: StoredRecord
-    view: JsonValue
-    record_json: str
-    view_json: str
-    added_json: str | None = None
-
-    @classmethod
-    def of(cls, record: StoredRecord, view: JsonValue, added: JsonObject | None = None) -> RowTexts:
-        """The texts of a row's payloads; that of a sealed record is the object it is kept as.
-
-        A view that is an object may say something besides.
-        """
-        if record is None:
-            text = "null"
-        elif isinstance(record, SealedRecord):
-            text = canonical_json({"key": record.key_id, "ciphertext": record.ciphertext})
-        elif isinstance(record, ErasedRecord):
-            text = canonical_json({"erased": record.digest})
-        elif isinstance(record, UnreadableRecord):
-            text = canonical_json({"unreadable": record.reason})
-        else:
-            text = canonical_json(record)
-        if added:
-            return cls._with_added(record, cast("JsonObject", view), text, added)
-        return _new_texts(record, view, text, text if view is record else canonical_json(view))
-
-    @classmethod
-    def _with_added(cls, record: StoredRecord, view: JsonObject, text: str, added: JsonObject) -> RowTexts:
-        whole = {**view, **added}
-        if view is not record:
-            return cls(record, whole, text, canonical_json(whole))
-        added_text = canonical_json(added)
-        # Names are sorted: where those of the one come first, the texts follow one another.
-        if view and max(added) < min(view):
-            return _new_texts(record, whole, text, f"{added_text[:-1]},{text[1:]}", added_text)
-        return cls(record, whole, text, canonical_json(whole), added_text)
-
-
-_new_texts = unchecked(RowTexts)
-
-
-class IStoredRow(Protocol):
-    """The payloads and the time of a row as a store has read them, decoded on first use.
-
-    A record that cannot be decoded is an `UnreadableRecord`, such a view is None: readers see the other rows all the
-    same, and a run with such a row is not resumed.
-    """
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the record is neither sealed nor erased."""
-        ...
-
-    @property
-    def record(self) -> StoredRecord: ...
-    @property
-    def view(self) -> JsonValue: ...
-    @property
-    def payloads(self) -> tuple[str, str]:
-        """The canonical texts of record and view, not decoded; that of a sealed record is the one of `RowTexts`.
-
-        Raises:
-            LookupError, TypeError, ValueError: a part of them is missing or is no text of a row.
-        """
-        ...
-
-    @property
-    def created_at(self) -> datetime | None: ...
-    @property
-    def moment(self) -> str:
-        """The text of the time, see `JournalRow.moment`."""
-        ...
-
-
-@value
-class JournalRow:
-    """One row: `record` is what replay returns, `view` what readers of the run may see.
-
-    A row whose stage has no action has no `kind` either, and any name for an `action_id`. `digest` chains the row
-    to the one before; `created_at` is the time that its writer gives, else that of the store. `salt` goes into the
-    digest of the payloads, so that an erased row cannot be guessed. `texts` are what a store writes. A row that a store
-    has read takes its payloads from its `source`, decoded on first use.
-
-    `number` is the position of the row's call among the calls of its scope; 0 for rows of no call, and for rows of
-    versions that did not number calls. `turn` is the place of an outcome among those that the program got in turn; None
-    for one that took no turn.
-    """
-
-    seq: int
-    action_id: str
-    kind: AgentActionKind | None
-    stage: JournalStage
-    attempt: int
-    epoch: int
-    fingerprint: str
-    idempotency: Idempotency
-    record: StoredRecord
-    view: JsonValue
-    digest: str
-    created_at: datetime | None = None
-    salt: str = ""
-    number: int = 0
-    turn: int | None = None
-    encoded: RowTexts | None = field(default=None, repr=False, compare=False)
-    source: IStoredRow | None = field(default=None, repr=False, compare=False)
-
-    def _make_later(self, name: str) -> object:
-        return getattr(self.source, name)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the record is neither sealed nor erased; it is not decoded to find out."""
-        if self.source is not None:
-            return self.source.is_plain
-        return not isinstance(self.record, (SealedRecord, ErasedRecord, UnreadableRecord))
-
-    @property
-    def moment(self) -> str:
-        """The text of the time that the row was given; empty where it has none."""
-        if self.source is not None:
-            return self.source.moment
-        return "" if self.created_at is None else self.created_at.isoformat()
-
-    @property
-    def texts(self) -> RowTexts:
-        """The canonical texts of record and view; made now where the row was changed since it was chained."""
-        known = self.encoded
-        if known is not None and known.record is self.record and known.view is self.view:
-            return known
-        return RowTexts.of(self.record, self.view)
-
-    def __post_init__(self) -> None:
-        if self.source is not None:
-            # A changed copy of a row that was read: all of it is known, and what it was read from says something else.
-            object.__setattr__(self, "source", None)
-        # Runs have thousands of rows, and hardly one is wrong: what exactly, is looked for then.
-        is_named = self.action_id.strip() and self.digest.strip()
-        is_counted = type(self.seq) is type(self.attempt) is type(self.epoch) is int
-        is_dated = self.created_at is None or self.created_at.tzinfo is UTC
-        if is_named and is_counted and is_dated and self.seq > 0 < self.attempt and self.epoch > 0:
-            return
-        reject_blank(self, action_id=self.action_id, digest=self.digest)
-        reject_not_positive(self, seq=self.seq, attempt=self.attempt, epoch=self.epoch)
-        reject_naive(self, created_at=self.created_at)
-
-
-stored_row = unchecked_without(JournalRow, "record", "view", "created_at")
-"""A row as a store has kept it, which was checked when it was written; what it says is still in its source."""
-
-recorded_row = unchecked_without(JournalRow, "view", "created_at")
-"""The same with its record, which was decoded at once."""
-
-shown_row = unchecked_without(JournalRow, "record", "created_at")
-"""The same with its view."""
 
 
 @value
@@ -285,7 +62,7 @@ class ClosedSignal:
 
 @value
 class JournalCommit:
-    """What one run wants to commit. The token lets the writer recognise its own rows after a lost reply.
+    """One commit of a run. By the token the writer recognises its own rows after a lost reply.
 
     The first commit of a run may name the `parent` it was started by and the `conversation` it holds until it
     ends, paused or not, and take the `lease` of the run. `turns` are added to that conversation. `settled` is what the
@@ -318,12 +95,12 @@ class JournalCommit:
             reject_negative(self, expected_head=self.expected_head)
         if self.expected_head and (self.parent is not None or self.conversation is not None):
             raise AgentDefinitionError(
-                f"JournalCommit of run {self.run.run_id!r} names a parent or a conversation behind row "
+                f"JournalCommit of run {self.run.run_id!r} names a parent or a conversation after row "
                 f"{self.expected_head}. Only the first commit of a run does."
             )
         if self.expected_head and self.lease is not None:
             raise AgentDefinitionError(
-                f"JournalCommit of run {self.run.run_id!r} takes a lease behind row {self.expected_head}. "
+                f"JournalCommit of run {self.run.run_id!r} takes a lease after row {self.expected_head}. "
                 "Only the first commit of a run does; later it is acquired."
             )
         if self.parent is not None:
@@ -361,7 +138,7 @@ class HeadMoved:
 
 
 class CommitRefusal(StrEnum):
-    """What a refused commit ran into: itself, or how things stand with others."""
+    """The cause of a refusal: the commit itself, or the state of other runs."""
 
     INVALID = "invalid"
     PARENT_CLOSED = "parent_closed"
@@ -372,7 +149,7 @@ class CommitRefusal(StrEnum):
 class CommitRefused:
     """The store cannot take this commit; nothing of it was written and the other runs are unharmed.
 
-    `reason` says it in words, with the names involved, `code` to programs.
+    `reason` is the message, with the names involved, `code` is for programs.
     """
 
     reason: str
@@ -394,7 +171,7 @@ CommitOutcome: TypeAlias = Committed | HeadMoved | CommitRefused | SignalsUnread
 
 @value
 class JournalHead:
-    """Where a run's journal ends: last row, epoch of its owner, digest of the chain."""
+    """The head of a run's journal: last row, epoch of its owner, digest of the chain."""
 
     seq: int
     epoch: int
@@ -403,7 +180,7 @@ class JournalHead:
 
 @value
 class EntryCount:
-    """How often entries of one kind were added or removed in a scope; the scope is a JSON list, or empty for all."""
+    """The count of changes to entries of one kind in a scope; the scope is a JSON list, or empty for all."""
 
     entries: str
     scope: str
@@ -448,17 +225,17 @@ class IAgentJournal(ABC):
 
     @abstractmethod
     def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:
-        """The rows of a run in order, from the one following `after`; nothing for an unknown run.
+        """Yield the rows of a run in order, from the one following `after`; nothing for an unknown run.
 
         Costs what the rows following `after` cost, however long the journal is. A reader may stop early.
         """
 
     @abstractmethod
     async def head(self, run: RunKey) -> JournalHead | None:
-        """Where the run's journal ends, or None where there is no such run."""
+        """Return where the run's journal ends, or None where there is no such run."""
 
     async def entry_counts(self) -> Sequence[EntryCount]:
-        """The counts of entries that stand in no journal, of all tenants; none in a store that does not count them.
+        """Return the counts of entries outside of journals, of all tenants; none in a store that does not count them.
 
         Raises:
             DamagedEntryError: a count was changed.
@@ -466,7 +243,7 @@ class IAgentJournal(ABC):
         return ()
 
     async def damage(self, run: RunKey) -> str | None:
-        """Which entry of a run besides its rows is not as it was written, in words; None where none is known.
+        """Return a message about a damaged entry of a run besides its rows; None where none is known.
 
         A store that others can write to overrides this. It checks the state and the head, signals, evidence, facts and
         turns of the run, and that none of them is missing.

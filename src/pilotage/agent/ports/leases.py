@@ -1,6 +1,6 @@
 """The ports for the ownership of runs: leases, the backlog of runs without an owner, wake-up hints.
 
-A lease saves work; it keeps nothing safe. Of two owners that both believe in their lease, one loses at the journal, so
+A lease saves work; it gives no safety. Of two owners that both believe in their lease, one loses at the journal, so
 a lease may be lost, doubled or late without harm. It expires by the store's clock, the only one that all owners share.
 An owner counts `granted_seconds` on its own monotonic clock from the moment it asked, and so stops before the store
 grants the lease to another owner.
@@ -17,8 +17,7 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 
-from pilotage.agent.ports.journal import RunKey
-from pilotage.agent.ports.providers import persistence_port
+from pilotage.agent.ports.persistence import RunKey, persistence_port
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.checks import reject_naive, reject_negative, reject_not_positive
@@ -56,7 +55,7 @@ class IAgentLeases(ABC):
     async def acquire(self, run: RunKey, owner: str, seconds: float) -> Lease | None:
         """Take the lease for `seconds` from now; None where another owner has one that has not run out.
 
-        Who has the lease already gets it anew, from now on.
+        The owner that has the lease already gets it anew, from now on.
 
         Raises:
             AgentDefinitionError: `owner` is blank or `seconds` is not positive.
@@ -67,7 +66,7 @@ class IAgentLeases(ABC):
     async def renew(self, run: RunKey, owner: str, seconds: float) -> Lease | None:
         """Keep a lease for `seconds` from now; None where it has run out or is another owner's.
 
-        Unlike `acquire` it never takes a lease that is free: an owner that comes too late must hear of it.
+        Unlike `acquire` it never takes a lease that is free: an owner that comes too late must learn that.
 
         Raises:
             AgentDefinitionError: `owner` is blank or `seconds` is not positive.
@@ -76,7 +75,7 @@ class IAgentLeases(ABC):
 
     @abstractmethod
     async def release(self, run: RunKey, owner: str) -> None:
-        """Give a lease back, so that others need not wait for it to run out; another owner's is left alone.
+        """Give a lease back, so that others need not wait for it to run out; another owner's is unchanged.
 
         Raises:
             OSError: the store cannot be reached; the lease runs out by itself.
@@ -84,7 +83,7 @@ class IAgentLeases(ABC):
 
     @abstractmethod
     async def holder(self, run: RunKey) -> Lease | None:
-        """The lease that has not run out, or None.
+        """Return the lease that has not run out, or None.
 
         Raises:
             OSError: the store cannot be reached.
@@ -111,7 +110,7 @@ def has_something_to_do(
     now: datetime,
     parent: AgentStatus | None = None,
 ) -> bool:
-    """Whether a run could go on if it had an owner; `pending` are the kinds of its unconsumed signals.
+    """Return whether a run could go on if it had an owner; `pending` are the kinds of its unconsumed signals.
 
     A run that is under way can. A child is driven by its parent, unless the `parent` waits: then the parent was
     abandoned while it drove this child, and nothing else brings it back. A run that waits, child or not, can go on once
@@ -134,10 +133,10 @@ def has_something_to_do(
 
 
 SUSPECT_FROM = 2
-"""A run with so many claims that ended without a word is driven alone: it may end its process."""
+"""A run with so many claims without progress is driven alone: it may end its process."""
 
 POISONED_FROM = 5
-"""A run with so many claims that ended without a word is quarantined."""
+"""A run with so many claims without progress is quarantined."""
 
 LONGEST_DELAY = timedelta(minutes=5)
 """The longest time for which a run is not given out. A later `next_claim` is that of a clock that was set back."""
@@ -145,7 +144,7 @@ LONGEST_DELAY = timedelta(minutes=5)
 
 @value
 class ClaimRecord:
-    """The claims of a run that ended without a word: without a new row, a pause or a hand-over.
+    """The claims of a run without progress: they ended without a new row, a pause or a hand-over.
 
     `count` are those since the last new row, the current one included. `problem` is the last known error; a process
     that dies leaves none. The run is not given out before `next_claim`.
@@ -178,7 +177,7 @@ class ClaimRecord:
         return max(self.next_claim - self.last_claim, timedelta())
 
     def is_due(self, now: datetime) -> bool:
-        """Whether the run may be given out now."""
+        """Return whether the run may be given out now."""
         return self.next_claim is None or not now < self.next_claim <= now + 2 * LONGEST_DELAY
 
 
@@ -261,7 +260,7 @@ class IAgentBacklog(ABC):
 
     @abstractmethod
     async def claims_of(self, run: RunKey) -> ClaimRecord:
-        """The claims of a run that ended without a word; those of an unknown run are none.
+        """Return the claims of a run without progress; an unknown run has none.
 
         Raises:
             OSError: the store cannot be reached.
@@ -269,7 +268,7 @@ class IAgentBacklog(ABC):
 
     @abstractmethod
     async def agents(self) -> frozenset[str]:
-        """The agents whose runs could be claimed now, so that unknown ones are noticed.
+        """Return the agents whose runs could be claimed now, so that unknown ones are noticed.
 
         Raises:
             OSError: the store cannot be reached.
@@ -290,13 +289,13 @@ def checked_delay(owner: str, seconds: float) -> timedelta:
 
 
 class IWakeUpSubscription(ABC):
-    """One listener's hints that it has not heard yet: each run at most once, and only so many runs."""
+    """One listener's hints that it has not received yet: each run at most once, and only so many runs."""
 
     @abstractmethod
     async def next(self) -> str:
-        """The id of a run to look after; waits until there is one.
+        """Return the id of a run to look after; waits until there is one.
 
-        Who is cancelled while waiting has missed nothing: the hint is there for the next call.
+        A caller that is cancelled while waiting has missed nothing: the hint is there for the next call.
         """
 
 
@@ -304,7 +303,7 @@ class IWakeUpSubscription(ABC):
 class IAgentWakeUps(ABC):
     """Passes hints about changes to all processes that listen.
 
-    Every adapter guarantees: a listener that keeps up hears of a run soon after the hint, in whichever process it
+    Every adapter guarantees: a listener that keeps up receives a hint soon after it, in whichever process it
     was given; a listener that does not keep up delays no other and costs bounded memory. Hints that do not fit are
     dropped. A channel that is down loses hints; it comes back by itself and raises neither here nor there.
     """
@@ -315,4 +314,4 @@ class IAgentWakeUps(ABC):
 
     @abstractmethod
     def subscribe(self) -> AbstractAsyncContextManager[IWakeUpSubscription]:
-        """Listen for the length of the block; hints given before it begins are not heard."""
+        """Listen for the length of the block; hints given before it begins are not received."""

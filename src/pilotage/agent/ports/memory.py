@@ -1,4 +1,4 @@
-"""The memory port: what an agent keeps beyond one run, strictly apart per tenant and user.
+"""The memory port: what an agent remembers beyond one run, strictly apart per tenant and user.
 
 `words_of` and `best_first` are the search that stores share. Words are compared as they are, except for case and
 spelling variants of characters: no stemming, no stop words, no meaning. A word counts the more the fewer memories have
@@ -25,13 +25,13 @@ from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
 LONGEST_TEXT = 8_000
-"""How many characters one item may have. What is longer is a document, and belongs into a store of documents."""
+"""The most characters of one item. A longer text is a document, and belongs into a store of documents."""
 
 MOST_RECALLED = 100
-"""How many items one question may bring back."""
+"""The most items that one query returns."""
 
 MOST_ITEMS = 10_000
-"""How many items a user may have, unless an adapter is configured otherwise."""
+"""The most items of a user, unless an adapter is configured otherwise."""
 
 
 class MemoryKind(StrEnum):
@@ -66,8 +66,8 @@ class MemoryScope:
         """
         if context.user_id is None:
             raise AgentDefinitionError(
-                f"run {context.run_id!r} acts for nobody, so there is no memory it could use. "
-                "Start it for somebody: principal=Principal(...)."
+                f"run {context.run_id!r} has no user, so there is no memory it could use. "
+                "Start it for a user: principal=Principal(...)."
             )
         return cls(context.tenant_id, context.user_id, agent_type)
 
@@ -103,7 +103,7 @@ class MemoryItem:
 
 @value
 class MemoryUse:
-    """Lets an agent's runs know what is remembered of their user.
+    """Shows the runs of an agent what is remembered of their user.
 
     Every model call of a run is shown up to `most` items, of together at most `max_characters`: those that fit what
     the run was asked, then the latest facts about the user, then the latest other facts. They are looked up once, when
@@ -118,7 +118,7 @@ class MemoryUse:
         reject_not_positive(self, max_characters=self.max_characters)
 
     def fitting(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """Of items, the best first, those that may be shown: one that does not fit is left out, not cut."""
+        """Return the items that fit, the best first: one that does not fit is left out, not cut."""
         shown: list[MemoryItem] = []
         left = self.max_characters
         for item in items:
@@ -151,7 +151,7 @@ class IAgentMemory(ABC):
     async def recall(
         self, scope: MemoryScope, query: str, *, limit: int = 10, kind: MemoryKind | None = None
     ) -> Sequence[MemoryItem]:
-        """The items that fit a query, best first; for a blank query the latest.
+        """Return the items that fit a query, best first; for a blank query the latest.
 
         Raises:
             AgentMemoryError: the memory could not be searched.
@@ -185,9 +185,9 @@ class IAgentMemory(ABC):
     async def remember_if_agreed(
         self, scope: MemoryScope, item: MemoryItem, reason: str
     ) -> MemoryItem | None:
-        """Keep an item once a person has agreed; None where the person has not, or nobody can be asked.
+        """Keep an item once a person has agreed; None where the person has not, or no person can be asked.
 
-        The memory of a durable run asks. Any other one has nobody to ask, and keeps nothing.
+        The memory of a durable run asks. Any other one can ask no person, and stores nothing.
 
         Raises:
             AgentMemoryError: the item could not be kept; the memory of the user may be full.
@@ -200,12 +200,12 @@ def reject_unfit_limit(owner: object, /, **fields: int) -> None:
     reject_not_positive(owner, **fields)
     for name, limit in fields.items():
         if limit > MOST_RECALLED:
-            whose = owner if isinstance(owner, str) else type(owner).__name__
-            raise AgentDefinitionError(f"{whose}.{name} is {limit}. Ask for at most {MOST_RECALLED} items.")
+            label = owner if isinstance(owner, str) else type(owner).__name__
+            raise AgentDefinitionError(f"{label}.{name} is {limit}. Ask for at most {MOST_RECALLED} items.")
 
 
 def memory_full(scope: MemoryScope, most: int) -> AgentMemoryError:
-    """What is said where a user has as many items as are allowed."""
+    """Return the message for a user who has as many items as are allowed."""
     return AgentMemoryError(
         f"the memory of user {scope.user_id!r} has {most} items and is full. Forget some before remembering more."
     )
@@ -216,16 +216,16 @@ T = TypeVar("T")
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 _LONGEST = 64
-"""So much of a word tells it from others; what is longer is a number or an address."""
+"""The characters of a word that are compared; a longer one is a number or an address."""
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The words that a text can be found by."""
+    """Return the words that a text can be found by."""
     return frozenset(word[:_LONGEST] for word in _WORD.findall(normalize("NFKC", text).casefold()))
 
 
 def best_first(shared: Mapping[T, Collection[str]]) -> list[T]:
-    """Those that share words with a question, the best first; of equals the later one.
+    """Return the items that share words with a question, the best first; of equals the later one.
 
     `shared` says what each of them shares, the earliest first. It must hold all that share anything.
     """

@@ -1,32 +1,24 @@
-"""The outbound port for a model."""
+"""The port of a model, and the port by which an application chooses the model of a run."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 
-from pilotage.agent.media import check_taken_by, media_in, media_types_of
+from pilotage.agent.messages import check_taken_by, media_in, media_types_of
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
-from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.ports.providers import model_port
+from pilotage.agent.model_request import ModelRequest, ModelSelection
+from pilotage.agent.principal import Principal
+from pilotage.agent.run_values import RunAgentInput
 from pilotage.checks import reject_blank, reject_not_positive
-from pilotage.errors import AgentDefinitionError, MediaRefusedError
+from pilotage.container.pod import provided_by
+from pilotage.errors import AgentDefinitionError, AgentModelConfigurationError, MediaRefusedError
 from pilotage.values import value
 
 
 @value
-class ModelSelection:
-    """Which of several models a run should use."""
-
-    model_ref: str
-
-    def __post_init__(self) -> None:
-        reject_blank(self, model_ref=self.model_ref)
-
-
-@value
 class ModelCapability:
-    """What a model can do, as data: the runtime adapts to it or refuses at start-up.
+    """The capabilities of a model: the runtime adapts to them, or refuses the model at start-up.
 
     `max_output_tokens` is the longest reply. `media_types` are the MIME types that messages may have besides text,
     `image/*` for all of a kind; with None the model does not declare them and is given whatever there is. A model that
@@ -54,7 +46,11 @@ class ModelCapability:
         )
 
 
-@model_port
+@provided_by(
+    "pilotage[openai]",
+    family=AgentModelConfigurationError,
+    setup="name its server in PILOTAGE_MODEL_BASE_URL and PILOTAGE_MODEL_NAME",
+)
 class IAgentModel(ABC):
     """A model: whole replies or streams of events.
 
@@ -66,7 +62,7 @@ class IAgentModel(ABC):
 
     @abstractmethod
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        """The whole reply to a request.
+        """Return the whole reply to a request.
 
         Raises:
             ModelCallError: the call failed; `retryable` says whether trying again may help.
@@ -74,7 +70,7 @@ class IAgentModel(ABC):
 
     @abstractmethod
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
-        """The reply as it is produced.
+        """Yield the reply as it is produced.
 
         Raises:
             ModelCallError: the call failed; `retryable` says whether trying again may help.
@@ -82,11 +78,11 @@ class IAgentModel(ABC):
 
     @property
     def capability(self) -> ModelCapability:
-        """What this model can do. The default promises everything of a chat model with tools."""
+        """The capabilities of this model. The default has all of a chat model with tools."""
         return ModelCapability(model=type(self).__name__)
 
     def capability_for(self, selection: ModelSelection | None) -> ModelCapability:
-        """What the selected model can do; adapters of one model have only one answer."""
+        """Return what the selected model can do; adapters of one model have only one answer."""
         return self.capability
 
     def validate_request(self, request: ModelRequest) -> None:
@@ -113,3 +109,26 @@ class IAgentModel(ABC):
             check_taken_by(capability.model, capability.media_types, media_in(request.messages))
         except MediaRefusedError as error:
             raise AgentDefinitionError(str(error)) from error
+
+
+class IAgentModelResolver(ABC):
+    """Chooses the model of each run whose loop a model drives: by its input, its tenant, its metadata.
+
+    It is asked once, before the run is recorded. The choice is part of the run's start: an attempt that resumes the run
+    does not ask again, and the child runs of the run use the same model. Agents with an `execute()` of their own use
+    the models that they inject; it is not asked for them, but for their child runs.
+    """
+
+    @abstractmethod
+    async def resolve(
+        self, agent: str, run_input: RunAgentInput, principal: Principal
+    ) -> ModelSelection | None:
+        """Return the model of a run of the agent, by the name of its pod or of the model.
+
+        `run_input.model_selection` is what the caller selected, in words of the caller: only the answer must be a model
+        of the application. None means that there is nothing to choose: the run uses the model that its caller selected,
+        that its agent injects, or that the application has.
+
+        Raises:
+            CallerError: the caller may not have what it selected; nothing was started.
+        """

@@ -1,6 +1,6 @@
 """The outbox port: facts about runs on their way out, in order per run and at least once.
 
-The journal writes the entries, in the commit that makes them true; this port hands them out and keeps book of their
+The journal writes the entries, in the commit that makes them true; this port gives them out and records their
 delivery. An owner claims entries for a while, delivers them, and confirms it. If it dies in between, the next owner
 delivers them again: a receiver may see a fact twice, with the same id.
 """
@@ -12,14 +12,14 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from enum import StrEnum
 
-from pilotage.agent.ports.journal import OutboxEvent, RunKey
-from pilotage.agent.ports.providers import persistence_port
+from pilotage.agent.ports.journal import OutboxEvent
+from pilotage.agent.ports.persistence import RunKey, persistence_port
 from pilotage.checks import reject_naive, reject_negative, reject_not_positive
 from pilotage.values import value
 
 
 class OutboxStatus(StrEnum):
-    """What became of an entry: PARKED says that it was tried often enough, and a person must look at it."""
+    """The status of an entry: PARKED after the last try, when a person must look at it."""
 
     WAITING = "waiting"
     DELIVERED = "delivered"
@@ -63,7 +63,7 @@ class OutboxPage:
 
 @persistence_port
 class IAgentOutbox(ABC):
-    """Hands out what must be delivered, to one owner per run at a time.
+    """Gives entries to be delivered to one owner per run at a time.
 
     Every adapter guarantees: an entry is there as soon as the commit that carries it is, and not before; it stays
     there until `delivered` has returned, whatever crashes; the entries of one run are never out with two owners whose
@@ -85,7 +85,7 @@ class IAgentOutbox(ABC):
 
     @abstractmethod
     async def delivered(self, owner: str, entries: Sequence[OutboxEntry]) -> None:
-        """Write down that entries were delivered; who says so need not hold their claim any more.
+        """Record that entries were delivered; the caller need not hold their claim any more.
 
         Raises:
             OSError: the store cannot be reached; the entries come again.
@@ -104,7 +104,7 @@ class IAgentOutbox(ABC):
 
     @abstractmethod
     async def release(self, owner: str, run: RunKey) -> None:
-        """Give the claim on a run back, so that others need not wait for it to run out; another owner's is left alone.
+        """Give the claim on a run back, so that others need not wait for it to run out; another owner's is unchanged.
 
         Raises:
             OSError: the store cannot be reached; the claim runs out by itself.
@@ -112,11 +112,11 @@ class IAgentOutbox(ABC):
 
     @abstractmethod
     def read(self, run: RunKey, after: int = 0) -> AsyncIterator[OutboxEntry]:
-        """The entries of a run in order, whatever became of them, from the one following `after`."""
+        """Yield the entries of a run in order, whatever became of them, from the one following `after`."""
 
     @abstractmethod
     async def list_parked(self, tenant_id: str, *, after: str | None = None, limit: int = 50) -> OutboxPage:
-        """The parked entries of a tenant, in the order they were committed.
+        """Return the parked entries of a tenant, in the order they were committed.
 
         Raises:
             CallerError: `after` is not the cursor of a page.

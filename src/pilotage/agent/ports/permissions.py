@@ -1,7 +1,8 @@
-"""Access ports: who asks, what a principal may have done, which secrets a run gets.
+"""Access ports: principals, permissions, secrets, and switches that stop agents, tools and tenants.
 
 Deny wins over ask, ask over allow. `PermissionRules` is a pure implementation: every rule that fits counts, in any
-order, and what no rule covers is denied unless the list says otherwise.
+order, and an action that no rule covers is denied unless the list says otherwise. A switch is looked at before every
+action of a run: where it is off the run pauses, and goes on from there when it is resumed after the switch is on again.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from typing import Self
 
+from pilotage.agent.ports.persistence import persistence_port
 from pilotage.agent.principal import Principal, RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import ToolPermission, ToolRisk, ToolRiskAxis
-from pilotage.checks import reject_blank
+from pilotage.checks import reject_blank, reject_naive
+from pilotage.jsonvalue import JsonObject
 from pilotage.safety.fields import SecretRef
 from pilotage.values import shared, value
 
@@ -30,7 +35,7 @@ class PermissionVerdict(StrEnum):
 
 @value
 class PermissionRequest:
-    """What is about to happen, for whom, and what the tool says it needs.
+    """An action to be permitted: its principal, its run, and the permissions that the tool declares.
 
     `name` is what the program calls the tool, the step or the child. `agent` is the id of the agent that a delegation
     goes to: a loop or a team may have given it another name.
@@ -89,7 +94,7 @@ def strictest(decisions: Iterable[PermissionDecision]) -> PermissionDecision:
     return max(
         decisions,
         key=lambda decision: _STRICTNESS.index(decision.verdict),
-        default=PermissionDecision(PermissionVerdict.DENY, "nobody decided"),
+        default=PermissionDecision(PermissionVerdict.DENY, "there was no decision"),
     )
 
 
@@ -117,7 +122,7 @@ class PermissionRule:
         reject_blank(self, permission=self.permission, reason=self.reason)
 
     def fits(self, request: PermissionRequest) -> bool:
-        """Whether the rule speaks of what is about to happen."""
+        """Return whether the rule covers the request."""
         return (
             _fits(self.name, [request.name, request.agent or request.name])
             and _fits(self.principal, [request.principal.id])
@@ -129,10 +134,10 @@ class PermissionRule:
         )
 
     def decide(self, request: PermissionRequest) -> PermissionDecision:
-        """What the rule says of a request that fits it."""
-        who, what = request.principal.id, request.name
+        """Return the decision of the rule about a request that fits it."""
+        principal, action = request.principal.id, request.name
         return PermissionDecision(
-            self.verdict, self.reason or f"a rule says {self.verdict} to {what!r} for {who!r}"
+            self.verdict, self.reason or f"a rule says {self.verdict} to {action!r} for {principal!r}"
         )
 
 
@@ -151,7 +156,7 @@ class PermissionRules(IAgentPermissions):
         fitting = [rule.decide(request) for rule in self._rules if rule.fits(request)]
         if fitting:
             return strictest(fitting)
-        words = f"no rule speaks of {request.name!r} for {request.principal.id!r}"
+        words = f"no rule covers {request.name!r} for {request.principal.id!r}"
         return PermissionDecision(self._otherwise, words)
 
 
@@ -174,11 +179,11 @@ def _fits(pattern: str | None, names: Iterable[str]) -> bool:
 
 
 class ISecrets(ABC):
-    """Hands out secret values to tools when they run. Each is registered with every redactor of the run."""
+    """Provides secret values to tools when they run. Each is registered with every redactor of the run."""
 
     @abstractmethod
     async def resolve(self, ref: SecretRef, context: RunContext) -> str:
-        """The value of a secret for this run.
+        """Return the value of a secret for this run.
 
         Raises:
             PermissionDeniedError: this run may not have the secret, or there is none of that name: the two
@@ -187,9 +192,9 @@ class ISecrets(ABC):
 
 
 class IPrincipalResolver(ABC):
-    """Says for whom a request is made. There is no default: an application that lets others in says who they are.
+    """Resolves the principal of a request. There is no default: an application with callers authenticates them.
 
-    It is asked before anything else of a request is looked at. What it raises keeps the request out.
+    It is asked before anything else of a request is looked at. An error that it raises refuses the request.
     """
 
     @abstractmethod
@@ -199,3 +204,98 @@ class IPrincipalResolver(ABC):
         Raises:
             NotAuthenticatedError: the headers name no known principal.
         """
+
+
+class SwitchKind(StrEnum):
+    """The kinds of things that can be switched off."""
+
+    AGENT = "agent"
+    TOOL = "tool"
+    TENANT = "tenant"
+
+
+@value
+class Switch:
+    """One thing that can be switched off: an agent by its id, a tool by the name models call it by, a tenant."""
+
+    kind: SwitchKind
+    name: str
+
+    def __post_init__(self) -> None:
+        reject_blank(self, name=self.name)
+
+    @classmethod
+    def agent(cls, agent_id: str) -> Self:
+        """Return the switch of all runs of an agent, in all tenants."""
+        return cls(SwitchKind.AGENT, agent_id)
+
+    @classmethod
+    def tool(cls, name: str) -> Self:
+        """Return the switch of all calls of a tool, by all agents."""
+        return cls(SwitchKind.TOOL, name)
+
+    @classmethod
+    def tenant(cls, tenant_id: str) -> Self:
+        """Return the switch of all runs of a tenant."""
+        return cls(SwitchKind.TENANT, tenant_id)
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} {self.name!r}"
+
+
+@value
+class SwitchedOff:
+    """A switch that is off: why, since when, and by whom."""
+
+    switch: Switch
+    reason: str
+    by: str | None = None
+    since: datetime | None = None
+
+    def __post_init__(self) -> None:
+        reject_blank(self, reason=self.reason, by=self.by)
+        reject_naive(self, since=self.since)
+
+    def to_payload(self) -> JsonObject:
+        """Return the fact as JSON."""
+        return {
+            "kind": self.switch.kind.value,
+            "name": self.switch.name,
+            "reason": self.reason,
+            "by": self.by,
+            "since": self.since.isoformat() if self.since else None,
+        }
+
+    def __str__(self) -> str:
+        return f"{self.switch} is switched off: {self.reason}"
+
+
+@persistence_port
+class IAgentSwitches(ABC):
+    """Stores switches that are off.
+
+    Every adapter guarantees: what it has switched is durable when the call returns, and every process that asks from
+    then on sees it. What was never switched off is on. An agent, a tool and a tenant of one name are three switches.
+    """
+
+    @abstractmethod
+    async def turn_off(self, switch: Switch, *, reason: str, by: str | None = None) -> SwitchedOff:
+        """Switch something off, and give back what is stored, with the store's time.
+
+        What is off already stays as it is: the first reason is the one that is kept and given back.
+
+        Raises:
+            AgentDefinitionError: the reason is blank.
+        """
+
+    @abstractmethod
+    async def turn_on(self, switch: Switch) -> bool:
+        """Switch something on again; False where it was on."""
+
+    @abstractmethod
+    async def first_off(self, switches: Sequence[Switch]) -> SwitchedOff | None:
+        """Return the first of these that is off; None where all of them are on."""
+
+    @abstractmethod
+    async def list_off(self) -> Sequence[SwitchedOff]:
+        """Everything that is off, in the order it was switched off."""

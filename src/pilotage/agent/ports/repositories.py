@@ -13,8 +13,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from pilotage.agent.evidence import AgentEvidence
-from pilotage.agent.ports.journal import JournalHead, RunKey
-from pilotage.agent.ports.providers import persistence_port
+from pilotage.agent.ports.journal import JournalHead
+from pilotage.agent.ports.persistence import RunKey, persistence_port
 from pilotage.agent.signals import (
     AgentSignal,
     AgentSignalConsumptionBatch,
@@ -48,11 +48,11 @@ class EvidencePage:
 
 @persistence_port
 class IAgentStateRepository(ABC):
-    """Keeps one `AgentState` per run."""
+    """Stores one `AgentState` per run."""
 
     @abstractmethod
     async def get(self, state_id: str) -> AgentState:
-        """The state of a run.
+        """Return the state of a run.
 
         Raises:
             RunNotFoundError: there is no such run, or it belongs to another tenant.
@@ -60,7 +60,7 @@ class IAgentStateRepository(ABC):
 
     @abstractmethod
     async def get_or_none(self, state_id: str) -> AgentState | None:
-        """The state of a run, or None."""
+        """Return the state of a run, or None."""
 
     @abstractmethod
     async def save(self, state: AgentState) -> AgentState:
@@ -68,14 +68,14 @@ class IAgentStateRepository(ABC):
 
     @abstractmethod
     async def list_by_status(self, status: AgentStatus) -> Sequence[AgentState]:
-        """All runs in a status, oldest first."""
+        """Return all runs in a status, oldest first."""
 
     @abstractmethod
     async def list_resume_candidates(self) -> Sequence[AgentState]:
-        """All runs that are active, interrupted or cancelling, oldest first."""
+        """Return all runs that are active, interrupted or cancelling, oldest first."""
 
     async def get_with_head(self, state_id: str) -> tuple[AgentState, JournalHead | None] | None:
-        """The state of a run and the head that its journal had in the same moment; None for no such run.
+        """Return the state of a run and the head that its journal had in the same moment; None for no such run.
 
         Rows that end in that head belong to the state. The head of a run without a journal has the number 0; a store
         without a method of its own gives None, and the journal is asked.
@@ -95,7 +95,7 @@ class IAgentStateRepository(ABC):
         after: str | None = None,
         limit: int = 50,
     ) -> RunPage:
-        """The runs of a tenant, newest first: all, or those in one of the statuses, of the agent, of the conversation.
+        """Return the runs of a tenant, newest first: all, or those of the statuses, the agent, the conversation.
 
         Created from `since` on and before `until`, where these are given.
 
@@ -132,7 +132,7 @@ class IAgentStateRepository(ABC):
 
 @persistence_port
 class IAgentSignalRepository(ABC):
-    """Keeps the signals of each run in the order the store took them in."""
+    """Stores the signals of each run in the order the store accepted them."""
 
     @abstractmethod
     async def append(self, signal: AgentSignal) -> AgentSignal:
@@ -159,7 +159,7 @@ class IAgentSignalRepository(ABC):
 
     @abstractmethod
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
-        """The unconsumed signals of a run, in append (queue) order, those of both lanes together.
+        """Return the unconsumed signals of a run, in append (queue) order, those of both lanes together.
 
         A signal keeps its place: one that is appended later never comes before one that was listed.
         """
@@ -173,7 +173,7 @@ class IAgentSignalRepository(ABC):
         return replace(signal, end=AgentSignalEnd.REFUSED)
 
     async def list_answers(self, state_id: str) -> Sequence[AgentSignal]:
-        """The `approval_decision` signals of a run in append order: pending, ended and refused ones.
+        """Return the `approval_decision` signals of a run in append order: pending, ended and refused ones.
 
         A store without a method of its own knows the pending ones.
         """
@@ -181,7 +181,7 @@ class IAgentSignalRepository(ABC):
         return [signal for signal in pending if signal.kind is AgentSignalKind.APPROVAL_DECISION]
 
     async def list_steering(self, state_id: str) -> Sequence[AgentSignal]:
-        """The `steering_instruction` signals of a run in append order: pending and ended ones.
+        """Return the `steering_instruction` signals of a run in append order: pending and ended ones.
 
         A store without a method of its own knows the pending ones.
         """
@@ -199,7 +199,7 @@ class IAgentSignalRepository(ABC):
 
 @persistence_port
 class IAgentEvidenceRepository(ABC):
-    """Keeps evidence. Append only: there is no way to change or delete what was recorded."""
+    """Stores evidence. Append only: there is no way to change or delete what was recorded."""
 
     @abstractmethod
     async def append(self, evidence: AgentEvidence) -> AgentEvidence:
@@ -218,16 +218,16 @@ class IAgentEvidenceRepository(ABC):
 
     @abstractmethod
     async def list_by_state(self, state_id: str) -> Sequence[AgentEvidence]:
-        """All evidence of a run, in the run's sequence."""
+        """Return all evidence of a run, in the run's sequence."""
 
     @abstractmethod
     async def list_by_manifest_ref(self, manifest_ref: str) -> Sequence[AgentEvidence]:
-        """All evidence that refers to a context manifest, in the order it was appended."""
+        """Return all evidence that refers to a context manifest, in the order it was appended."""
 
     async def page_by_state(
         self, state_id: str, *, after: str | None = None, limit: int = 50
     ) -> EvidencePage:
-        """The evidence of a run, in the run's sequence, a page at a time; costs what the page costs.
+        """Return the evidence of a run, in the run's sequence, a page at a time; costs what the page costs.
 
         A store without a method of its own reads all evidence of the run for every page.
 
@@ -237,7 +237,7 @@ class IAgentEvidenceRepository(ABC):
         """
         reject_not_positive("IAgentEvidenceRepository.page_by_state", limit=limit)
         if after is not None and not (after.isascii() and after.isdigit()):
-            raise _no_page_behind(after)
+            raise _no_page_after(after)
         begin = 0 if after is None else int(after)
         found, end = await self.list_by_state(state_id), begin + limit
         return EvidencePage(tuple(found[begin:end]), str(end) if len(found) > end else None)
@@ -261,14 +261,14 @@ def _place_in(cursor: str) -> tuple[datetime, str]:
     try:
         created_at = datetime.fromisoformat(moment)
     except ValueError as error:
-        raise _no_page_behind(cursor) from error
+        raise _no_page_after(cursor) from error
     if created_at.tzinfo is None or not state_id:
-        raise _no_page_behind(cursor)
+        raise _no_page_after(cursor)
     return created_at, state_id
 
 
-def _no_page_behind(cursor: str) -> CallerError:
-    return CallerError(f"there is no page behind {cursor!r}. Give the cursor of a page as `after`.")
+def _no_page_after(cursor: str) -> CallerError:
+    return CallerError(f"there is no page after {cursor!r}. Give the cursor of a page as `after`.")
 
 
 def _lies_between(since: datetime | None, moment: datetime | None, until: datetime | None) -> bool:
@@ -303,7 +303,7 @@ async def consume_pending_agent_signals(
 
 @value
 class LateOutcome:
-    """What an owner of `epoch` that lost its run knows of its attempt at an action; `view` is public.
+    """The result of an action that an owner of `epoch` got after it lost its run; `view` is public.
 
     A former owner writes nothing into the journal. The outcome is shown with the question about the action and decides
     nothing. `created_at` is set by the store's clock.
@@ -322,14 +322,14 @@ class LateOutcome:
         reject_naive(self, created_at=self.created_at)
 
     def to_payload(self) -> JsonObject:
-        """The outcome as a recovery request shows it."""
+        """Return the outcome as a recovery request shows it."""
         at: JsonValue = self.created_at.isoformat() if self.created_at else None
         return {"attempt": self.attempt, "epoch": self.epoch, "at": at, **self.view}
 
 
 @persistence_port
 class IAgentLateOutcomes(ABC):
-    """Keeps late outcomes: append only, and apart per run.
+    """Stores late outcomes: append only, and apart per run.
 
     Every adapter guarantees: an outcome is durable when `append` returns; of one run, action, attempt and epoch the
     first is kept and a further one changes nothing; nothing here touches the journal, the state or the head of the run.
@@ -345,7 +345,7 @@ class IAgentLateOutcomes(ABC):
 
     @abstractmethod
     async def list_by_action(self, run: RunKey, action_id: str) -> Sequence[LateOutcome]:
-        """What is known of an action, in the order it came."""
+        """Return what is known of an action, in the order of arrival."""
 
 
 @persistence_port

@@ -18,11 +18,11 @@ class IAgentRunner(ABC):
 
     @abstractmethod
     def run(self, run_input: RunAgentInput) -> AsyncIterator[AgentYield[object]]:
-        """The run as the public stream."""
+        """Yield the run as the public stream."""
 
     @abstractmethod
     def run_events(self, run_input: RunAgentInput) -> AsyncIterator[AgentEvent]:
-        """The run as neutral events."""
+        """Yield the run as neutral events."""
 
 
 class IAgentRunnerFactory(ABC):
@@ -32,20 +32,20 @@ class IAgentRunnerFactory(ABC):
     def open_runner(
         self, instance: object, run_input: RunAgentInput | None = None
     ) -> AbstractAsyncContextManager[IAgentRunner]:
-        """A runner for the instance, for as long as the block lasts."""
+        """Return a runner for the instance, for as long as the block lasts."""
 
 
 class IAgentDelegate(ABC):
     """Runs another agent on a packet.
 
-    Every implementation keeps to the packet: the child gets no more budget, time, capabilities or context
-    than it says, and the same packet id re-attaches to the child it started instead of starting another. A
+    Every implementation guarantees: the child gets no more budget, time, capabilities or context
+    than the packet has, and the same packet id re-attaches to the child it started instead of starting another. A
     child that fails makes the delegation fail; a child that pauses pauses its parent.
     """
 
     @abstractmethod
     def delegate(self, packet: DelegationPacket) -> AsyncGenerator[AgentYield[DelegationResult], None]:
-        """The child's stream, live; the last item is a `Final` with the result.
+        """Yield the child's stream, live; the last item is a `Final` with the result.
 
         Raises:
             RunError: the child failed; nothing follows.

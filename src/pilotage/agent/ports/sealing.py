@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar, Self
 
-from pilotage.agent.ports.journal import JournalStage, RunKey, SealedRecord
+from pilotage.agent.ports.persistence import JournalStage, RunKey, SealedRecord
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.container.pod import provided_by
 from pilotage.errors import AgentPersistenceConfigurationError, RunError
@@ -57,7 +57,7 @@ class RecordSealError(RunError):
 
     @classmethod
     def unknown_key(cls, context: SealContext, key_id: str, way_out: str) -> Self:
-        """The record was sealed with a key that is not at hand."""
+        """Return the error of a record that was sealed with a key which is not at hand."""
         words = (
             f"{context} is sealed with the key {key_id!r}, which this application does not have. {way_out}"
         )
@@ -65,7 +65,7 @@ class RecordSealError(RunError):
 
     @classmethod
     def does_not_open(cls, context: SealContext, key_id: str) -> Self:
-        """The key is at hand, and the seal is not one it has made for this place."""
+        """Return the error of a seal that the key, which is at hand, has not made for this place."""
         return cls(
             f"{context} does not open with the key {key_id!r}: the record was changed, or comes from another "
             "place. Verify the run's journal, and restore the row from a backup.",
@@ -89,10 +89,10 @@ class IRecordSealer(ABC):
     """
 
     def record_keys(self) -> Mapping[str, bytes]:
-        """The keys that authenticate rows, by the ids of the keys they are derived from, the current one first.
+        """Return the keys that authenticate rows, by the ids of the keys they are derived from, the current one first.
 
         Instances with the same key give the same. They are no keys that seal. Without any, rows are chained plainly:
-        damage is found, but not a change by somebody who can write to the database.
+        damage is found, but not a change by a party that can write to the database.
         """
         return {}
 
@@ -106,7 +106,7 @@ class IRecordSealer(ABC):
 
     @abstractmethod
     def open(self, context: SealContext, sealed: SealedRecord) -> str:
-        """The text that was sealed for this place.
+        """Return the text that was sealed for this place.
 
         Raises:
             RecordSealError: its key is not at hand, or the seal is not one of this key for this place.

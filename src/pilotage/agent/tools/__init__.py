@@ -4,10 +4,10 @@
 # ruff: noqa: I001
 # fmt: off
 from pilotage.agent.tools.bind import AgentToolBoundInvocation, bind_agent_tool_invocation
-from pilotage.agent.tools.catalog import (
-    AgentToolCatalog, AgentToolDescriptor, ToolBinding, discover_agent_tools,
+from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, ToolBinding, discover_agent_tools
+from pilotage.agent.tools.context import (
+    AgentToolApprovalContext, AgentToolRuntimeContext, CancellationToken, plain_calls,
 )
-from pilotage.agent.tools.context import AgentToolApprovalContext, AgentToolRuntimeContext, CancellationToken
 from pilotage.agent.tools.declare import (
     AgentToolDefinition, IToolCalls, ToolOptions, active_tool_calls, agent_tool, get_agent_tool_definition,
     original_function, tool_calls_go_to,
@@ -18,7 +18,6 @@ from pilotage.agent.tools.metadata import (
     ToolApprovalRequirement, ToolEffects, ToolPermission, ToolResumeAction, ToolResumeMetadata, ToolRisk,
     ToolRiskAxis, effective_idempotency,
 )
-from pilotage.agent.tools.outside import plain_calls
 from pilotage.agent.tools.schema import AgentToolIdentity, AgentToolSchemaHandle
 
 __all__ = [

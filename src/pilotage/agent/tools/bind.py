@@ -22,14 +22,14 @@ _AT_MOST = 20
 
 
 def sentences_about(misfits: Sequence[Misfit], interface: ToolInterface) -> list[str]:
-    """What is wrong, a sentence for each misfit."""
+    """Return what is wrong, a sentence for each misfit."""
     sentences = [_sentence(misfit, interface) for misfit in misfits[:_AT_MOST]]
     left_out = len(misfits) - len(sentences)
     return [*sentences, f"There are {left_out} more problems."] if left_out else sentences
 
 
 def _sentence(misfit: Misfit, interface: ToolInterface) -> str:
-    """What is wrong, naming the parameter and what is expected, never a sensitive value."""
+    """Return what is wrong: the parameter and what is expected, never a sensitive value."""
     if misfit.rule == "extra_forbidden":
         return _about_unknown(misfit, interface)
     if misfit.rule == "missing":
@@ -43,7 +43,7 @@ def _sentence(misfit: Misfit, interface: ToolInterface) -> str:
 
 
 def _is_sensitive(misfit: Misfit, interface: ToolInterface) -> bool:
-    """Whether anything under the same parameter is sensitive; its words might quote a neighbour."""
+    """Return whether anything under the same parameter is sensitive; its words might quote a neighbour."""
     return any(found.path[0] == misfit.place[0] for found in interface.input_sensitive_fields)
 
 
@@ -87,7 +87,7 @@ class AgentToolBoundInvocation:
         return canonical_json(to_json_value(self.asked))
 
     def with_injected(self, values: Mapping[str, object]) -> AgentToolBoundInvocation:
-        """The complete invocation: `values` has the secrets and the `runtime_context` by parameter name.
+        """Return the complete invocation: `values` has the secrets and the `runtime_context` by parameter name.
 
         Raises:
             AgentToolBindingError: a value is missing and its parameter has no default.
@@ -182,7 +182,7 @@ def _by_name(interface: ToolInterface, payload: object) -> dict[str, object]:
 
 
 def _unfold(interface: ToolInterface, payload: Mapping[str, object]) -> dict[str, object]:
-    """The arguments by name from a structured payload."""
+    """Return the arguments by name from a structured payload."""
     args, kwargs = payload.get("args", ()), payload.get("kwargs", {})
     problems = [
         f"{name!r} cannot stand beside 'args' and 'kwargs'."

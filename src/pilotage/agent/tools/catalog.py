@@ -34,7 +34,7 @@ from pilotage.values import value
 
 
 class ToolBinding(Enum):
-    """What a tool's function takes before its arguments."""
+    """The first argument of a tool's function, before those of the call."""
 
     INSTANCE = "instance"
     CLASS = "class"
@@ -64,7 +64,7 @@ class AgentToolDescriptor:
 
     @cached_property
     def interface(self) -> ToolInterface:
-        """What was derived from the function's signature."""
+        """The interface that was derived from the function's signature."""
         return tool_interface(self.callable)
 
     @cached_property
@@ -79,7 +79,7 @@ class AgentToolDescriptor:
 
     @cached_property
     def effective_idempotency(self) -> Idempotency:
-        """What recovery may rely on."""
+        """The idempotency that recovery may rely on."""
         return effective_idempotency(self.metadata, takes_key=self.takes_runtime_context)
 
     @cached_property
@@ -91,7 +91,7 @@ class AgentToolDescriptor:
 
     @cached_property
     def confidentiality(self) -> Confidentiality:
-        """How far a result may travel: what the tool says, and what the markers in its result type say."""
+        """The confidentiality of a result: that of the tool, joined with the markers in its result type."""
         markers = {each.field.sensitivity for each in self.schema.output_sensitive_fields}
         if DataSensitivity.SECRET in markers:
             return Confidentiality.SECRET
@@ -100,7 +100,7 @@ class AgentToolDescriptor:
 
     @cached_property
     def result_label(self) -> TrustLabel | None:
-        """What a run must know of itself once it has read a result; None for one that changes nothing."""
+        """The trust label that a run takes from a result; None for one that changes nothing."""
         is_untrusted = self.metadata.returns_untrusted
         if not is_untrusted and self.confidentiality is Confidentiality.PUBLIC:
             return None
@@ -127,7 +127,7 @@ class AgentToolDescriptor:
                 return function
 
     def approval_context(self, payload: Mapping[str, object]) -> AgentToolApprovalContext:
-        """What a person is asked before this call; arguments are shown guarded.
+        """Return the question to a person before this call; arguments are shown guarded.
 
         Raises:
             AgentToolBindingError: the payload does not fit, so there is nothing to ask.
@@ -179,12 +179,12 @@ class AgentToolCatalog:
 
     @classmethod
     def merge(cls, *catalogs: AgentToolCatalog) -> AgentToolCatalog:
-        """All tools of some catalogs; one that several of them share is taken once."""
+        """Return all tools of some catalogs; one that several of them share is taken once."""
         merged = {each.identity.key: each for catalog in catalogs for each in catalog.descriptors}
         return cls(tuple(merged.values()))
 
     def by_identity(self, identity: AgentToolIdentity) -> AgentToolDescriptor:
-        """The tool of that identity.
+        """Return the tool of that identity.
 
         Raises:
             AgentDefinitionError: there is none.
@@ -195,7 +195,7 @@ class AgentToolCatalog:
         raise AgentDefinitionError(f"The catalog has no tool {identity.key!r}.{self._offer(identity.key)}")
 
     def by_schema_name(self, schema_name: str) -> AgentToolDescriptor:
-        """The tool that the model knows by `schema_name`.
+        """Return the tool that the model knows by `schema_name`.
 
         Raises:
             AgentDefinitionError: there is none; the message names what comes near.
@@ -251,7 +251,7 @@ class _Member:
 
 
 def discover_agent_tools(owner: type) -> AgentToolCatalog:
-    """The tools of a class and its bases, in the order of their identities.
+    """Return the tools of a class and its bases, in the order of their identities.
 
     A class that defines a member hides the member of that name in its bases, tool or not.
 
@@ -264,7 +264,7 @@ def discover_agent_tools(owner: type) -> AgentToolCatalog:
 
 
 def members_of(owner: type) -> list[dict[str, object]]:
-    """The members of a class and its bases as they are now: what was read of a class holds while they are the same."""
+    """Return the current members of a class and its bases; what was read of a class holds while they are the same."""
     return [dict(vars(base)) for base in owner.__mro__]
 
 

@@ -18,6 +18,7 @@ from types import FunctionType
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, get_args, get_type_hints, overload
 from weakref import WeakKeyDictionary
 
+from pilotage.agent.tools.context import DEFINITION_SLOT, reject_gated_call
 from pilotage.agent.tools.declared_errors import reject_unfit_errors
 from pilotage.agent.tools.docstring import read_docstring
 from pilotage.agent.tools.metadata import (
@@ -32,7 +33,6 @@ from pilotage.agent.tools.metadata import (
     ToolEffects,
     ToolPermission,
 )
-from pilotage.agent.tools.outside import DEFINITION_SLOT, reject_gated_call
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError, AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import is_list
@@ -94,27 +94,27 @@ class ToolOptions:
 
     _: KW_ONLY
     name: str | None = None
-    """What the tool is called; by default like its function."""
+    """The name of the tool; by default that of its function."""
     schema_name: str | None = None
     """The name that the model sees; by default `name`."""
     description: str | None = None
-    """What the model reads about the tool; by default the summary of the docstring."""
+    """The description for the model; by default the summary of the docstring."""
     permissions: Sequence[ToolPermission] = ()
     """The rights that a caller needs."""
     effects: ToolEffects | None = None
-    """What a call does to the world."""
+    """The effects of a call on the world."""
     idempotency: Idempotency = Idempotency.UNKNOWN
-    """What happens when a call is made again."""
+    """The effect of repeating a call."""
     data_access: DataAccess | None = None
     """Overrules what `effects` says about data."""
     externality: Externality | None = None
     """Overrules what `effects` says about other systems."""
     timeout: TimeoutPolicy | None = None
-    """How long a call may take."""
+    """The time limit of a call."""
     result_budget: ResultBudget | None = None
-    """How large a result may be before it is cut for the model."""
+    """The size from which a result is cut for the model."""
     evidence: EvidenceCapture = EvidenceCapture.STRUCTURED
-    """How much of a result the evidence keeps."""
+    """The part of a result that the evidence has."""
     approval: ToolApprovalRequirement = ToolApprovalRequirement.DERIVED
     """Whether a person must approve a call; derived from the risk by default."""
     reconcile: str | None = None
@@ -157,10 +157,10 @@ class ToolOptions:
     def metadata(self, *, deferred: bool = False) -> AgentToolMetadata:
         """Return the typed declaration; only a tool that no function carries out can be `deferred`."""
         effects = self.effects or ToolEffects()
-        said = {name: given for name in _declared_names() if (given := getattr(self, name)) is not None}
-        said.setdefault("data_access", effects.data_access)
-        said.setdefault("externality", effects.externality)
-        return AgentToolMetadata(**said, deferred=deferred)
+        declared = {name: given for name in _declared_names() if (given := getattr(self, name)) is not None}
+        declared.setdefault("data_access", effects.data_access)
+        declared.setdefault("externality", effects.externality)
+        return AgentToolMetadata(**declared, deferred=deferred)
 
 
 class AgentToolDecorator(Protocol):
@@ -230,7 +230,7 @@ def _reject_other_than_names(label: str, names: object) -> None:
 
 @value
 class AgentToolDefinition:
-    """What a function declared when it became a tool."""
+    """The declaration of a function that is a tool."""
 
     name: str
     schema_name: str
@@ -263,7 +263,7 @@ def agent_tool(tool: object = None, /, **options: Any) -> object:
 
 
 def get_agent_tool_definition(function: object) -> AgentToolDefinition | None:
-    """What `function` declared, or None when it is not a tool.
+    """Return the declaration of `function`, or None when it is not a tool.
 
     Raises:
         AgentDefinitionError: the place of the definition holds something else.
@@ -297,7 +297,7 @@ def reject_covered_tool(function: Callable[..., object]) -> None:
 
 
 def tool_label(function: object) -> str:
-    """How messages call a function or property: `Owner.method`."""
+    """Return how messages call a function or property: `Owner.method`."""
     function = getattr(function, "fget", function)
     name: str = getattr(function, "__qualname__", None) or repr(function)
     return name.rpartition("<locals>.")[2]
@@ -328,7 +328,7 @@ def _wrap(function: object, options: ToolOptions) -> Callable[..., object]:
 
 
 def as_tool(function: FunctionType, definition: AgentToolDefinition) -> Callable[..., object]:
-    """The function as a tool: inside a run, calling it is an action of the run."""
+    """Return the function as a tool: inside a run, calling it is an action of the run."""
 
     @functools.wraps(function)
     def tool(*args: Any, **kwargs: Any) -> object:

@@ -67,7 +67,7 @@ LIBRARY_ERRORS = DeclaredErrors(LIBRARY_CLASSES)
 
 
 def reject_unfit_errors(label: str, errors: object) -> None:
-    """Refuse a declaration of errors that cannot be told apart, or are no classes of tool errors.
+    """Refuse a declaration of errors that cannot be distinguished, or are no classes of tool errors.
 
     Raises:
         AgentDefinitionError: the message begins with `label`.

@@ -46,10 +46,10 @@ def described_tool(
     output_sensitive_fields: tuple[SensitiveFieldDescriptor, ...] = (),
     deferred: bool = False,
 ) -> AgentToolDescriptor:
-    """A tool for a catalog: `act(arguments)` carries a call out and gives JSON.
+    """Return a tool for a catalog: `act(arguments)` carries a call out and gives JSON.
 
-    `options` are those of `@agent_tool`; the name is needed. `owner` is the provider's class: with the name it is
-    who the tool is, across restarts. A second parameter `runtime_context` of `act` is filled with the idempotency
+    `options` are those of `@agent_tool`; the name is needed. `owner` is the provider's class: with the name it
+    identifies the tool across restarts. A second parameter `runtime_context` of `act` is filled with the idempotency
     key, the attempt and the deadline of the call. A `deferred` tool is carried out outside of the application, and its
     arguments are checked there. The description, the results and the failures of a described tool are untrusted, unless
     its options say `reads_untrusted=False`.
@@ -103,7 +103,7 @@ def described_tool(
 
 
 def described(function: object) -> AgentToolDescriptor | None:
-    """The descriptor of a tool that a schema describes; None for every other function."""
+    """Return the descriptor of a tool that a schema describes; None for every other function."""
     found: object = getattr(function, DESCRIPTOR_SLOT, None)
     return found if isinstance(found, AgentToolDescriptor) else None
 
@@ -154,7 +154,7 @@ def _checked(label: str, act: object, options: ToolOptions, schema: JsonObject) 
 
 
 def _is_closed(schema: JsonObject, properties: list[str]) -> bool:
-    """Servers that are strict want to see every property required, and nothing besides."""
+    """Return whether a schema is one for strict servers: every property required, no others."""
     required = set(list_or_empty(schema.get("required")))
     return schema.get("additionalProperties") is False and required == set(properties)
 
@@ -176,7 +176,7 @@ class DeferredTools:
 
 
 def deferred_tool(spec: ModelToolSpec) -> AgentToolDescriptor:
-    """A tool that the caller of a run carries out.
+    """Return a tool that the caller of a run carries out.
 
     The caller reads the stream anyway, so a call reveals nothing new to the caller: no approval is needed.
 
@@ -184,7 +184,7 @@ def deferred_tool(spec: ModelToolSpec) -> AgentToolDescriptor:
         AgentDefinitionError: the name or the schema is wrong.
     """
     return described_tool(
-        _nobody,
+        _carried_out_by_caller,
         ToolOptions(
             name=spec.name,
             description=spec.description,
@@ -200,7 +200,7 @@ def deferred_tool(spec: ModelToolSpec) -> AgentToolDescriptor:
     )
 
 
-async def _nobody(arguments: JsonObject) -> Never:
+async def _carried_out_by_caller(arguments: JsonObject) -> Never:
     raise AgentToolDispatchError(
         "a deferred tool is carried out by the caller of the run, not by the application."
     )

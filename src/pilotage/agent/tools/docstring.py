@@ -29,7 +29,7 @@ class Docstring:
 
 
 def read_docstring(documented: object) -> Docstring:
-    """What a function's docstring says; an absent docstring says nothing."""
+    """Return the contents of a function's docstring; those of an absent one are empty."""
     lines = (inspect.getdoc(documented) or "").splitlines()
     found = {**_google(lines), **_numpy(lines), **_rest(lines)}
     return Docstring(_summary(lines), {name: text for name, text in found.items() if text})
@@ -63,7 +63,7 @@ def _rest(lines: list[str]) -> dict[str, str]:
 
 
 def _entries(lines: Iterable[str], entry: re.Pattern[str]) -> dict[str, str]:
-    """Each line at the outer indent that opens an entry, with the deeper lines that follow it."""
+    """Return each line at the outer indent that opens an entry, with the deeper lines that follow it."""
     found: dict[str, str] = {}
     outer: int | None = None
     current: str | None = None

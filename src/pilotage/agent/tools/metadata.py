@@ -1,4 +1,4 @@
-"""What a tool declares about itself, and the risk and recovery that follow from it.
+"""The metadata of a tool, and the risk and recovery that follow from it.
 
 Pure values. Nothing here looks at a function; the declaration is all there is to decide from.
 """
@@ -16,7 +16,7 @@ from pilotage.values import shared, value
 
 
 class Idempotency(StrEnum):
-    """What happens when a call is made again with the same arguments."""
+    """The effect of repeating a call with the same arguments."""
 
     IDEMPOTENT = "idempotent"
     CONDITIONALLY_IDEMPOTENT = "conditionally_idempotent"
@@ -25,7 +25,7 @@ class Idempotency(StrEnum):
 
 
 class ToolResumeAction(StrEnum):
-    """What to do with a tool call that a restart finds in the record."""
+    """The ways to treat a tool call that a restart finds in the record."""
 
     RETRY = "retry"
     REQUIRE_APPROVAL = "require_approval"
@@ -50,7 +50,7 @@ class Externality(StrEnum):
 
 
 class EvidenceCapture(StrEnum):
-    """How much of a tool's result the evidence keeps; each member also has a helper of its name."""
+    """The part of a tool's result that the evidence has; each member also has a helper of its name."""
 
     NONE = "none"
     REFERENCE_ONLY = "reference_only"
@@ -140,7 +140,7 @@ def _permission_name(kind: type[ToolPermission]) -> str:
 
 @value
 class TimeoutPolicy:
-    """How long one call may take; None leaves it to the run's deadline."""
+    """The time limit of one call; None leaves it to the run's deadline."""
 
     seconds: float | None = None
 
@@ -150,7 +150,7 @@ class TimeoutPolicy:
 
 @value
 class ResultBudget:
-    """How large a result may be before it is cut for the model."""
+    """The size from which a result is cut for the model."""
 
     max_bytes: int | None = None
 
@@ -160,7 +160,7 @@ class ResultBudget:
 
 @value
 class ToolEffects:
-    """What a call does to the world; a tool that declares nothing is not presumed safe."""
+    """The effects of a call on the world; a tool that declares nothing is not presumed safe."""
 
     data_access: DataAccess = DataAccess.NONE
     externality: Externality = Externality.LOCAL
@@ -169,22 +169,22 @@ class ToolEffects:
 
     @classmethod
     def read_only(cls) -> ToolEffects:
-        """It looks something up and changes nothing."""
+        """Return the effects of a tool that looks something up and changes nothing."""
         return cls(data_access=DataAccess.READ)
 
     @classmethod
     def write_state(cls) -> ToolEffects:
-        """It changes the application's own data."""
+        """Return the effects of a tool that changes the application's own data."""
         return cls(data_access=DataAccess.WRITE)
 
     @classmethod
     def external_side_effect(cls) -> ToolEffects:
-        """It changes something in another system."""
+        """Return the effects of a tool that changes something in another system."""
         return cls(data_access=DataAccess.READ_WRITE, externality=Externality.EXTERNAL, network=True)
 
     @classmethod
     def destructive_action(cls) -> ToolEffects:
-        """It destroys something that cannot be had back."""
+        """Return the effects of a tool that destroys something that cannot be had back."""
         return cls(data_access=DataAccess.WRITE, externality=Externality.EXTERNAL, destructive=True)
 
 
@@ -202,7 +202,7 @@ class ToolRisk:
 
     @classmethod
     def from_metadata(cls, metadata: AgentToolMetadata) -> ToolRisk:
-        """The axes of a tool; what `metadata` says about access and externality overrules its effects."""
+        """Return the axes of a tool; what `metadata` says about access and externality overrules its effects."""
         effects, reach = metadata.effects, metadata.externality
         writes = metadata.data_access in _WRITES
         present = {
@@ -228,7 +228,7 @@ class ToolRisk:
 
 @value
 class ToolResumeMetadata:
-    """What a restart does with a call, by the idempotency the tool declares."""
+    """The treatment of a call after a restart, by the idempotency that the tool declares."""
 
     idempotency: Idempotency = Idempotency.UNKNOWN
 
@@ -237,11 +237,11 @@ class ToolResumeMetadata:
         return cls(metadata.idempotency)
 
     def action_for_completed_boundary(self) -> ToolResumeAction:
-        """What a restart does with a call whose outcome is recorded."""
+        """Return what a restart does with a call whose outcome is recorded."""
         return ToolResumeAction.SKIP_COMPLETED
 
     def action_for_incomplete_boundary(self) -> ToolResumeAction:
-        """What a restart does with a call that began and whose outcome is not recorded."""
+        """Return what a restart does with a call that began and has no recorded outcome."""
         match self.idempotency:
             case Idempotency.IDEMPOTENT | Idempotency.CONDITIONALLY_IDEMPOTENT:
                 return ToolResumeAction.RETRY
@@ -345,7 +345,7 @@ class AgentToolMetadata:
 
 
 def effective_idempotency(metadata: AgentToolMetadata, *, takes_key: bool) -> Idempotency:
-    """What recovery may rely on, which is less than what was declared when nothing backs the declaration.
+    """Return the idempotency that recovery may rely on: less than declared where nothing supports the declaration.
 
     `takes_key` says whether the tool sees the runtime's idempotency key. Reading is repeatable unless the
     tool says it is not; "conditionally idempotent" needs the key or a way to reconcile by it.

@@ -79,18 +79,18 @@ class AgentToolSchemaHandle:
         )
 
     def input_schema_for(self, policy: ContextExposurePolicy | None = None) -> JsonObject:
-        """The input schema, with its sensitive places marked when the policy asks for it."""
+        """Return the input schema, with its sensitive places marked when the policy asks for it."""
         return schema_with_sensitive_metadata(self.input_schema, self.input_sensitive_fields, policy)
 
     def output_schema_for(self, policy: ContextExposurePolicy | None = None) -> JsonObject:
-        """The output schema, with its sensitive places marked when the policy asks for it."""
+        """Return the output schema, with its sensitive places marked when the policy asks for it."""
         return schema_with_sensitive_metadata(self.output_schema, self.output_sensitive_fields, policy)
 
 
 # Without slots, because the validator is compiled at its first use and kept.
 @value(slots=False)
 class ToolInterface:
-    """What a function is as a tool; schemas are without titles, which depend on the tool's name."""
+    """The interface of a function as a tool; schemas have no titles, which depend on the tool's name."""
 
     label: str
     parameters: tuple[ToolParameter, ...]
@@ -122,7 +122,7 @@ _interfaces: WeakKeyDictionary[FunctionType, ToolInterface] = WeakKeyDictionary(
 
 
 def tool_interface(function: Callable[..., object]) -> ToolInterface:
-    """The interface of a function, derived when it is first asked for.
+    """Return the interface of a function, derived when it is first asked for.
 
     Raises:
         AgentDefinitionError: the function cannot be a tool; the message has every reason.
@@ -138,7 +138,7 @@ def tool_interface(function: Callable[..., object]) -> ToolInterface:
 
 
 def use_interface(function: Callable[..., object], interface: ToolInterface) -> None:
-    """Let a function have an interface that its signature does not tell."""
+    """Give a function an interface that does not follow from its signature."""
     _interfaces[cast(FunctionType, function)] = interface
 
 

@@ -125,7 +125,7 @@ class _SignatureReader:
         self._problems.append(wrong.about(parameter_subject(self._label, name)))
 
     def _resolve(self, annotation: object, subject: str) -> object | None:
-        """The type an annotation means; None when it cannot be found out, which is a problem."""
+        """Return the type an annotation means; None when it cannot be resolved, which is a problem."""
         try:
             resolved = resolve_annotation(annotation, self._names)
         except UnresolvedAnnotationError as error:
@@ -175,7 +175,7 @@ def _default_of(parameter: Parameter) -> Default:
 
 
 def _secret_of(annotation: object) -> SecretField | None:
-    """The mark of a secret parameter, which may also be optional."""
+    """Return the mark of a secret parameter, which may also be optional."""
     if get_origin(annotation) in _UNIONS:
         return next(filter(None, map(_secret_of, get_args(annotation))), None)
     marks = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()

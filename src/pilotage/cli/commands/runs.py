@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from pilotage.agent.signals import AgentSignalKind
+from pilotage.agent.signals import AgentSignalKind, AgentSteeringUpdate
 from pilotage.agent.state import AgentStatus
-from pilotage.agent.steering import AgentSteeringUpdate
 from pilotage.cli.options import CHANGES, READS, CommandOptions, ReasoningOption, takes
 from pilotage.jsonvalue import JsonObject
 

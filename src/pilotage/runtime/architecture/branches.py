@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, assert_never
 
 from pilotage.agent.ports.architecture import BranchFailure, FailurePolicy
-from pilotage.agent.ports.journal import JournalRow
+from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.jsonvalue import JsonObject

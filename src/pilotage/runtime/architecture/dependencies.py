@@ -21,13 +21,12 @@ from pilotage.agent.ports.architecture import (
     IScopedTools,
     ToolCallOutcome,
 )
-from pilotage.agent.ports.audit import IAgentAuditLog
 from pilotage.agent.ports.budget import IAgentBudget, NoBudget
 from pilotage.agent.ports.handlers import IAgentHooks
 from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.ports.observability import IAgentAuditLog, IAgentTelemetry, NoTelemetry
 from pilotage.agent.ports.permissions import AllowAll, IAgentPermissions
-from pilotage.agent.ports.telemetry import IAgentTelemetry, NoTelemetry
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.architecture.blocks import ScopedRuntime

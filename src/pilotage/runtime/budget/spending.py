@@ -14,7 +14,7 @@ from decimal import Decimal
 from pilotage.agent.delegation import DelegationBudget
 from pilotage.agent.model_reply import ModelUsage, no_usage
 from pilotage.agent.ports.budget import BudgetAmount, BudgetExhausted, IAgentPricing
-from pilotage.agent.ports.journal import JournalRow, JournalStage
+from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.spec import AgentExecutionLimits, LimitCode
 from pilotage.filling import unchecked

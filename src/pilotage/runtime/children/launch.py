@@ -10,11 +10,11 @@ from dataclasses import replace
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.delegation import DelegationContextSlice
 from pilotage.agent.ports.architecture import AgentRef
-from pilotage.agent.ports.journal import JournalRow, RunKey
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
-from pilotage.agent.sealing_check import hidden_input, input_fields
+from pilotage.agent.safety_checks import hidden_input, input_fields
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState
 from pilotage.errors import AgentDefinitionError, AgentToolDispatchError, CallerError, RunConflictError

@@ -11,7 +11,7 @@ import json
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.ports.journal import JournalStage, RunKey, SealedRecord
+from pilotage.agent.ports.persistence import JournalStage, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.exposure.redactor import Redactor, secretless, shown_request

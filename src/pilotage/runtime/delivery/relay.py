@@ -10,7 +10,7 @@ from inspect import isawaitable, iscoroutinefunction
 from itertools import groupby
 
 from pilotage.agent.facts import AgentFact, IAgentEventPublisher, UnreadableFactError, read_fact
-from pilotage.agent.on_event import FactSubscription, subscriptions_of
+from pilotage.agent.handlers import FactSubscription, subscriptions_of
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry
 from pilotage.checks import reject_not_positive
 from pilotage.container.application import Application

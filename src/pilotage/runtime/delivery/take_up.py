@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from traceback import format_tb
 
-from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import (
     LONGEST_DELAY,
     POISONED_FROM,
@@ -22,6 +21,7 @@ from pilotage.agent.ports.leases import (
     IAgentLeases,
     has_something_to_do,
 )
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import PilotageError, RunConflictError, error_words

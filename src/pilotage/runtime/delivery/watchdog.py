@@ -17,8 +17,8 @@ from tempfile import TemporaryFile
 from threading import Event, Thread, get_ident
 from typing import TypeAlias
 
-from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import IAgentBacklog
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.checks import reject_not_positive
 from pilotage.container.graph import Graph
 from pilotage.errors import AgentBootstrapError, Problem

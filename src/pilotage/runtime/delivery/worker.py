@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 
-from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import BacklogEntry, IAgentBacklog, IAgentLeases, IAgentWakeUps
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.checks import reject_negative, reject_not_positive
 from pilotage.container.graph import Graph
 from pilotage.container.lifecycle import ILifecycle

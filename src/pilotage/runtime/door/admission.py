@@ -24,12 +24,7 @@ from functools import cache
 from types import NoneType
 
 from pilotage.agent.approval import BUILT_IN_POLICY, AgentApprovalRequest, ApprovalTerms
-from pilotage.agent.ports.budget import (
-    BudgetExhausted,
-    BudgetGranted,
-    IAgentBudget,
-    NoBudget,
-)
+from pilotage.agent.ports.budget import BudgetExhausted, BudgetGranted, IAgentBudget, NoBudget
 from pilotage.agent.ports.handlers import (
     ApprovalSubject,
     IAgentApprovalHandler,
@@ -39,11 +34,13 @@ from pilotage.agent.ports.handlers import (
 from pilotage.agent.ports.permissions import (
     AllowAll,
     IAgentPermissions,
+    IAgentSwitches,
     PermissionDecision,
     PermissionRequest,
     PermissionVerdict,
+    Switch,
+    SwitchedOff,
 )
-from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchedOff
 from pilotage.agent.state import AgentSituation
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.container.processing import IContainer

@@ -6,7 +6,11 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 
-from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.persistence import (
+    JournalRow,
+    JournalStage,
+    RunKey,
+)
 from pilotage.agent.ports.repositories import IAgentLateOutcomes, LateOutcome
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency

@@ -17,16 +17,15 @@ from typing import Any
 from pilotage.agent.context import ContextTokenBudget
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.messages import ModelMessage, ModelMessageRole
-from pilotage.agent.model_events import restarted_id
 from pilotage.agent.model_reply import (
     ModelFinishReason,
     ModelResponse,
     ModelStreamEvent,
     ModelStreamEventKind,
 )
-from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec
-from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
-from pilotage.agent.reply_assembly import whole_replies, with_output
+from pilotage.agent.model_request import ModelRequest, ModelSelection, StructuredOutputSpec
+from pilotage.agent.model_stream import restarted_id, whole_replies, with_output
+from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.container.names import enumerate_names
 from pilotage.errors import AgentModelConfigurationError, AgentStructuredOutputError, ModelCallError, Problem
 from pilotage.jsonvalue import JsonValue, canonical_json

@@ -7,8 +7,7 @@ from contextlib import suppress
 from functools import cached_property
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
-from pilotage.agent.media import check_taken_by, media_in
-from pilotage.agent.messages import MediaPart
+from pilotage.agent.messages import MediaPart, check_taken_by, media_in
 from pilotage.agent.model_reply import ModelStreamEvent
 from pilotage.context.assemble import Assembled, kept_manifest
 from pilotage.errors import MediaRefusedError, ModelCallError, ToolError

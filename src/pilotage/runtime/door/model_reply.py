@@ -18,8 +18,8 @@ from pilotage.agent.model_reply import (
     ModelUsage,
 )
 from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_stream import ReplyAssembly
 from pilotage.agent.ports.budget import BudgetAmount
-from pilotage.agent.reply_assembly import ReplyAssembly
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.usage import PaidReply, believable, encode_paid, paid_replies

@@ -10,9 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from pilotage.agent.facts import action_completed
-from pilotage.agent.ports.journal import JournalRow, JournalStage
+from pilotage.agent.ports.persistence import (
+    JournalRow,
+    JournalStage,
+)
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.sealing_check import withheld_by
+from pilotage.agent.safety_checks import withheld_by
 from pilotage.errors import AgentStructuredOutputError, RunError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.door.late_outcomes import LateOutcomes

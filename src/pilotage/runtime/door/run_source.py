@@ -11,8 +11,8 @@ from pilotage.agent.ports.budget import IAgentPricing
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.handlers import IAgentRecoveryHandler, IAgentToolHandler
 from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.ports.observability import IAgentTelemetry
 from pilotage.agent.ports.permissions import ISecrets
-from pilotage.agent.ports.telemetry import IAgentTelemetry
 from pilotage.agent.principal import RunContext
 from pilotage.agent.signals import AgentSignal
 from pilotage.ids import IClock, IIds

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from typing import Any
 
+from pilotage.agent.handlers import SignalHandler
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.signal_handlers import SignalHandler
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation
 from pilotage.agent.yields import AgentYield, Error, Evidence, Final, Tool

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.ports.handlers import IAgentToolHandler
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentStatus
 from pilotage.agent.tools.catalog import AgentToolDescriptor

@@ -13,7 +13,7 @@ from itertools import count, repeat
 from typing import Any, NamedTuple
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, AgentEventKind
-from pilotage.agent.ports.journal import ErasedRecord, JournalRow, JournalStage, RunKey
+from pilotage.agent.ports.persistence import ErasedRecord, JournalRow, JournalStage, RunKey
 from pilotage.errors import RunErasedError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.events.event_record import decode_event

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from typing import Self, TypeAlias
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution
-from pilotage.agent.ports.journal import IAgentJournal, RunKey
+from pilotage.agent.ports.journal import IAgentJournal
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.ids import IClock
 from pilotage.runtime.events.event_log import (
     LoggedEvent,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.filling import unchecked

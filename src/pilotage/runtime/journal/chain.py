@@ -22,9 +22,9 @@ from functools import cache, lru_cache
 from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
-from pilotage.agent.ports.journal import (
+from pilotage.agent.ports.journal import JournalHead
+from pilotage.agent.ports.persistence import (
     ErasedRecord,
-    JournalHead,
     JournalRow,
     JournalStage,
     RowTexts,

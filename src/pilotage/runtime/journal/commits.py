@@ -18,9 +18,9 @@ from pilotage.agent.ports.journal import (
     HeadMoved,
     IAgentJournal,
     JournalCommit,
-    JournalRow,
     SignalsUnread,
 )
+from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.state import AgentState
 from pilotage.errors import error_words
 from pilotage.ids import IClock

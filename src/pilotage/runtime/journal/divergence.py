@@ -10,7 +10,7 @@ from inspect import currentframe
 from pathlib import PurePath
 from types import FrameType
 
-from pilotage.agent.ports.journal import JournalRow
+from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState, AgentStateReason
 from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty

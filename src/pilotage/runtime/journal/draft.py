@@ -5,17 +5,8 @@ from __future__ import annotations
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.budget import BudgetSettlement
 from pilotage.agent.ports.conversations import ConversationTurns
-from pilotage.agent.ports.journal import (
-    ClosedSignal,
-    JournalCommit,
-    JournalHead,
-    JournalRow,
-    JournalStage,
-    LeaseRequest,
-    OutboxEvent,
-    RowTexts,
-    RunKey,
-)
+from pilotage.agent.ports.journal import ClosedSignal, JournalCommit, JournalHead, LeaseRequest, OutboxEvent
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RowTexts, RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState
 from pilotage.agent.tools.metadata import Idempotency

@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pilotage.agent.ports.journal import JournalRow
+from pilotage.agent.ports.persistence import JournalRow
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.decisions import Begin, Diverge, Over
 from pilotage.runtime.journal.divergence import (

@@ -7,8 +7,9 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from pilotage.agent.ports.journal import LeaseRequest, RunKey
+from pilotage.agent.ports.journal import LeaseRequest
 from pilotage.agent.ports.leases import IAgentLeases, Lease
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.checks import reject_not_positive
 from pilotage.errors import RunConflictError
 from pilotage.ids import IClock

@@ -12,16 +12,8 @@ from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.facts import fact_of, signal_too_late
 from pilotage.agent.ports.budget import BudgetSettlement
 from pilotage.agent.ports.conversations import ConversationTurns, ITaskStore
-from pilotage.agent.ports.journal import (
-    ClosedSignal,
-    JournalHead,
-    JournalRow,
-    JournalStage,
-    OutboxEvent,
-    RowTexts,
-    RunKey,
-    SealedRecord,
-)
+from pilotage.agent.ports.journal import ClosedSignal, JournalHead, OutboxEvent
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RowTexts, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, end_of_unread
 from pilotage.agent.state import AgentState, AgentStatus

@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from typing import ClassVar, TypeVar
 
 from pilotage.agent.model_request import StructuredOutputSpec
-from pilotage.agent.ports.journal import (
+from pilotage.agent.ports.persistence import (
     ErasedRecord,
     JournalRow,
     SealedRecord,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from pilotage.agent.ports.journal import JournalRow
+from pilotage.agent.ports.persistence import JournalRow
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.decisions import BEGIN, Begin
 from pilotage.runtime.journal.interruptions import Paused, RunInterruption

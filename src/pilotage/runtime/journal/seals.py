@@ -12,7 +12,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import assert_never
 
-from pilotage.agent.ports.journal import (
+from pilotage.agent.ports.persistence import (
     JournalRow,
     JournalStage,
     RunKey,
@@ -22,7 +22,7 @@ from pilotage.agent.ports.journal import (
 )
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.sealing_check import WAY_OUT, withheld_by
+from pilotage.agent.safety_checks import WAY_OUT, withheld_by
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSignalLane
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.errors import AgentDefinitionError

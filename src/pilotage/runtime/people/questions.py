@@ -18,7 +18,7 @@ from pilotage.agent.decisions import (
     expired_approval_outcome,
 )
 from pilotage.agent.facts import approval_requested
-from pilotage.agent.ports.journal import JournalRow
+from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery_request import (
     AgentRecoveryRequest,
     OpenAction,

@@ -13,7 +13,7 @@ from pilotage.agent.recovery_request import (
     RecoveryDecision,
     RecoveryDone,
 )
-from pilotage.agent.sealing_check import withheld_by
+from pilotage.agent.safety_checks import withheld_by
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSignalLane, ApprovalDecision
 from pilotage.agent.tools.metadata import Idempotency, ToolRisk
 from pilotage.errors import AgentStructuredOutputError

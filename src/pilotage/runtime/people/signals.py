@@ -13,11 +13,10 @@ from typing import TypeAlias
 from pilotage.agent.context import ContextFreshness, ContextPack, ContextPackRole, render_context_pack
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.ports.journal import JournalRow
+from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.signals import AgentSignal, AgentSignalKind, AgentSignalLane
+from pilotage.agent.signals import INPUT_ID, AgentSignal, AgentSignalKind, AgentSignalLane
 from pilotage.agent.spec import UNTRUSTED_SIGNALS
-from pilotage.agent.steering import INPUT_ID
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, canonical_json, to_json_value
 from pilotage.runtime.effect import NO_OUTCOME, SIGNAL, Effect, Outcome

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pilotage.agent.ports.journal import JournalRow
-from pilotage.agent.signals import AgentSignal, AgentSignalEnd
-from pilotage.agent.steering import (
+from pilotage.agent.ports.persistence import JournalRow
+from pilotage.agent.signals import (
+    AgentSignal,
+    AgentSignalEnd,
     AgentSteeringUpdate,
     InputProgress,
     progress_after,

@@ -10,7 +10,7 @@ from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.model_request import ModelToolSpec, StructuredOutputSpec
 from pilotage.agent.ports.architecture import Architecture
 from pilotage.agent.ports.budget import IAgentBudget
-from pilotage.agent.ports.context import IAgentContextProvider
+from pilotage.agent.ports.handlers import IAgentContextProvider
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.tools.catalog import discover_agent_tools

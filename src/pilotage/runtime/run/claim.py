@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.ports.journal import JournalHead, JournalRow, LeaseRequest, RunKey
+from pilotage.agent.ports.journal import JournalHead, LeaseRequest
 from pilotage.agent.ports.leases import WAITS_FOR_PERSON
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.principal import Principal
-from pilotage.agent.sealing_check import input_fields
+from pilotage.agent.safety_checks import input_fields
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus

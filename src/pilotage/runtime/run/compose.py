@@ -13,9 +13,9 @@ from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.architecture import AgentSession, Dependencies
 from pilotage.agent.ports.conversations import ConversationTurn, ITaskStore
 from pilotage.agent.ports.model import IAgentModel
-from pilotage.agent.ports.telemetry import IAgentTelemetry
+from pilotage.agent.ports.observability import IAgentTelemetry
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.sealing_check import hidden_output
+from pilotage.agent.safety_checks import hidden_output
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.filling import unchecked

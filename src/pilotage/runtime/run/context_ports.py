@@ -8,7 +8,7 @@ from dataclasses import replace
 from pilotage.agent.context import ContextHealthSignal, ContextManifest, ContextPack, ContextTokenBudget
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.messages import ModelMessage
-from pilotage.agent.ports.context import IAgentContextObserver, IAgentContextProvider
+from pilotage.agent.ports.handlers import IAgentContextObserver, IAgentContextProvider
 from pilotage.agent.run_values import AgentContext, RunAgentInput
 from pilotage.errors import AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import JsonValue, canonical_json

@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import NoneType
 
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns, ITaskStore
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import IAgentStateRepository
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError, PilotageError, RunConflictError

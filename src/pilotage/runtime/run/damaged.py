@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from pilotage.agent.cancellation import begin_agent_cancellation
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, RunFinishedEvent, RunPausedEvent
-from pilotage.agent.ports.journal import JournalHead, RunKey
+from pilotage.agent.ports.journal import JournalHead
 from pilotage.agent.ports.leases import ClaimRecord
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from pilotage.agent.events import AgentEventAttribution
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentStatus

@@ -10,10 +10,9 @@ from dataclasses import replace
 from types import NoneType
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.media import check_taken_by, media_in
-from pilotage.agent.messages import MediaPart
-from pilotage.agent.ports.model import IAgentModel, ModelSelection
-from pilotage.agent.ports.model_resolver import IAgentModelResolver
+from pilotage.agent.messages import MediaPart, check_taken_by, media_in
+from pilotage.agent.model_request import ModelSelection
+from pilotage.agent.ports.model import IAgentModel, IAgentModelResolver
 from pilotage.agent.run_values import RunAgentInput
 from pilotage.container.application import Application
 from pilotage.errors import (

@@ -11,8 +11,8 @@ from typing import Protocol, TypeAlias, cast
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEvent
-from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunAgentInput, RunResult
 from pilotage.agent.state import AgentState, AgentStatus

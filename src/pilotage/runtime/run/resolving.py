@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Sequence
 from typing import NoReturn
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.ports.journal import JournalRow, RunKey
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.state import AgentState
 from pilotage.agent.tools.catalog import AgentToolDescriptor

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from weakref import WeakValueDictionary
 
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentState, AgentStatus

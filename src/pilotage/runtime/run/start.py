@@ -13,7 +13,7 @@ from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelToolSpec
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.conversations import ConversationTurn
-from pilotage.agent.ports.journal import JournalRow, RunKey
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import AgentContext, RunAgentInput
 from pilotage.agent.spec import AgentExecutionSpec

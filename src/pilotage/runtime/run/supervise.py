@@ -10,7 +10,7 @@ from typing import Any
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.conversations import ConversationTurn
-from pilotage.agent.ports.journal import JournalRow, RunKey
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind

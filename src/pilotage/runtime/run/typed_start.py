@@ -6,7 +6,7 @@ from typing import Any, Generic, TypedDict, TypeVar, Unpack, cast, overload
 
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.principal import LOCAL, Principal
-from pilotage.agent.typed import (
+from pilotage.agent.run_values import (
     AsJson,
     AsText,
     Computes,

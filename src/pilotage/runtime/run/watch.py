@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import IAgentWakeUps
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.runtime.door.live_run import LiveRun
 from pilotage.runtime.journal.interruptions import RunInterruption

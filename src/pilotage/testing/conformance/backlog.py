@@ -7,12 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pilotage.agent.ports.journal import IAgentJournal, JournalCommit, RunKey
-from pilotage.agent.ports.leases import (
-    LETS_GO_ON,
-    IAgentBacklog,
-    IAgentLeases,
-)
+from pilotage.agent.ports.journal import IAgentJournal, JournalCommit
+from pilotage.agent.ports.leases import LETS_GO_ON, IAgentBacklog, IAgentLeases
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import IAgentSignalRepository, IAgentStateRepository
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pilotage.agent.ports.journal import IAgentJournal, JournalCommit, RunKey
+from pilotage.agent.ports.journal import IAgentJournal, JournalCommit
 from pilotage.agent.ports.leases import (
     LETS_GO_ON,
     LETS_POISONED_GO_ON,
@@ -18,6 +18,7 @@ from pilotage.agent.ports.leases import (
     IAgentBacklog,
     IAgentLeases,
 )
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import IAgentSignalRepository
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus

@@ -17,8 +17,8 @@ from pilotage.agent.ports.journal import (
     HeadMoved,
     IAgentJournal,
     JournalCommit,
-    RunKey,
 )
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel

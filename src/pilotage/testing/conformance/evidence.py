@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
-from pilotage.agent.ports.audit import AuditEntry, IAgentAuditLog
+from pilotage.agent.ports.observability import AuditEntry, IAgentAuditLog
 from pilotage.agent.ports.repositories import (
     EvidencePage,
     IAgentEvidenceRepository,

@@ -16,9 +16,8 @@ from pilotage.agent.ports.journal import (
     IAgentJournal,
     JournalCommit,
     JournalHead,
-    JournalStage,
-    SealedRecord,
 )
+from pilotage.agent.ports.persistence import JournalStage, SealedRecord
 from pilotage.jsonvalue import JsonValue
 from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, RUN, Kit
 from pilotage.testing.conformance.samples import (

@@ -15,9 +15,9 @@ from pilotage.agent.ports.journal import (
     IAgentJournal,
     JournalCommit,
     LeaseRequest,
-    RunKey,
 )
 from pilotage.agent.ports.leases import IAgentLeases, Lease
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError
 from pilotage.testing.conformance.kit import FOREIGN_RUN, LONG, OTHER_RUN, RUN, PassTime, TimedKit

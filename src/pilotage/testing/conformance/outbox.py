@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent, RunKey
+from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxStatus
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.errors import AgentDefinitionError, CallerError
 from pilotage.testing.conformance.kit import FOREIGN_RUN, LONG, OTHER_RUN, RUN, PassTime, TimedKit
 from pilotage.testing.conformance.samples import PAYLOAD, commit_of, row, rows_of

@@ -15,10 +15,10 @@ from pilotage.agent.signals import (
     AgentSignalEnd,
     AgentSignalKind,
     AgentSignalLane,
+    AgentSteeringUpdate,
     select_signals,
 )
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
-from pilotage.agent.steering import AgentSteeringUpdate
 from pilotage.errors import AgentDefinitionError, CallerError, RunNotFoundError, SignalNotFoundError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.testing.conformance.kit import Kit

@@ -10,15 +10,8 @@ import pytest
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns, ITaskStore
-from pilotage.agent.ports.journal import (
-    Committed,
-    ErasedRecord,
-    IAgentJournal,
-    JournalCommit,
-    JournalRow,
-    RunKey,
-    SealedRecord,
-)
+from pilotage.agent.ports.journal import Committed, IAgentJournal, JournalCommit
+from pilotage.agent.ports.persistence import ErasedRecord, JournalRow, RunKey, SealedRecord
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentRetention,

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from pilotage.agent.ports.journal import (
-    CommitOutcome,
-    IAgentJournal,
-    JournalCommit,
-    JournalRow,
-    JournalStage,
-    RunKey,
-    SealedRecord,
-)
+from pilotage.agent.ports.journal import CommitOutcome, IAgentJournal, JournalCommit
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey, SealedRecord
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from pilotage.agent.ports.journal import JournalStage, RunKey, SealedRecord
+from pilotage.agent.ports.persistence import JournalStage, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.testing.conformance.kit import Kit
 

@@ -14,9 +14,9 @@ from pilotage.agent.ports.journal import (
     Committed,
     IAgentJournal,
     JournalCommit,
-    RunKey,
     SignalsUnread,
 )
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import IAgentSignalRepository, IAgentStateRepository
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus

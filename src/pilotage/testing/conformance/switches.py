@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pilotage.agent.ports.switches import IAgentSwitches, Switch, SwitchKind
+from pilotage.agent.ports.permissions import IAgentSwitches, Switch, SwitchKind
 from pilotage.errors import AgentDefinitionError
 from pilotage.testing.conformance.kit import Kit
 

@@ -18,8 +18,8 @@ from pilotage.agent.ports.journal import (
     IAgentJournal,
     JournalCommit,
     OutboxEvent,
-    RunKey,
 )
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
     IAgentSignalRepository,

@@ -26,7 +26,7 @@ from pilotage import (
 )
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.agent import Switch, ToolApprovalRequirement
-from pilotage.agent.ports.audit import AuditEntry
+from pilotage.agent.ports.observability import AuditEntry
 from pilotage.agent.principal import LOCAL
 from pilotage.runtime import AgentRuns, next_signal
 from pilotage.runtime.plugin import initialize

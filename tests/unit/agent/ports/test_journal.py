@@ -9,12 +9,14 @@ import pytest
 from pilotage.agent.ports.journal import (
     CommitRefusal,
     CommitRefused,
-    ErasedRecord,
     JournalCommit,
-    JournalRow,
-    JournalStage,
     LeaseRequest,
     OutboxEvent,
+)
+from pilotage.agent.ports.persistence import (
+    ErasedRecord,
+    JournalRow,
+    JournalStage,
     RowTexts,
     RunKey,
     SealedRecord,
@@ -139,7 +141,7 @@ def test_the_first_commit_names_parent_and_conversation() -> None:
     assert (first.parent, first.conversation) == (RunKey("acme", "r0"), "chat")
 
 
-LATER = "JournalCommit of run 'r1' names a parent or a conversation behind row 1. Only the first commit of a run does."
+LATER = "JournalCommit of run 'r1' names a parent or a conversation after row 1. Only the first commit of a run does."
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,7 @@ LATER = "JournalCommit of run 'r1' names a parent or a conversation behind row 1
         ({"expected_head": 1, "rows": (), "conversation": "chat"}, LATER),
         (
             {"expected_head": 1, "rows": (), "lease": LeaseRequest("ada", 30.0)},
-            "JournalCommit of run 'r1' takes a lease behind row 1. Only the first commit of a run does; later it is "
+            "JournalCommit of run 'r1' takes a lease after row 1. Only the first commit of a run does; later it is "
             "acquired.",
         ),
         (

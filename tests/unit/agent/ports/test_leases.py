@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import Lease
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.errors import AgentDefinitionError
 
 LEASE = Lease(RunKey("acme", "r1"), "ada", datetime(2026, 1, 1, tzinfo=UTC), 30.0)

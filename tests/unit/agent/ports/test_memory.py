@@ -59,5 +59,5 @@ def test_a_text_that_is_a_document_is_refused() -> None:
 
 def test_a_run_that_acts_for_nobody_has_no_memory() -> None:
     assert MemoryScope.of(RunContext("acme", "ada"), "cook") == MemoryScope("acme", "ada", "cook")
-    with pytest.raises(AgentDefinitionError, match="acts for nobody"):
+    with pytest.raises(AgentDefinitionError, match="has no user"):
         MemoryScope.of(RunContext("acme", None, None, "run-1"))

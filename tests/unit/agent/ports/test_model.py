@@ -8,8 +8,8 @@ import pytest
 
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
-from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec, ToolCallingSpec
-from pilotage.agent.ports.model import IAgentModel, ModelCapability, ModelSelection
+from pilotage.agent.model_request import ModelRequest, ModelSelection, StructuredOutputSpec, ToolCallingSpec
+from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.errors import AgentDefinitionError
 
 

@@ -15,6 +15,7 @@ from pilotage.agent.model_reply import ModelResponse
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount, BudgetGranted, NoBudget
 from pilotage.agent.ports.handlers import IAgentHooks, Proceed, Veto
+from pilotage.agent.ports.observability import NoTelemetry
 from pilotage.agent.ports.permissions import (
     AllowAll,
     IAgentPermissions,
@@ -24,7 +25,6 @@ from pilotage.agent.ports.permissions import (
     RequireHeld,
     strictest,
 )
-from pilotage.agent.ports.telemetry import NoTelemetry
 from pilotage.agent.principal import Principal, RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState, AgentStatus
@@ -158,7 +158,7 @@ async def test_whatever_else_is_said_a_deny_that_fits_denies(
 async def test_where_no_rule_speaks_the_list_says_what_happens(otherwise: PermissionVerdict) -> None:
     rules = PermissionRules([PermissionRule(ALLOW, "read_*")], otherwise=otherwise)
     decision = await rules.check(PAY)
-    assert decision == PermissionDecision(otherwise, "no rule speaks of 'pay_invoice' for 'ada'")
+    assert decision == PermissionDecision(otherwise, "no rule covers 'pay_invoice' for 'ada'")
 
 
 async def test_without_a_word_about_it_what_no_rule_speaks_of_is_denied() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.runtime.rows import AFTER, BEFORE, TOOL, a_row, an_action
 
 from pilotage.agent.ports.budget import BudgetAmount
-from pilotage.agent.ports.journal import JournalRow, JournalStage
+from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.budget.spending import Spending, count_rows

@@ -16,7 +16,7 @@ from pilotage.agent.events import (
     RunStartedEvent,
     StepStartedEvent,
 )
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.spec import StreamingExposureMode
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.runtime.events.event_log import LoggedEvent, PendingEvents

@@ -14,7 +14,7 @@ from pilotage.agent.events import (
     RunStartedEvent,
     StepStartedEvent,
 )
-from pilotage.agent.ports.journal import JournalRow, JournalStage
+from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.state import AgentStateReason
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject

@@ -14,15 +14,8 @@ from pilotage.agent.events import (
     RunFinishedEvent,
     RunPausedEvent,
 )
-from pilotage.agent.ports.journal import (
-    CommitOutcome,
-    IAgentJournal,
-    JournalCommit,
-    JournalHead,
-    JournalRow,
-    JournalStage,
-    RunKey,
-)
+from pilotage.agent.ports.journal import CommitOutcome, IAgentJournal, JournalCommit, JournalHead
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.state import AgentStateReason
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import DamagedEntryError, RunNotFoundError

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pilotage.agent.ports.journal import JournalRow, JournalStage, SealedRecord
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, SealedRecord
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonValue

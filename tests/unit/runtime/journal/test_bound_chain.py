@@ -10,7 +10,8 @@ from hashlib import blake2b
 import pytest
 from tests.unit.runtime.journal.test_chain import JOURNAL
 
-from pilotage.agent.ports.journal import JournalHead, JournalRow, RunKey
+from pilotage.agent.ports.journal import JournalHead
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.journal.chain import (
     NO_HEAD,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from tests.unit.runtime.rows import AFTER, BEFORE, a_claim, a_journal, a_row, an_action
 
-from pilotage.agent.ports.journal import ErasedRecord, JournalStage, SealedRecord
+from pilotage.agent.ports.persistence import ErasedRecord, JournalStage, SealedRecord
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.runtime.journal.chain import NO_HEAD, chained, erased, first_broken

@@ -16,10 +16,9 @@ from pilotage.agent.ports.journal import (
     IAgentJournal,
     JournalCommit,
     JournalHead,
-    JournalRow,
     OutboxEvent,
-    RunKey,
 )
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.runtime.journal.commits import JournalWriter, OutboxNotifier
 from pilotage.runtime.journal.interruptions import StoreUnavailable
 from pilotage.testing import (

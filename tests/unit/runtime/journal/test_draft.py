@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pilotage.agent.ports.journal import JournalHead, JournalStage, LeaseRequest, RowTexts, RunKey
+from pilotage.agent.ports.journal import JournalHead, LeaseRequest
+from pilotage.agent.ports.persistence import JournalStage, RowTexts, RunKey
 from pilotage.agent.state import AgentSituation, AgentState
 from pilotage.runtime.events.event_log import PendingEvents
 from pilotage.runtime.journal.chain import NO_HEAD, first_broken

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.leases import Lease
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.runtime.journal.lease import HeldLease, Leasing, release_unused
 from pilotage.testing import MemoryStore, VirtualClock
 from pilotage.testing.coordination import MemoryLeases

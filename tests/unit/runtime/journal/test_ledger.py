@@ -9,14 +9,8 @@ from dataclasses import replace
 import pytest
 from tests.unit.runtime.rows import AFTER, BEFORE, CLAIMED, an_action
 
-from pilotage.agent.ports.journal import (
-    CommitOutcome,
-    JournalCommit,
-    JournalHead,
-    JournalRow,
-    JournalStage,
-    RunKey,
-)
+from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, JournalHead
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState

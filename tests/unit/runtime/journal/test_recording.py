@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from tests.unit.runtime.rows import AFTER, BEFORE, WAIT, a_claim, a_row, an_action
 
-from pilotage.agent.ports.journal import JournalRow
+from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import RunDiverged

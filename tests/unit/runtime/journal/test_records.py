@@ -16,7 +16,7 @@ from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.model_request import JsonSchemaConstraint, ModelRequest, ModelToolSpec
 from pilotage.agent.ports.budget import BudgetAmount
-from pilotage.agent.ports.journal import ErasedRecord, JournalRow, JournalStage, SealedRecord
+from pilotage.agent.ports.persistence import ErasedRecord, JournalRow, JournalStage, SealedRecord
 from pilotage.agent.principal import Principal
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import (

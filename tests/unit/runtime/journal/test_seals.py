@@ -10,7 +10,7 @@ import pytest
 from tests.unit.runtime.rows import AFTER, BEFORE, CLAIMED, a_journal, a_row, an_action
 
 from pilotage.agent import EvidenceCapture, agent_tool, discover_agent_tools
-from pilotage.agent.ports.journal import JournalRow, JournalStage, RunKey, SealedRecord
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.jsonvalue import JsonValue

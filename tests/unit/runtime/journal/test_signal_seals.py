@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.jsonvalue import JsonObject, JsonValue

@@ -14,7 +14,7 @@ from pilotage.agent.delegation import (
     DelegationExpectedOutput,
     DelegationPacket,
 )
-from pilotage.agent.ports.journal import JournalStage
+from pilotage.agent.ports.persistence import JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import (
     AgentRecoveryRequest,

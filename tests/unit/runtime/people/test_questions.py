@@ -9,7 +9,7 @@ import pytest
 from tests.unit.runtime.rows import an_action
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest, ApprovalTerms
-from pilotage.agent.ports.journal import JournalRow, RunKey
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.spec import RejectionPolicy
 from pilotage.agent.state import AgentSituation, AgentState

@@ -16,7 +16,7 @@ from pilotage.agent import (
     Progress,
     on_signal,
 )
-from pilotage.agent.signal_handlers import read_signal_handlers
+from pilotage.agent.handlers import read_signal_handlers
 from pilotage.errors import AgentDefinitionError
 
 EVENT, WAKE_UP = AgentSignalKind.EXTERNAL_EVENT, AgentSignalKind.SCHEDULER_WAKE_UP

@@ -1,6 +1,9 @@
-"""The telemetry port: spans and metrics. Nothing it does can fail a run.
+"""The ports for observers of runs: telemetry (spans and metrics), and the audit log.
 
-Names and attributes are ours; an adapter translates them into the conventions of its backend.
+Telemetry can never fail a run. The audit log is a projection of evidence, append only: principals and
+their acts, without payloads.
+
+Names and attributes of spans are ours; an adapter translates them into the conventions of its backend.
 
 | span | around | attributes |
 |---|---|---|
@@ -14,9 +17,16 @@ Names and attributes are ours; an adapter translates them into the conventions o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import field
+from datetime import datetime
 from typing import TypeAlias
+
+from pilotage.agent.principal import Principal
+from pilotage.checks import reject_blank, reject_naive
+from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.values import value
 
 TelemetryValue: TypeAlias = str | bool | int | float
 
@@ -31,7 +41,7 @@ class IAgentTelemetry(ABC):
     def trace(
         self, name: str, attributes: Mapping[str, TelemetryValue] | None = None
     ) -> AbstractContextManager[object]:
-        """A span around the block; an exception that leaves the block marks the span as failed.
+        """Return a span around the block; an exception that leaves the block marks the span as failed.
 
         What derives from `BaseException` only, such as a pause, is no failure.
         """
@@ -55,7 +65,7 @@ class IAgentTelemetry(ABC):
         """Add attributes to the span that the code is in."""
 
     def position(self) -> str | None:
-        """Where in a trace the code is, as a text that outlives the process; None where it is in none."""
+        """Return where in a trace the code is, as a text that outlives the process; None where it is in none."""
         return None
 
     def link(self, position: str) -> None:  # noqa: B027 - the same
@@ -74,3 +84,37 @@ class NoTelemetry(IAgentTelemetry):
         self, name: str, value: float, attributes: Mapping[str, TelemetryValue] | None = None
     ) -> None:
         return None
+
+
+@value
+class AuditEntry:
+    """One line of the audit log; `evidence_ref` leads to the evidence it was made from."""
+
+    run_id: str
+    principal: Principal
+    act: str
+    outcome: str
+    occurred_at: datetime
+    evidence_ref: str | None = None
+    metadata: JsonObject = field(default_factory=empty_object)
+
+    def __post_init__(self) -> None:
+        reject_blank(
+            self, run_id=self.run_id, act=self.act, outcome=self.outcome, evidence_ref=self.evidence_ref
+        )
+        reject_naive(self, occurred_at=self.occurred_at)
+
+
+class IAgentAuditLog(ABC):
+    """Stores audit entries. There is no way to change or delete one.
+
+    The runtime writes one for each row of a run's journal that is worth it, when an attempt at the run ends.
+    """
+
+    @abstractmethod
+    async def record(self, entry: AuditEntry) -> None:
+        """Append an entry; durable on return. Of a run, an entry about the same evidence is kept once, the first."""
+
+    @abstractmethod
+    async def list_by_run(self, principal: Principal, run_id: str) -> Sequence[AuditEntry]:
+        """Return the entries of a run of the principal's tenant, in the order they were recorded."""
