@@ -1,0 +1,331 @@
+"""Secrets that a model repeats: its program reads a mark, live as in replay, and no record has them, sealed or plain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated
+
+import pytest
+
+from pilotage import (
+    Agent,
+    AgentExecutionSpec,
+    IAgentModel,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ModelStreamEvent,
+    ModelStreamEventKind,
+    Pod,
+    RecoveryStrategy,
+    RunContext,
+    ToolEffects,
+    agent_tool,
+)
+from pilotage.agent import (
+    ISecrets,
+    ModelToolCall,
+    ModelUsage,
+    StreamingOptions,
+    StructuredOutputSpec,
+    ToolCallingSpec,
+)
+from pilotage.agent.ports.journal import RunKey
+from pilotage.agent.ports.model import ModelCapability
+from pilotage.errors import AgentStructuredOutputError, ModelCallError
+from pilotage.models import FallbackModel
+from pilotage.runtime.door.model_retry import ModelRetrySettings
+from pilotage.runtime.journal.seals import Seals
+from pilotage.safety import SecretField, SecretRef
+from pilotage.testing import ScriptedModel, StopAfter, StopBefore, calls, says
+from tests.behaviour.bureau import WAITING, Bureau, hired, resumed, started, triple
+from tests.behaviour.office import Worker
+
+pytestmark = pytest.mark.attack("canaries")
+
+SECRET = "correct-horse-battery-staple"
+BEGINNING = SECRET[:7]
+SAID = f"It is {SECRET}, I think, or {BEGINNING}"
+SHOWN = f"It is [SECRET], I think, or {BEGINNING}"
+KIND = ModelStreamEventKind
+
+
+class Vault(ISecrets):
+    """Hands out one secret."""
+
+    async def resolve(self, ref: SecretRef, context: RunContext) -> str:
+        return SECRET
+
+
+@Pod
+class Safe:
+    """A tool that gets the secret, and one that gets what a model writes."""
+
+    def __init__(self) -> None:
+        self.put_in: list[str] = []
+
+    @agent_tool(effects=ToolEffects.read_only())
+    async def unlock(self, key: Annotated[str, SecretField()]) -> str:
+        """Open the safe."""
+        return "open"
+
+    @agent_tool(effects=ToolEffects.read_only())
+    async def put(self, text: str) -> str:
+        """Put something in."""
+        self.put_in.append(text)
+        return f"put {text}"
+
+
+@dataclass(frozen=True)
+class Note:
+    """The answer that is asked for."""
+
+    text: str
+    size: int
+
+
+class Parrot(IAgentModel):
+    """Writes the secret in every part of its reply, in pieces of one size; it may break off before the end."""
+
+    def __init__(self, size: int = 3, *, failures: Sequence[ModelCallError] = (), note: object = 1) -> None:
+        self.size, self.failures, self.note, self.asked = size, [*failures], note, 0
+        self.pause: asyncio.Event | None = None
+
+    @property
+    def capability(self) -> ModelCapability:
+        return ModelCapability("parrot", reasoning=True)
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        raise AssertionError("a run reads the stream")
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+        self.asked += 1
+        for piece in self._pieces(SAID):
+            yield ModelStreamEvent(KIND.REASONING_DELTA, reasoning_delta=piece)
+        for piece in self._pieces(SAID):
+            yield ModelStreamEvent(KIND.TOKEN_DELTA, token_delta=piece)
+        if self.pause is not None:
+            await self.pause.wait()
+        if self.failures:
+            raise self.failures.pop(0)
+        made: list[ModelToolCall] = []
+        if request.tool_calling is not None:
+            made.append(ModelToolCall("put", {"text": SAID}, "c1"))
+            for event in self._call(made[0]):
+                yield event
+        output = None if request.structured_output is None else {"text": SAID, "size": self.note}
+        if output is not None:
+            yield ModelStreamEvent(KIND.STRUCTURED_OUTPUT, structured_output=output)
+        response = ModelResponse(SAID, output, made, ModelUsage(7, 11, 18), {"note": SECRET})
+        yield ModelStreamEvent(KIND.DONE, response=response, usage=response.usage)
+
+    def _call(self, call: ModelToolCall) -> Iterator[ModelStreamEvent]:
+        yield ModelStreamEvent(KIND.TOOL_CALL_START, tool_call=ModelToolCall("put", {}, "c1"))
+        for piece in self._pieces(f'{{"text": "{SAID}"}}'):
+            named = ModelToolCall("put", {}, "c1")
+            yield ModelStreamEvent(KIND.TOOL_CALL_ARGS_DELTA, tool_call=named, tool_call_args_delta=piece)
+        yield ModelStreamEvent(KIND.TOOL_CALL_END, tool_call=call)
+        yield ModelStreamEvent(KIND.TOOL_CALL_CANDIDATE, tool_call=call)
+
+    def _pieces(self, text: str) -> Iterator[str]:
+        return (text[at : at + self.size] for at in range(0, len(text), self.size))
+
+
+def asking(**more: object) -> ModelRequest:
+    return ModelRequest([ModelMessage.user("Well?")], **more)  # type: ignore[arg-type]
+
+
+def offering() -> ModelRequest:
+    return asking(tool_calling=ToolCallingSpec.from_tools([SAFE.put]))
+
+
+SAFE = Safe()
+Read = Callable[[Worker], Awaitable[object]]
+
+
+async def whole(worker: Worker) -> object:
+    reply = await worker.model.complete(asking())
+    return reply.content, reply.usage, dict(reply.metadata)
+
+
+async def streamed(worker: Worker) -> object:
+    text, reasoning, end = "", "", None
+    async for event in worker.model.stream(asking()):
+        text += event.text if event.is_text_delta else ""
+        reasoning += event.reasoning_delta or ""
+        end = event.text
+    assert text == end
+    return text, reasoning
+
+
+async def called(worker: Worker) -> object:
+    made: list[object] = []
+    async for event in worker.model.stream(offering()):
+        if event.is_tool_call and event.tool_call is not None:
+            made += [event.tool_call.arguments, await event.invoke_tool()]
+        if event.is_done and event.response is not None:
+            made += [call.arguments for call in event.response.tool_calls]
+    return made
+
+
+async def answered(worker: Worker) -> object:
+    spec = StructuredOutputSpec.from_type(Note)
+    reply = await worker.model.complete(asking(structured_output=spec))
+    return reply.structured_output, reply.output
+
+
+async def drained(worker: Worker) -> object:
+    text = ""
+    async for event in worker.model.stream(asking()):
+        if event.is_text_delta:
+            if not text:
+                await worker.desk.note("in between")
+            text += event.text
+    return text
+
+
+async def left(worker: Worker) -> object:
+    stream, text = worker.model.stream(asking()), ""
+    async with aclosing(stream):  # type: ignore[type-var]
+        async for event in stream:
+            text += event.text
+            if len(text) > 10:
+                break
+    # In replay the text comes in fewer pieces.
+    assert "[SECRET]" in text
+    return "left"
+
+
+async def failed(worker: Worker) -> object:
+    try:
+        return await worker.model.complete(asking())
+    except ModelCallError as error:
+        return str(error), error.failure, error.retryable
+
+
+async def misfit(worker: Worker) -> object:
+    spec = StructuredOutputSpec.from_type(Note)
+    try:
+        return await worker.model.complete(asking(structured_output=spec))
+    except AgentStructuredOutputError as error:
+        return str(error), error.problems
+
+
+async def restarted(worker: Worker) -> object:
+    text = ""
+    async for event in worker.model.stream(asking(streaming=StreamingOptions(restarts=True))):
+        if event.is_restart:
+            text = ""
+        elif event.is_text_delta:
+            text += event.text
+    return text
+
+
+def parrot() -> IAgentModel:
+    return Parrot()
+
+
+def refusing() -> IAgentModel:
+    return Parrot(failures=[ModelCallError(f"not with {SECRET}", failure=f"bad {SECRET}")])
+
+
+def breaking() -> IAgentModel:
+    return Parrot(failures=[ModelCallError(f"lost {SECRET}", retryable=True)])
+
+
+def unfit() -> IAgentModel:
+    return Parrot(note=SECRET)
+
+
+def falling_back() -> IAgentModel:
+    return FallbackModel([ScriptedModel([]), Parrot()], on=[AssertionError])  # type: ignore[list-item]
+
+
+WAYS: dict[str, tuple[Read, Callable[[], IAgentModel]]] = {
+    "a whole reply": (whole, parrot),
+    "a stream": (streamed, parrot),
+    "arguments": (called, parrot),
+    "a structured output": (answered, parrot),
+    "a drained stream": (drained, parrot),
+    "a stream that is left": (left, parrot),
+    "a failure": (failed, refusing),
+    "a reply of another type": (misfit, unfit),
+    "a reply that is asked for again": (whole, breaking),
+    "a stream that begins anew": (restarted, breaking),
+}
+AGENT = hired("parrots")
+
+
+class Story:
+    """One program that gets the secret, asks the model and waits for a person; and what it has read."""
+
+    def __init__(self, way: str, *, has_sealer: bool) -> None:
+        read, model = WAYS[way]
+        self.bureau, self.got = Bureau(), list[object]()
+        self._read, self._has_sealer = read, has_sealer
+        self.model = model()
+
+    async def program(self, worker: Worker) -> object:
+        await SAFE.unlock("given by the run")
+        self.got.append(await self._read(worker))
+        await worker.desk.refund(Decimal(1))
+        return "done"
+
+    def process(self, fault: StopAfter | StopBefore | None = None):  # type: ignore[no-untyped-def]  # noqa: ANN201
+        pods = (Vault(), ModelRetrySettings(first_seconds=0.001))
+        return self.bureau.process(
+            AGENT, self.program, *pods, model=self.model, fault=fault, has_sealer=self._has_sealer
+        )
+
+    async def opened(self, run_id: str) -> str:
+        """All that the store has of the run, its records open."""
+        store = self.bureau.store
+        rows = Seals(store.sealer, RunKey("default", run_id)).opened_rows(await self.bureau.rows(run_id))
+        evidence = await store.evidence.list_by_state(run_id)
+        return repr([(row.record, row.view) for row in rows]) + repr(
+            (evidence, await store.states.get(run_id))
+        )
+
+
+@pytest.mark.parametrize("has_sealer", [True, False], ids=["key", "no key"])
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_program_reads_the_mark_and_replay_gives_the_same_without_asking_again(
+    way: str, has_sealer: bool
+) -> None:
+    story = Story(way, has_sealer=has_sealer)
+    async with story.process() as runs:
+        result = await started(runs, AGENT)
+        assert triple(result.state) == WAITING
+        asked = getattr(story.model, "asked", 0)
+    async with story.process() as runs:
+        assert triple((await resumed(runs, result.state.id)).state) == WAITING
+    live, replayed = story.got
+    assert live == replayed
+    assert SECRET not in repr(live)
+    assert way == "a stream that is left" or "[SECRET]" in repr(live)
+    assert getattr(story.model, "asked", 0) == asked, "a recorded reply was asked for again"
+    assert SECRET not in await story.opened(result.state.id)
+
+
+@pytest.mark.parametrize("fault", [StopBefore, StopAfter])
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_crash_at_any_commit_leaves_no_secret_and_the_same_reply(
+    way: str, fault: type[StopBefore | StopAfter]
+) -> None:
+    for commit in range(1, 12):
+        story = Story(way, has_sealer=False)
+        async with story.process(fault(commit)) as runs:
+            handle = await runs.start(AGENT, "A-17")
+            (ended,) = await asyncio.gather(handle.result(), return_exceptions=True)
+        async with story.process() as runs:
+            assert triple((await resumed(runs, handle.id)).state) == WAITING
+        assert story.got == [story.got[0]] * len(story.got)
+        assert SECRET not in repr(story.got)
+        assert SECRET not in await story.opened(handle.id)
+        if not isinstance(ended, BaseException):
+            return
+    raise AssertionError("the run has more commits")
