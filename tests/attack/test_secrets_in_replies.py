@@ -12,6 +12,8 @@ from typing import Annotated
 import pytest
 
 from pilotage import (
+    Agent,
+    AgentExecutionSpec,
     IAgentModel,
     ModelMessage,
     ModelRequest,
@@ -19,6 +21,7 @@ from pilotage import (
     ModelStreamEvent,
     ModelStreamEventKind,
     Pod,
+    RecoveryStrategy,
     RunContext,
     ToolEffects,
     agent_tool,
@@ -31,14 +34,16 @@ from pilotage.agent import (
     StructuredOutputSpec,
     ToolCallingSpec,
 )
+from pilotage.agent.context import ContextTokenBudget
 from pilotage.agent.ports.journal import RunKey
 from pilotage.agent.ports.model import ModelCapability
 from pilotage.agent.run_values import RunResult
+from pilotage.context import SummariseOldTurns
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.runtime import AgentRuns, RunHandle
 from pilotage.runtime.journal.seals import Seals
 from pilotage.safety import SecretField, SecretRef
-from pilotage.testing import ProcessStopped, StopAfter, StopBefore
+from pilotage.testing import ProcessStopped, ScriptedModel, StopAfter, StopBefore, calls, says
 from tests.behaviour.bureau import WAITING, Bureau, hired, triple
 from tests.behaviour.newsdesk import let_run, pass_time
 from tests.behaviour.office import Worker
@@ -402,5 +407,48 @@ async def test_a_secret_that_another_run_gets_in_the_middle_of_a_stream_is_maske
     assert SECRET in repr(got[:before]), "what no process has handed out, no process can look for"
     assert SECRET not in repr(got[before:])
     assert "[SECRET]" in got[-1]
+    rows = Seals(bureau.store.sealer, RunKey("default", handle.id)).opened_rows(await bureau.rows(handle.id))
+    assert SECRET not in repr([(row.record, row.view) for row in rows])
+
+
+async def test_the_reason_of_a_run_that_waits_for_its_model_has_no_secret() -> None:
+    story = Story("a stream", has_sealer=False)
+    story.model = breaking()
+    async with story.process() as runs:
+        result = await (await runs.start(AGENT, "A-17")).result()
+        assert result.state.current_activity == "model 'parrot' cannot be used now: lost [SECRET]"
+        assert SECRET not in await story.opened(result.state.id)
+        events = [event async for event in runs.events(result.state.id, follow=False)]
+        await story.wait_for(await runs.resume(result.state.id))
+    assert SECRET not in repr((events, story.got))
+
+
+@Agent(
+    spec=AgentExecutionSpec(
+        name="librarian",
+        recovery=RecoveryStrategy.ACTION_BOUNDARY,
+        context_budget=ContextTokenBudget(max_tokens=700, reserved_output_tokens=100),
+        compaction=[SummariseOldTurns(keep_recent=1, max_summary_chars=200)],
+    )
+)
+class Librarian:
+    """Read pages."""
+
+    @agent_tool(effects=ToolEffects.read_only())
+    async def page(self, number: int, key: Annotated[str, SecretField()]) -> str:
+        """Read a page."""
+        return f"page {number}: " + "word " * 150
+
+
+@pytest.mark.parametrize("has_sealer", [True, False], ids=["key", "no key"])
+async def test_a_summary_of_earlier_turns_has_no_secret(has_sealer: bool) -> None:
+    bureau, pages = Bureau(), [calls("page", number=number) for number in (1, 2, 3)]
+    model = ScriptedModel([*pages, says(f"Pages 1 and 2: {SECRET}."), says(f"Read {SECRET}.")])
+    async with bureau.process(Librarian, None, Vault(), model=model, has_sealer=has_sealer) as runs:
+        handle = await runs.start(Librarian, "read three pages")
+        assert (await handle.result()).output == "Read [SECRET]."
+    model.assert_complete()
+    assert "Pages 1 and 2: [SECRET]." in repr(model.requests[-1])
+    assert SECRET not in repr(model.requests)
     rows = Seals(bureau.store.sealer, RunKey("default", handle.id)).opened_rows(await bureau.rows(handle.id))
     assert SECRET not in repr([(row.record, row.view) for row in rows])
