@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_reply import ModelError, ModelResponse, ModelStreamEvent, ModelStreamEventKind
@@ -108,7 +108,7 @@ class MaskedReply(AsyncIterator[ModelStreamEvent]):
             text.field, text.last = field, event
             shown = "".join(text.session.push(piece))
             if shown != piece:
-                event = replace(event, **{field: shown})
+                event = _with_delta(event, field, shown)
         return event
 
     def _text(self, key: _TextKey) -> _StreamedText:
@@ -124,7 +124,7 @@ class MaskedReply(AsyncIterator[ModelStreamEvent]):
             return
         if rest := "".join(text.session.finish()):
             last = ModelStreamEvent(text.last.kind, tool_call=text.last.tool_call, tools=text.last.tools)
-            self._ready.append(without_secrets_in(replace(last, **{text.field: rest}), self._redactor))
+            self._ready.append(without_secrets_in(_with_delta(last, text.field, rest), self._redactor))
 
 
 class _StreamedText:
@@ -138,6 +138,11 @@ class _StreamedText:
         self.last: ModelStreamEvent | None = None
 
 
+def _with_delta(event: ModelStreamEvent, field: str, text: str) -> ModelStreamEvent:
+    changed: dict[str, Any] = {field: text}
+    return replace(event, **changed)
+
+
 def _says_something(delta: ModelStreamEvent) -> bool:
     """Return whether a delta is of use to a reader: it has text, or a report of the model."""
     has_text = any(getattr(delta, field) for field in _FIELDS)
@@ -147,6 +152,8 @@ def _says_something(delta: ModelStreamEvent) -> bool:
 def without_secrets_in(event: ModelStreamEvent, redactor: Redactor) -> ModelStreamEvent:
     """Return an event whose tool call, structured output, error, metadata and response have no secrets."""
     call, error, response = event.tool_call, event.error, event.response
+    if call is error is response is event.structured_output is None and not event.metadata:
+        return event
     return replace(
         event,
         tool_call=None if call is None else _masked_call(call, redactor),
