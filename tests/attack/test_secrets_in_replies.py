@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from decimal import Decimal
+from traceback import format_exception
 from typing import Annotated
 
 import pytest
@@ -208,6 +209,8 @@ async def failed(worker: Worker) -> object:
     try:
         return await worker.model.complete(asking())
     except ModelCallError as error:
+        if SECRET in "".join(format_exception(error)):
+            raise AssertionError("a program that logs the error shows the secret") from None
         return str(error), error.failure, error.retryable
 
 

@@ -250,9 +250,11 @@ class ModelReading(OpenStream):
     async def _end(self, response: ModelResponse) -> None:
         """Record the reply, and return when its reader may get the end."""
         self.is_over = True
-        waiting = self._give_end(response, self._recorder.end(response))
-        if waiting is not None:
-            await waiting
+        call, used = self._call, self._recorder.end(response)
+        if call.call is not None and call.call.takes_turn:
+            await self._give_in_turn(call.call, response, used)
+        elif call.reservation is not None or self._run.hooks is not None:
+            await self._notify(response, used)
 
     async def _cancelled(self) -> None:
         """Close a stream whose reader was cancelled: its program cut the call short, or the attempt ends."""
@@ -264,14 +266,6 @@ class ModelReading(OpenStream):
         if self._is_between_tries and call.call is not None and call.call.cut_at is not None:
             run.spending.absorb(ONE_STEP)
         await self.close()
-
-    def _give_end(self, response: ModelResponse, used: BudgetAmount) -> Awaitable[None] | None:
-        """Return an awaitable if the reader of a reply that is recorded must wait for its end."""
-        call = self._call
-        if call.call is not None and call.call.takes_turn:
-            return self._give_in_turn(call.call, response, used)
-        is_noted = call.reservation is not None or self._run.hooks is not None
-        return self._notify(response, used) if is_noted else None
 
     async def _give_in_turn(self, call: Call, response: ModelResponse, used: BudgetAmount) -> None:
         replay = self._run.replay
@@ -319,7 +313,8 @@ class ModelReading(OpenStream):
             self._check_alive()
             error = ModelCallError("the model's stream ended without a reply", retryable=True)
         if not (run.ledger.is_durable and isinstance(error, ModelCallError) and error.retryable):
-            raise await self._failed(error) from error
+            # The words of the cause may have a secret.
+            raise await self._failed(error) from (None if self._redactor.revision else error)
         self._check_alive()
         lost = self._recorder
         is_repeated_here = self._may_restart and lost.has_begun and call.ask is None

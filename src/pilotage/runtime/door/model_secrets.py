@@ -152,7 +152,8 @@ def _says_something(delta: ModelStreamEvent) -> bool:
 def without_secrets_in(event: ModelStreamEvent, redactor: Redactor) -> ModelStreamEvent:
     """Return an event whose tool call, structured output, error, metadata and response have no secrets."""
     call, error, response = event.tool_call, event.error, event.response
-    if call is error is response is event.structured_output is None and not event.metadata:
+    is_bare = call is None and error is None and response is None and event.structured_output is None
+    if is_bare and not event.metadata:
         return event
     return replace(
         event,
