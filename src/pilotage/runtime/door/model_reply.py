@@ -198,10 +198,11 @@ class ReplyRecorder:
             self._record({**misfit, words.TEXT: "".join(self.text), **took})
             return error
         if isinstance(error, ModelCallError):
-            failure = failure_without_secrets(call_failure(error), self._run.redactor)
+            failure = call_failure(error)
         else:
             place = f"{self._effect.action.id} attempt {self._effect.attempt}"
             failure = ModelCallError(told(error, self._run.redactor, run_id=self._run.id, place=place))
+        failure = failure_without_secrets(failure, self._run.redactor)
         self._record({**encode_failure(failure), **took})
         return failure
 

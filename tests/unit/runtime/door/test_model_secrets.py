@@ -141,3 +141,17 @@ async def test_calls_outputs_and_metadata_have_no_secret_and_the_output_is_decod
     assert events[-1].response is not None
     assert events[-1].response.output is None
     assert events[-1].response.structured_output == {"note": "[SECRET]"}
+
+
+@pytest.mark.parametrize("secret", ["SECRET", "[SECRET]", "CRET"])
+@pytest.mark.parametrize("size", [1, 3, 50])
+async def test_a_secret_in_the_mark_is_masked_once_however_often_it_is_looked_for(
+    secret: str, size: int
+) -> None:
+    redactor, text = knowing(secret), f"it is {secret}, so"
+    cut = [text[at : at + size] for at in range(0, len(text), size)]
+    given = [ModelStreamEvent(KIND.TOKEN_DELTA, token_delta=piece) for piece in cut]
+    end = ModelStreamEvent(KIND.DONE, response=ModelResponse(text))
+    events = await read([*given, end], redactor)
+    assert "".join(event.text for event in events if event.is_text_delta) == "it is [SECRET], so"
+    assert redactor.without_secrets(events[-1].text) == events[-1].text == "it is [SECRET], so"
