@@ -47,10 +47,17 @@ from pilotage.agent import (
     RunAgentInput,
     StreamingExposureMode,
 )
+from pilotage.agent.ports.journal import IAgentJournal
+from pilotage.agent.ports.persistence import (
+    JournalStage,
+    RunKey,
+)
+from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.cli.commands.root import command
 from pilotage.cli.main import main
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.exposure.deltas import TextId, delta_of
+from pilotage.runtime.journal.seals import Seals
 from pilotage.runtime.reading import ReadsRuns
 from tests.attack.canaries import POLICY, Canary, leaks
 from tests.attack.sockets import connected
@@ -72,6 +79,7 @@ class Story:
         self.sinks: dict[str, object] = {}
         self.own: dict[str, object] = {}
         self.heard = ""
+        self.opened = ""
 
     def saw(self, sink: str, value: object) -> None:
         """Add what a reader got of a sink."""
@@ -103,11 +111,27 @@ async def told(story: Story, folder: Path) -> None:
             await read_runs(story, runs)
             await exported.has_heard.wait()
             story.heard = repr(app.get(module.Adversary).heard)
+            story.opened = await opened_outcomes(runs, app.get(IAgentJournal), app.get(IRecordSealer))
         story.saw("exporter IAgentTelemetry", exported.telemetry)
         story.saw("exporter IAgentHooks", exported.hooks)
         story.saw("exporter facts", exported.facts)
         assert exported.telemetry, "nothing was exported"
         assert exported.hooks, "nothing was exported"
+
+
+async def opened_outcomes(runs: AgentRuns, journal: IAgentJournal, sealer: IRecordSealer) -> str:
+    """Return the records of all outcomes as the key opens them: a secret is not even there.
+
+    The arguments that a program itself gives to a tool are in the rows before.
+    """
+    found: list[object] = []
+    for state in (await runs.list(principal=BOB, limit=200)).runs:
+        run = RunKey("default", state.id)
+        rows = [row async for row in journal.read(run)]
+        found += [
+            row.record for row in Seals(sealer, run).opened_rows(rows) if row.stage is JournalStage.AFTER
+        ]
+    return repr(found)
 
 
 async def tell_runs(story: Story, runs: AgentRuns, of: ModuleType) -> None:
@@ -598,9 +622,24 @@ def test_a_canary_is_in_no_sink(stories: list[Story], canary: Canary) -> None:
     assert found == []
 
 
+@pytest.mark.parametrize(
+    "canary", [each for each in Canary if each.is_secret], ids=lambda each: each.name.lower()
+)
+def test_a_secret_is_in_no_sealed_outcome(stories: list[Story], canary: Canary) -> None:
+    for story in stories:
+        assert Canary.EMAIL_IN_ANSWER in story.opened, "nothing was opened"
+        assert leaks({"opened records": story.opened}, [canary]) == []
+
+
+def test_the_program_of_a_model_that_repeats_a_secret_does_not_get_it(stories: list[Story]) -> None:
+    for story in stories:
+        assert Canary.SECRET_IN_ANSWER not in str(story.own["next Plain"])
+        assert "I know [SECRET]" in str(story.own["next Plain"])
+
+
 def test_the_code_that_started_a_run_gets_its_answer_whole(stories: list[Story]) -> None:
     for story in stories:
-        assert Canary.SECRET_IN_ANSWER in str(story.own["next Plain"])
+        assert Canary.SECRET_IN_ANSWER in str(story.own["end"])
         assert Canary.EMAIL_IN_ANSWER in str(story.own["next Teller"])
         assert Canary.EMAIL_IN_ANSWER in str(story.own["end"])
 

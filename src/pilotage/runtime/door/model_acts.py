@@ -152,7 +152,7 @@ class SummaryCall(ModelEffect):
             raise
         finally:
             await self.settle(used)
-        return ModelSummary(response.content, used)
+        return ModelSummary(run.redactor.without_secrets(response.content), used)
 
     def refused(self, reason: str) -> Exception:
         return SummaryRefusedError(f"the model call is not allowed: {reason}")

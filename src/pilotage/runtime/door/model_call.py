@@ -22,6 +22,7 @@ from pilotage.runtime.door.model_acts import ModelCall, SummaryCall
 from pilotage.runtime.door.model_effect import ModelSource
 from pilotage.runtime.door.model_reply import ReplyRecorder
 from pilotage.runtime.door.model_retry import model_unavailable, retry_pause
+from pilotage.runtime.door.model_secrets import MaskedReply
 from pilotage.runtime.door.parking import parked
 from pilotage.runtime.door.run import OpenStream, Run
 from pilotage.runtime.door.signals import with_signals
@@ -71,6 +72,7 @@ class ModelReading(OpenStream):
             run.trust = run.trust.join(label_of_packs(request.context))
         self._run = run
         self._liveness = run.replay.liveness
+        self._redactor = run.redactor
         self._call = ModelCall(run, scope, action, source, request)
         run.number(self._call)
         self._is_whole = is_whole
@@ -152,11 +154,19 @@ class ModelReading(OpenStream):
         self._inner, self.is_open = inner, True
         self._close_inner = getattr(inner, "aclose", None)
         self._recorder = self._new_recorder()
+        if self._redactor.revision:
+            self._mask()
         for hold in (self._call.held, self._call.budget_hold):
             if hold is not None:
                 hold.is_idle = self._is_idle
         if not run.telemetry.is_idle:
             self._recorder.asked_at = run.ports.clock.monotonic()
+
+    def _mask(self) -> MaskedReply:
+        """Mask the secrets in the rest of the stream."""
+        masked = MaskedReply(self._inner, self._redactor, list(self._recorder.pieces))
+        self._inner, self._recorder.written = masked, masked.written
+        return masked
 
     def _new_recorder(self) -> ReplyRecorder:
         recorder = ReplyRecorder(self._run, self._call)
@@ -213,6 +223,9 @@ class ModelReading(OpenStream):
         try:
             try:
                 event = await self._inner.__anext__()
+                if self._redactor.revision and self._recorder.written is None:
+                    # The first secret was handed out in the middle of the stream.
+                    event = await self._mask().after(event)
             except Exception as error:  # noqa: BLE001 - whatever a model raises is the outcome of its call
                 return await self._after(error)
             if self._liveness.must_look:
@@ -225,10 +238,7 @@ class ModelReading(OpenStream):
             except (ModelCallError, AgentStructuredOutputError) as error:
                 return await self._after(error)
             if event.response is not None:
-                self.is_over = True
-                waiting = self._give_end(event.response, self._recorder.end(event.response))
-                if waiting is not None:
-                    await waiting
+                await self._end(event.response)
         except asyncio.CancelledError:
             await self._cancelled()
             raise
@@ -236,6 +246,15 @@ class ModelReading(OpenStream):
             await self.close()
             raise
         return event
+
+    async def _end(self, response: ModelResponse) -> None:
+        """Record the reply, and return when its reader may get the end."""
+        self.is_over = True
+        call, used = self._call, self._recorder.end(response)
+        if call.call is not None and call.call.takes_turn:
+            await self._give_in_turn(call.call, response, used)
+        elif call.reservation is not None or self._run.hooks is not None:
+            await self._notify(response, used)
 
     async def _cancelled(self) -> None:
         """Close a stream whose reader was cancelled: its program cut the call short, or the attempt ends."""
@@ -248,14 +267,6 @@ class ModelReading(OpenStream):
             run.spending.absorb(ONE_STEP)
         await self.close()
 
-    def _give_end(self, response: ModelResponse, used: BudgetAmount) -> Awaitable[None] | None:
-        """Return an awaitable if the reader of a reply that is recorded must wait for its end."""
-        call = self._call
-        if call.call is not None and call.call.takes_turn:
-            return self._give_in_turn(call.call, response, used)
-        is_noted = call.reservation is not None or self._run.hooks is not None
-        return self._notify(response, used) if is_noted else None
-
     async def _give_in_turn(self, call: Call, response: ModelResponse, used: BudgetAmount) -> None:
         replay = self._run.replay
         with replay.turn_kept(call):
@@ -266,7 +277,7 @@ class ModelReading(OpenStream):
         """Settle the application's budget, and show hooks the reply."""
         run, call = self._run, self._call
         if call.reservation is not None:
-            await self._settle(ONE_STEP + used)
+            await self._call.settle(ONE_STEP + used)
         if run.hooks is not None:
             await run.hooks.after_model(run.context, response, call.program_request, run.redactor)
 
@@ -274,9 +285,6 @@ class ModelReading(OpenStream):
         """Raise the interruption that ended the attempt in the middle of the stream."""
         if self._liveness.must_look:
             self._liveness.check(self._call.scope.path)
-
-    async def _settle(self, used: BudgetAmount) -> None:
-        await self._call.settle(used)
 
     async def close(self) -> None:
         """Close the stream: the program gets the part that was read, now and in replay."""
@@ -289,7 +297,7 @@ class ModelReading(OpenStream):
             self.is_over = True
             self._recorder.leave(is_stopped=self._is_stopped())
         if self._call.reservation is not None:
-            await self._settle(ONE_STEP + self._recorder.took)
+            await self._call.settle(ONE_STEP + self._recorder.took)
         if self._close_inner is not None:
             await self._close_inner()
 
@@ -305,7 +313,8 @@ class ModelReading(OpenStream):
             self._check_alive()
             error = ModelCallError("the model's stream ended without a reply", retryable=True)
         if not (run.ledger.is_durable and isinstance(error, ModelCallError) and error.retryable):
-            raise await self._failed(error) from error
+            # The words of the cause may have a secret.
+            raise await self._failed(error) from (None if self._redactor.revision else error)
         self._check_alive()
         lost = self._recorder
         is_repeated_here = self._may_restart and lost.has_begun and call.ask is None
@@ -331,7 +340,7 @@ class ModelReading(OpenStream):
         call = self._call
         record = self._recorder.discard(error)
         if call.reservation is not None:
-            await self._settle(self._recorder.took)
+            await self._call.settle(self._recorder.took)
         await self._call.tries.discard(record, call.hold_number)
         # What it took is in its own row: a call that is cut short from here on has taken nothing.
         call.held, call.hold_number, self._recorder = None, None, self._new_recorder()

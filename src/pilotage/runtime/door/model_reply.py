@@ -24,6 +24,7 @@ from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.usage import PaidReply, believable, encode_paid, paid_replies
 from pilotage.runtime.door.model_effect import ModelEffect
+from pilotage.runtime.door.model_secrets import failure_without_secrets, misfit_without_secrets
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import NOTHING, ONE_STEP, new_outcome
 from pilotage.runtime.exposure.failures import told
@@ -116,6 +117,8 @@ class ReplyRecorder:
     """How often the stream has begun anew in this attempt."""
     asked_at: float | None = None
     """When the model was asked, where telemetry observes it."""
+    written: list[str] | None = None
+    """The pieces as the model wrote them, where the secrets in them are masked."""
     _reported: ReportedUsage | None = None
 
     def __init__(self, run: Run, effect: ModelEffect) -> None:
@@ -141,7 +144,7 @@ class ReplyRecorder:
         if kind is _CALL and event.tools is None and self._tools is not None:
             event = event.with_tools(self._tools)
         if event.usage is not None:
-            self._reported = ReportedUsage(believable(event.usage), len(self._reasoning) + len(self.text))
+            self._reported = ReportedUsage(believable(event.usage), len(self.pieces))
         elif event.metadata:
             self._paid += paid_replies(event.metadata)
         return event
@@ -190,6 +193,7 @@ class ReplyRecorder:
         usage, took = self._taken(was_answered=_may_have_answered(error))
         self._observe(usage, error=str(getattr(error, "code", type(error).__name__)))
         if isinstance(error, AgentStructuredOutputError):
+            error = misfit_without_secrets(error, self._run.redactor)
             misfit: JsonObject = {words.ERROR: str(error), words.PROBLEMS: list(error.problems)}
             self._record({**misfit, words.TEXT: "".join(self.text), **took})
             return error
@@ -198,13 +202,19 @@ class ReplyRecorder:
         else:
             place = f"{self._effect.action.id} attempt {self._effect.attempt}"
             failure = ModelCallError(told(error, self._run.redactor, run_id=self._run.id, place=place))
+        failure = failure_without_secrets(failure, self._run.redactor)
         self._record({**encode_failure(failure), **took})
         return failure
 
     @property
+    def pieces(self) -> list[str]:
+        """The pieces of text and reasoning that the model has written so far."""
+        return [*self._reasoning, *self.text] if self.written is None else self.written
+
+    @property
     def has_begun(self) -> bool:
         """Whether anything of the reply came."""
-        return bool(self.text or self._reasoning or self._assembly.has_calls or self._reported is not None)
+        return bool(self.pieces or self._assembly.has_calls or self._reported is not None)
 
     def _paid_record(self) -> JsonObject:
         return {words.PAID: encode_paid(self._paid)} if self._paid else {}
@@ -269,7 +279,7 @@ class ReplyRecorder:
             # Nothing is known of the reply: it may have come to its bound.
             left = PartialUsage(held.usage, is_estimated=True)
         else:
-            left = usage_of_left(self._effect.request, [*self._reasoning, *self.text], self._reported)
+            left = usage_of_left(self._effect.request, self.pieces, self._reported)
         self._run.telemetry.count("agent.model.tokens", left.usage.total_tokens or 0)
         self.took = self._run.spending.count_left(self._model, left.usage, self._effect.held, self._paid)
         return left

@@ -20,7 +20,7 @@ from pilotage.errors import AgentStructuredOutputError, RunError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.door.late_outcomes import LateOutcomes
 from pilotage.runtime.door.recorded_secrets import naming_secrets
-from pilotage.runtime.effect import MODEL_CALL, QUESTION, SUMMARY, Effect, Outcome, new_outcome
+from pilotage.runtime.effect import QUESTION, Effect, Outcome, new_outcome
 from pilotage.runtime.exposure.failures import Failure, is_foreign, log_failure, passed_on
 from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.exposure.trust import labelled
@@ -43,7 +43,6 @@ UNKNOWN_INSIDE = "the outcome is unknown: the call around it was found to be don
 # Looking a member up costs as much as a call.
 _BEFORE, _AFTER = JournalStage.BEFORE, JournalStage.AFTER
 _SECRET = SecretField()
-_REPLIES = frozenset({MODEL_CALL, SUMMARY})
 _TOOLS_AND_STEPS = frozenset({AgentActionKind.TOOL_CALL, AgentActionKind.STEP})
 
 
@@ -178,7 +177,7 @@ class Outcomes:
     def record(self, effect: Effect, outcome: Outcome) -> None:
         """Write the row of an outcome, with the label of what was learned by it."""
         if self._redactor.revision:
-            outcome = self._without_secrets_in(effect, outcome)
+            outcome = self._without_secrets_in(outcome)
         if self._cuts:
             self.write_cuts()
         if effect.learned is not None:
@@ -318,12 +317,9 @@ class Outcomes:
                 view = {**view, words.SCALARS: record[words.SCALARS]}
         return new_outcome(record, view, effect.codec.read(record))
 
-    def _without_secrets_in(self, effect: Effect, outcome: Outcome) -> Outcome:
-        """Return an outcome whose view has no secrets, nor its record.
-
-        A reply of a model is sealed as it is, or asked for again: the program has read it as it was.
-        """
-        record = outcome.record if effect.kind in _REPLIES else secretless(outcome.record, self._redactor)
+    def _without_secrets_in(self, outcome: Outcome) -> Outcome:
+        """Return an outcome without secrets in its record and its view."""
+        record = secretless(outcome.record, self._redactor)
         added = None if outcome.added is None else secretless(outcome.added, self._redactor)
         return new_outcome(record, secretless(outcome.view, self._redactor), outcome.result, added)
 

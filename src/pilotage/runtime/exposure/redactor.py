@@ -155,6 +155,10 @@ class Redactor(SecretWatcher):
         matcher = None if self._secrets is None else self._secrets.matcher
         return TextSession(self._policy, matcher, self._add_audit)
 
+    def secret_session(self) -> TextSession:
+        """Return a session for one streamed text that masks its secrets only, whatever the policy says."""
+        return TextSession(None, None if self._secrets is None else self._secrets.matcher)
+
     def _add_audit(self, audit: StreamingRedactionAudit) -> None:
         self.stream_audit = audit if self.stream_audit is None else self.stream_audit.joined(audit)
 

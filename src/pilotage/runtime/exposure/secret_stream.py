@@ -23,10 +23,16 @@ _MOST_CHARACTERS = 400_000
 
 
 class SecretMatcher:
-    """Finds any of several secrets in a text; of two that begin at the same place, the longer one."""
+    """Finds any of several secrets in a text; of two that begin at the same place, the longer one.
+
+    A secret that is part of the mark is not found in a mark: masking twice gives the same as masking once.
+    """
 
     def __init__(self, forms: Iterable[str]) -> None:
-        self._sorted = sorted(forms)
+        found = set(forms)
+        if any(form in SECRET_VALUE for form in found):
+            found.add(SECRET_VALUE)
+        self._sorted = sorted(found)
         by_length = sorted(self._sorted, key=len, reverse=True)
         self._any = re.compile("|".join(map(re.escape, by_length)))
         self._first = frozenset(form[0] for form in by_length)

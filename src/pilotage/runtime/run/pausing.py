@@ -131,7 +131,7 @@ class Pausing:
         return ledger.state
 
     def _waiting_for(self, pause: Paused | None) -> AgentState:
-        words = (pause and pause.reason) or PAUSED_ON_REQUEST
+        words = self._run.redactor.text(pause.reason) if pause and pause.reason else PAUSED_ON_REQUEST
         is_new = self._ledger.state.current_activity != words
         since: JsonObject = {"paused_at": self._run.ports.clock.now().isoformat()}
         situation = AgentSituation.USER_INTERRUPTED if pause is None else pause.situation
