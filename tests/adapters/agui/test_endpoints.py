@@ -222,7 +222,7 @@ async def test_without_a_resolver_other_machines_are_not_served() -> None:
         }
         await api(scope, receive, send)
     assert sent[0]["status"] == 401
-    assert b"Give the endpoint a principal resolver" in sent[1]["body"]
+    assert b"Give the endpoint one" in sent[1]["body"]
 
 
 async def test_no_more_streams_are_served_than_allowed_and_those_who_leave_make_room() -> None:

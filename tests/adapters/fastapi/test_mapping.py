@@ -9,24 +9,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pilotage.adapters.asgi.middleware import is_deeper_than
-from pilotage.adapters.asgi.problems import RequestRefusedError, json_text, problem_of
 from pilotage.adapters.fastapi.frames import (
     RECONNECT_FRAME,
     Frame,
     event_frame,
     item_frame,
     problem_frame,
-)
-from pilotage.adapters.fastapi.question_views import QuestionView
-from pilotage.adapters.fastapi.schemas import (
-    AnswerBody,
-    ResultView,
-    RunView,
-    SignalBody,
-    SignalView,
-    StartBody,
-    cursor_of,
 )
 from pilotage.agent import (
     AgentActionKind,
@@ -44,6 +32,11 @@ from pilotage.agent import (
 )
 from pilotage.agent.approval import ApprovalTerms
 from pilotage.errors import RunErasedError
+from pilotage.inbound.bodies import AnswerBody, SignalBody, StartBody, cursor_of
+from pilotage.inbound.limits import is_deeper_than
+from pilotage.inbound.problems import RequestRefusedError, json_text, problem_of
+from pilotage.inbound.questions import QuestionView
+from pilotage.inbound.views import ResultView, RunView, SignalView
 from pilotage.runtime import RunResult
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

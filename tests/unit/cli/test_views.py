@@ -10,7 +10,6 @@ from io import StringIO
 
 import pytest
 
-from pilotage.adapters.fastapi.question_views import QuestionView
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
 from pilotage.agent.events import (
     AgentEvent,
@@ -52,6 +51,7 @@ from pilotage.cli.words import Hints, Line, TextSpan, ago, length, plain, short
 from pilotage.cli.work.acting_on_runs import answers_inside
 from pilotage.cli.work.doctor import code_of_findings, finding_lines, note, off, well
 from pilotage.errors import CallerError
+from pilotage.inbound.questions import QuestionView
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.answers import Question
 

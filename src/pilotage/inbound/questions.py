@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from pilotage.adapters.fastapi.schemas import json_object
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.recovery_request import AgentRecoveryRequest, OpenAction, UnknownAttempt
+from pilotage.inbound.views import json_object
 from pilotage.jsonvalue import to_json_value
 
 
