@@ -31,6 +31,7 @@ from pilotage.inbound.problems import (
 from pilotage.inbound.questions import (
     OpenActionView,
     QuestionKind,
+    QuestionPageView,
     QuestionsView,
     QuestionView,
     UnknownAttemptView,
@@ -71,6 +72,7 @@ __all__ = [
     "OriginRefusedError",
     "ProblemView",
     "QuestionKind",
+    "QuestionPageView",
     "QuestionView",
     "QuestionsView",
     "RequestLimits",

@@ -20,7 +20,10 @@ from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.events.feed import EventCursor
 from pilotage.runtime.journal.resolution import ActionDone, ForkBefore, RunResolution, SkipAction
 
-_OWN_ROUTES = {AgentSignalKind.APPROVAL_DECISION: "answers", AgentSignalKind.CANCEL: "cancel"}
+_OWN_REQUESTS = {
+    AgentSignalKind.APPROVAL_DECISION: "an answer: POST /runs/<id>/answers over HTTP",
+    AgentSignalKind.CANCEL: "a cancellation: POST /runs/<id>/cancel over HTTP",
+}
 _ALIAS = "alias"
 
 
@@ -83,10 +86,10 @@ class SignalBody(_Body):
     id: Name | None = None
 
     def sent_kind(self) -> AgentSignalKind:
-        """Return the kind of the signal; refuse a kind that has a route of its own, which checks more."""
-        if self.kind in _OWN_ROUTES:
+        """Return the kind of the signal; refuse a kind that has a request of its own, which checks more."""
+        if self.kind in _OWN_REQUESTS:
             raise RequestRefusedError(
-                f"{self.kind.value!r} is no signal to send by itself. POST it to /runs/<id>/{_OWN_ROUTES[self.kind]}."
+                f"{self.kind.value!r} is no signal to send by itself. Send it as {_OWN_REQUESTS[self.kind]}."
             )
         return self.kind
 

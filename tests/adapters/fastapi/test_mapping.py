@@ -71,7 +71,7 @@ def test_only_what_was_sent_goes_with_an_answer(sent: dict[str, Any], details: d
 
 @pytest.mark.parametrize("kind", ["cancel", "approval_decision"])
 def test_what_has_a_way_of_its_own_is_no_signal(kind: str) -> None:
-    with pytest.raises(RequestRefusedError, match="is no signal to send by itself. POST it to"):
+    with pytest.raises(RequestRefusedError, match="is no signal to send by itself. Send it as"):
         SignalBody.model_validate({"kind": kind}).sent_kind()
 
 

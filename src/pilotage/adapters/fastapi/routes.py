@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any
 
@@ -36,7 +37,7 @@ from pilotage.errors import (
 )
 from pilotage.inbound import bodies, views
 from pilotage.inbound.problems import RequestRefusedError
-from pilotage.inbound.questions import QuestionsView
+from pilotage.inbound.questions import QuestionPageView, QuestionsView
 from pilotage.runtime.runs import AgentRuns
 
 # A relative link: /runs/<id>/decisions leads to /runs/<id>/answers, under whatever prefix.
@@ -64,6 +65,7 @@ class RunQueries:
         events("/runs/{run_id}/events", self.read_events)
         get("/runs/{run_id}/result", self.get_result, response_model=views.ResultView)
         get("/runs/{run_id}/questions", self.list_questions, response_model=QuestionsView)
+        get("/questions", self.list_open_questions, response_model=QuestionPageView, responses=some)
         get("/runs/{run_id}/evidence", self.list_evidence, response_model=views.EvidencesView)
         get("/runs/{run_id}/verification", self.verify_run, response_model=views.VerifiedView)
 
@@ -81,7 +83,7 @@ class RunQueries:
         """Return the runs of the caller's tenant, newest first, page by page."""
         runs = self._runs()
         refuse_unknown_agent(runs, agent)
-        try:
+        with _refused_input():
             page = await runs.list(
                 statuses=status or (),
                 agent=agent,
@@ -92,10 +94,6 @@ class RunQueries:
                 limit=limit,
                 principal=caller,
             )
-        except DamagedEntryError:
-            raise
-        except CallerError as error:
-            raise RequestRefusedError(str(error)) from error
         return json_response(views.RunPageView.of(page))
 
     async def get_run(self, caller: Caller, run_id: bodies.RunId) -> Response:
@@ -132,6 +130,17 @@ class RunQueries:
         found = await self._runs().questions(run_id, principal=caller)
         return json_response(QuestionsView.of(found))
 
+    async def list_open_questions(
+        self,
+        caller: Caller,
+        after: Annotated[str | None, Query(min_length=1, max_length=512)] = None,
+        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    ) -> Response:
+        """Return the open questions of the caller's tenant, page by page; `limit` is how many runs a page covers."""
+        with _refused_input():
+            page = await self._runs().open_questions(after=after, limit=limit, principal=caller)
+        return json_response(QuestionPageView.of_page(page))
+
     async def list_evidence(self, caller: Caller, run_id: bodies.RunId) -> Response:
         """Return the evidence of a run, which all principals of its tenant may read."""
         found = await self._runs().evidence(run_id, principal=caller)
@@ -140,6 +149,17 @@ class RunQueries:
     async def verify_run(self, caller: Caller, run_id: bodies.RunId) -> Response:
         """Check the journal of a run against itself and its state; 409 says what does not fit."""
         return json_response(views.VerifiedView(rows=await self._runs().verify(run_id, principal=caller)))
+
+
+@contextmanager
+def _refused_input() -> Generator[None]:
+    """Raise RequestRefusedError for an input that a read does not take: a wrong cursor."""
+    try:
+        yield
+    except DamagedEntryError:
+        raise
+    except CallerError as error:
+        raise RequestRefusedError(str(error)) from error
 
 
 def refuse_unknown_agent(runs: AgentRuns, agent: str | None) -> None:
