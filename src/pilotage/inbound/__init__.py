@@ -36,6 +36,7 @@ from pilotage.inbound.questions import (
     QuestionView,
     UnknownAttemptView,
 )
+from pilotage.inbound.requests import answer_question, start_run
 from pilotage.inbound.views import (
     AnsweredView,
     CallSideView,
@@ -91,10 +92,12 @@ __all__ = [
     "TrustedHeaders",
     "UnknownAttemptView",
     "VerifiedView",
+    "answer_question",
     "check_body",
     "cursor_of",
     "json_text",
     "problem_of",
     "problem_of_fields",
     "resolved",
+    "start_run",
 ]

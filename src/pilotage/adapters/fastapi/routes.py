@@ -32,12 +32,12 @@ from pilotage.errors import (
     AgentDefinitionError,
     CallerError,
     DamagedEntryError,
-    ModelNotFoundError,
     RunConflictError,
 )
 from pilotage.inbound import bodies, views
 from pilotage.inbound.problems import RequestRefusedError
 from pilotage.inbound.questions import QuestionPageView, QuestionsView
+from pilotage.inbound.requests import answer_question, refuse_unknown_agent, start_run
 from pilotage.runtime.runs import AgentRuns
 
 # A relative link: /runs/<id>/decisions leads to /runs/<id>/answers, under whatever prefix.
@@ -162,12 +162,6 @@ def _refused_input() -> Generator[None]:
         raise RequestRefusedError(str(error)) from error
 
 
-def refuse_unknown_agent(runs: AgentRuns, agent: str | None) -> None:
-    """Raise RequestRefusedError for a name of no agent."""
-    if agent is not None and agent not in runs.services.agent_ids:
-        raise RequestRefusedError(f"there is no agent {agent!r} here.")
-
-
 class RunCommands:
     """Acts on runs for the caller."""
 
@@ -205,21 +199,7 @@ class RunCommands:
 
     async def start_run(self, request: Request, caller: Caller, body: bodies.StartBody) -> Response:
         """Start a run, or attach to the one that the client started with the same `id`. It is durable by now."""
-        runs = self._runs()
-        refuse_unknown_agent(runs, body.agent)
-        try:
-            handle = await runs.start(
-                body.agent,
-                body.input,
-                principal=caller,
-                id=body.id,
-                conversation_id=body.conversation_id,
-                metadata=body.metadata,
-                steering_input_required=body.steering_input_required,
-            )
-        except (AgentDefinitionError, ModelNotFoundError) as error:
-            raise RequestRefusedError(str(error)) from error
-        return _created(request.url.path, await runs.get(handle.id, principal=caller))
+        return _created(request.url.path, await start_run(self._runs(), body, caller))
 
     async def send_signal(self, caller: Caller, run_id: bodies.RunId, body: bodies.SignalBody) -> Response:
         """Send a signal to a run: a message, an instruction, an event, pause or resume."""
@@ -235,16 +215,7 @@ class RunCommands:
 
         With `resume: false` the answer is only stored: the run goes on when it is resumed.
         """
-        runs, details = self._runs(), body.details()
-        await runs.answer(
-            run_id, body.request_id, body.decision, resume=body.resume, principal=caller, **details
-        )
-        waiting = await runs.waiting_answers(run_id, principal=caller)
-        is_waiting = not runs.is_driven(run_id) and any(
-            each.question.id == body.request_id for each in waiting
-        )
-        state = await runs.get(run_id, principal=caller)
-        return json_response(views.AnsweredView.with_answer(state, is_waiting=is_waiting), 202)
+        return json_response(await answer_question(self._runs(), run_id, body, caller), 202)
 
     async def decide(self, caller: Caller, run_id: bodies.RunId, body: bodies.AnswerBody) -> Response:
         """Second name of `/runs/{run_id}/answers` until 0.2."""

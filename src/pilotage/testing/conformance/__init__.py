@@ -35,7 +35,7 @@ from pilotage.testing.conformance.retention import RetentionConformance
 from pilotage.testing.conformance.sealing import SealerConformance
 from pilotage.testing.conformance.signal_commits import SignalCommitConformance
 from pilotage.testing.conformance.spending import SpendingConformance
-from pilotage.testing.conformance.store import StoreConformance, StorePorts, TenantRepositories
+from pilotage.testing.conformance.store import StoreConformance, StoreUnderTest, TenantRepositories
 from pilotage.testing.conformance.switches import SwitchesConformance
 from pilotage.testing.conformance.transaction import TransactionConformance
 from pilotage.testing.conformance.wakeups import WakeUpsConformance
@@ -47,6 +47,6 @@ __all__ = [
     "LeaseCommitConformance", "LeasesConformance", "MemoryConformance", "ModelConformance",
     "OutboxConformance", "RetentionConformance", "SealerConformance", "SignalCommitConformance",
     "SignalRepositoryConformance", "SpendingConformance", "StateRepositoryConformance", "StoreConformance",
-    "StorePorts", "SwitchesConformance", "TaskStoreConformance", "TenantRepositories",
+    "StoreUnderTest", "SwitchesConformance", "TaskStoreConformance", "TenantRepositories",
     "TransactionConformance", "WakeUpsConformance",
 ]

@@ -35,7 +35,7 @@ from pilotage.testing.conformance.wakeups import WakeUpsConformance
 from pilotage.values import value
 
 
-class StorePorts(Protocol):
+class StoreUnderTest(Protocol):
     """The ports of a store, under the names that `StoreConformance` asks for."""
 
     @property
@@ -96,7 +96,7 @@ class StoreConformance(
 ):
     """Conformance tests of a store that has all ports of durable runs.
 
-    Fixtures to give: `store`, an empty store with the ports of `StorePorts`; `foreign`, its `TenantRepositories` for
+    Fixtures to give: `store`, an empty `StoreUnderTest`; `foreign`, its `TenantRepositories` for
     the tenant "elsewhere"; `read_outbox`, an async function that returns the events of all runs in the order of their
     commits; `pass_time`, an async function after which the store's clock has gone on by that many seconds; and, where
     a store can be opened twice, `second_store`: the same store as a second process has it. A fixture of one port
@@ -106,19 +106,19 @@ class StoreConformance(
     """
 
     @pytest.fixture
-    def second_store(self, store: StorePorts) -> StorePorts:
+    def second_store(self, store: StoreUnderTest) -> StoreUnderTest:
         return store
 
     @pytest.fixture
-    def journal(self, store: StorePorts) -> IAgentJournal:
+    def journal(self, store: StoreUnderTest) -> IAgentJournal:
         return store.journal
 
     @pytest.fixture
-    def second_journal(self, second_store: StorePorts) -> IAgentJournal:
+    def second_journal(self, second_store: StoreUnderTest) -> IAgentJournal:
         return second_store.journal
 
     @pytest.fixture
-    def states(self, store: StorePorts) -> IAgentStateRepository:
+    def states(self, store: StoreUnderTest) -> IAgentStateRepository:
         return store.states
 
     @pytest.fixture
@@ -126,11 +126,11 @@ class StoreConformance(
         return foreign.states
 
     @pytest.fixture
-    def signals(self, store: StorePorts) -> IAgentSignalRepository:
+    def signals(self, store: StoreUnderTest) -> IAgentSignalRepository:
         return store.signals
 
     @pytest.fixture
-    def second_signals(self, second_store: StorePorts) -> IAgentSignalRepository:
+    def second_signals(self, second_store: StoreUnderTest) -> IAgentSignalRepository:
         return second_store.signals
 
     @pytest.fixture
@@ -138,7 +138,7 @@ class StoreConformance(
         return foreign.signals
 
     @pytest.fixture
-    def evidence(self, store: StorePorts) -> IAgentEvidenceRepository:
+    def evidence(self, store: StoreUnderTest) -> IAgentEvidenceRepository:
         return store.evidence
 
     @pytest.fixture
@@ -146,65 +146,65 @@ class StoreConformance(
         return foreign.evidence
 
     @pytest.fixture
-    def conversations(self, store: StorePorts) -> ITaskStore:
+    def conversations(self, store: StoreUnderTest) -> ITaskStore:
         return store.conversations
 
     @pytest.fixture
-    def leases(self, store: StorePorts) -> IAgentLeases:
+    def leases(self, store: StoreUnderTest) -> IAgentLeases:
         return store.leases
 
     @pytest.fixture
-    def second_leases(self, second_store: StorePorts) -> IAgentLeases:
+    def second_leases(self, second_store: StoreUnderTest) -> IAgentLeases:
         return second_store.leases
 
     @pytest.fixture
-    def wake_ups(self, store: StorePorts) -> IAgentWakeUps:
+    def wake_ups(self, store: StoreUnderTest) -> IAgentWakeUps:
         return store.wake_ups
 
     @pytest.fixture
-    def second_wake_ups(self, second_store: StorePorts) -> IAgentWakeUps:
+    def second_wake_ups(self, second_store: StoreUnderTest) -> IAgentWakeUps:
         return second_store.wake_ups
 
     @pytest.fixture
-    def late_outcomes(self, store: StorePorts) -> IAgentLateOutcomes:
+    def late_outcomes(self, store: StoreUnderTest) -> IAgentLateOutcomes:
         return store.late_outcomes
 
     @pytest.fixture
-    def second_late_outcomes(self, second_store: StorePorts) -> IAgentLateOutcomes:
+    def second_late_outcomes(self, second_store: StoreUnderTest) -> IAgentLateOutcomes:
         return second_store.late_outcomes
 
     @pytest.fixture
-    def outbox(self, store: StorePorts) -> IAgentOutbox:
+    def outbox(self, store: StoreUnderTest) -> IAgentOutbox:
         return store.deliveries
 
     @pytest.fixture
-    def second_outbox(self, second_store: StorePorts) -> IAgentOutbox:
+    def second_outbox(self, second_store: StoreUnderTest) -> IAgentOutbox:
         return second_store.deliveries
 
     @pytest.fixture
-    def backlog(self, store: StorePorts) -> IAgentBacklog:
+    def backlog(self, store: StoreUnderTest) -> IAgentBacklog:
         return store.backlog
 
     @pytest.fixture
-    def second_backlog(self, second_store: StorePorts) -> IAgentBacklog:
+    def second_backlog(self, second_store: StoreUnderTest) -> IAgentBacklog:
         return second_store.backlog
 
     @pytest.fixture
-    def retention(self, store: StorePorts) -> IAgentRetention:
+    def retention(self, store: StoreUnderTest) -> IAgentRetention:
         return store.retention
 
     @pytest.fixture
-    def switches(self, store: StorePorts) -> IAgentSwitches:
+    def switches(self, store: StoreUnderTest) -> IAgentSwitches:
         return store.switches
 
     @pytest.fixture
-    def second_switches(self, second_store: StorePorts) -> IAgentSwitches:
+    def second_switches(self, second_store: StoreUnderTest) -> IAgentSwitches:
         return second_store.switches
 
     @pytest.fixture
-    def spending(self, store: StorePorts) -> ITenantSpending:
+    def spending(self, store: StoreUnderTest) -> ITenantSpending:
         return store.spending
 
     @pytest.fixture
-    def second_spending(self, second_store: StorePorts) -> ITenantSpending:
+    def second_spending(self, second_store: StoreUnderTest) -> ITenantSpending:
         return second_store.spending
