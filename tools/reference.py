@@ -34,6 +34,10 @@ PACKAGES = {
         "Sensitive fields, exposure policies, guards, streaming redaction, trust.",
     ),
     "pilotage.errors": ("errors.md", "The error families, by who must act."),
+    "pilotage.inbound": (
+        "inbound.md",
+        "What inbound adapters of every transport share: bodies, views, problems, authentication, limits.",
+    ),
     "pilotage.adapters.fastapi": (
         "adapters-fastapi.md",
         'Runs and controllers over HTTP, in any FastAPI application: `pip install "pilotage[fastapi]"`.',

@@ -24,6 +24,7 @@ PACKAGES = {
     "pilotage.testing": "testing.md",
     "pilotage.safety": "safety.md",
     "pilotage.errors": "errors.md",
+    "pilotage.inbound": "inbound.md",
     "pilotage.adapters.fastapi": "adapters-fastapi.md",
     "pilotage.adapters.agui": "adapters-agui.md",
     "pilotage.adapters.typer": "adapters-typer.md",

@@ -20,13 +20,13 @@ from pilotage import Agent, AgentExecutionSpec, Application, Pod, Principal, Rec
 from pilotage.adapters.agui import driver_for
 from pilotage.adapters.agui.stream import line_of
 from pilotage.adapters.agui.transport import frames_for
-from pilotage.adapters.asgi.authentication import BearerTokens
 from pilotage.adapters.fastapi import agent_routes
 from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
 from pilotage.agent.tools.metadata import ToolApprovalRequirement
 from pilotage.cli.application import acting
 from pilotage.cli.main import main as command_line
 from pilotage.errors import AnswerConflictError
+from pilotage.inbound.authentication import BearerTokens
 from pilotage.models import OfflineModel
 from pilotage.runtime import AgentRuns
 

@@ -14,7 +14,6 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from pilotage import Application
-from pilotage.adapters.asgi.problems import problem_of
 from pilotage.adapters.sqlalchemy import StoreOnDemand
 from pilotage.adapters.sqlalchemy.database import database_url
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
@@ -24,6 +23,7 @@ from pilotage.agent.ports.memory import MemoryScope
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry
 from pilotage.agent.principal import Principal
 from pilotage.errors import PilotageError
+from pilotage.inbound.problems import problem_of
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.heads import RunHead, differences
 from tests.attack.outsiders import Reader, is_raw

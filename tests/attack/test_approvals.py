@@ -28,7 +28,6 @@ from pilotage import (
     agent_tool,
 )
 from pilotage.adapters.agui import driver_for, frames_for, line_of
-from pilotage.adapters.asgi.authentication import BearerTokens
 from pilotage.adapters.fastapi import agent_routes
 from pilotage.agent import (
     AgentApprovalBoundaryKind,
@@ -41,6 +40,7 @@ from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
 from pilotage.agent.tools.metadata import ToolApprovalRequirement, ToolRisk, ToolRiskAxis
 from pilotage.cli.handlers.change_runs import answer_details
 from pilotage.errors import AnswerConflictError, CallerError, RunNotFoundError
+from pilotage.inbound.authentication import BearerTokens
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import MemoryStore, ScriptedModel, VirtualClock

@@ -22,11 +22,11 @@ from starlette.testclient import TestClient, WebSocketDenialResponse
 
 from pilotage import AgentStatus, Application, Principal
 from pilotage.adapters.agui import driver_for, frames_for, line_of
-from pilotage.adapters.asgi.authentication import BearerTokens
 from pilotage.adapters.fastapi import agent_routes
 from pilotage.agent.evidence import AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.signals import AgentSignalKind, AgentSteeringUpdate, ApprovalDecision
 from pilotage.errors import CallerError, RunNotFoundError
+from pilotage.inbound.authentication import BearerTokens
 from pilotage.runtime import AgentRuns, GivenAnswer
 from pilotage.runtime.journal.resolution import SkipAction
 from pilotage.runtime.plugin import initialize

@@ -30,6 +30,9 @@ async def test_every_action_of_a_run_is_evidence_in_order() -> None:
         (AgentEvidenceKind.VALUE, "run/result#1", "after"),
     ]
     assert all(each.agent_state_id == run_id and each.digest for each in found)
+    # A call that only reads has no row before it; its arguments are with its outcome.
+    asked = [each.payload.get("asked") for each in found[:3]]
+    assert asked == [{"what": "price"}, {"amount": "5"}, None]
 
 
 async def test_the_evidence_of_another_tenant_is_not_found() -> None:

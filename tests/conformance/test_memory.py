@@ -6,16 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
-from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps
+from pilotage.agent.ports.leases import IAgentWakeUps
 from pilotage.agent.ports.observability import IAgentAuditLog
-from pilotage.agent.ports.outbox import IAgentOutbox
-from pilotage.agent.ports.permissions import IAgentSwitches
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
-    IAgentLateOutcomes,
-    IAgentRetention,
     IAgentSignalRepository,
     IAgentStateRepository,
 )
@@ -23,35 +18,22 @@ from pilotage.testing import (
     FaultyJournal,
     MemoryAuditLog,
     MemoryEvidenceRepository,
-    MemoryJournal,
     MemorySignalRepository,
     MemoryStateRepository,
     MemoryStore,
-    MemorySwitches,
     VirtualClock,
 )
 from pilotage.testing.conformance import (
     AuditLogConformance,
-    BacklogConformance,
     EvidenceRepositoryConformance,
     JournalConformance,
-    OutboxConformance,
-    RetentionConformance,
-    SignalCommitConformance,
     SignalRepositoryConformance,
     StateRepositoryConformance,
-    SwitchesConformance,
-    TransactionConformance,
+    StoreConformance,
+    TenantRepositories,
 )
-from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance
-from pilotage.testing.conformance.evidence import LateOutcomesConformance
 from pilotage.testing.conformance.kit import PassTime
-from pilotage.testing.conformance.leases import LeaseCommitConformance, LeasesConformance
 from pilotage.testing.conformance.transaction import ReadOutbox
-from pilotage.testing.conformance.wakeups import WakeUpsConformance
-from pilotage.testing.coordination import MemoryBacklog, MemoryLeases
-from pilotage.testing.memory import MemoryLateOutcomes
-from pilotage.testing.outbox import MemoryOutbox
 
 
 @pytest.fixture
@@ -65,80 +47,27 @@ def store(clock: VirtualClock) -> MemoryStore:
 
 
 @pytest.fixture
-def pass_time(clock: VirtualClock) -> PassTime:
-    async def advance(seconds: float) -> None:
-        clock.advance(seconds)
-
-    return advance
+def foreign(store: MemoryStore) -> TenantRepositories:
+    return repositories(store, "elsewhere")
 
 
-@pytest.fixture(params=["all tenants", "one tenant"])
-def tenant(request: pytest.FixtureRequest) -> str | None:
-    return "default" if request.param == "one tenant" else None
+def repositories(store: MemoryStore, tenant: str) -> TenantRepositories:
+    """Return the repositories of one tenant."""
+    return TenantRepositories(
+        MemoryStateRepository(store, tenant),
+        MemorySignalRepository(store, tenant),
+        MemoryEvidenceRepository(store, tenant),
+    )
 
 
-class TestMemoryJournal(JournalConformance):
+class TestMemoryStore(StoreConformance):
     @pytest.fixture
-    def journal(self, store: MemoryStore) -> IAgentJournal:
-        return store.journal
-
-    @pytest.fixture
-    def second_journal(self, store: MemoryStore) -> IAgentJournal:
-        return MemoryJournal(store)
-
-
-class TestFaultyJournalWithoutFault(JournalConformance):
-    @pytest.fixture
-    def journal(self, store: MemoryStore) -> IAgentJournal:
-        return FaultyJournal(store.journal)
-
-
-class TestMemoryStateRepository(StateRepositoryConformance):
-    @pytest.fixture
-    def states(self, store: MemoryStore, tenant: str | None) -> IAgentStateRepository:
-        return MemoryStateRepository(store, tenant)
+    def second_store(self, store: MemoryStore) -> MemoryStore:
+        return MemoryStore(tables=store.tables)
 
     @pytest.fixture
-    def foreign_states(self, store: MemoryStore) -> IAgentStateRepository:
-        return MemoryStateRepository(store, "elsewhere")
-
-
-class TestMemorySignalRepository(SignalRepositoryConformance):
-    @pytest.fixture
-    def signals(self, store: MemoryStore, tenant: str | None) -> IAgentSignalRepository:
-        return MemorySignalRepository(store, tenant)
-
-    @pytest.fixture
-    def foreign_signals(self, store: MemoryStore) -> IAgentSignalRepository:
-        return MemorySignalRepository(store, "elsewhere")
-
-
-class TestMemoryEvidenceRepository(EvidenceRepositoryConformance):
-    @pytest.fixture
-    def evidence(self, store: MemoryStore, tenant: str | None) -> IAgentEvidenceRepository:
-        return MemoryEvidenceRepository(store, tenant)
-
-    @pytest.fixture
-    def foreign_evidence(self, store: MemoryStore) -> IAgentEvidenceRepository:
-        return MemoryEvidenceRepository(store, "elsewhere")
-
-
-class TestMemoryStore(TransactionConformance):
-    @pytest.fixture
-    def journal(self, store: MemoryStore) -> IAgentJournal:
-        return store.journal
-
-    @pytest.fixture
-    def states(self, store: MemoryStore) -> IAgentStateRepository:
-        return store.states
-
-    @pytest.fixture
-    def signals(self, store: MemoryStore) -> IAgentSignalRepository:
-        return store.signals
-
-    @pytest.fixture
-    def evidence(self, store: MemoryStore) -> IAgentEvidenceRepository:
-        return store.evidence
+    def second_wake_ups(self, store: MemoryStore) -> IAgentWakeUps:
+        return store.wake_ups
 
     @pytest.fixture
     def read_outbox(self, store: MemoryStore) -> ReadOutbox:
@@ -147,53 +76,12 @@ class TestMemoryStore(TransactionConformance):
 
         return read
 
-
-class TestMemoryStoreWithSignals(SignalCommitConformance):
     @pytest.fixture
-    def journal(self, store: MemoryStore) -> IAgentJournal:
-        return store.journal
+    def pass_time(self, clock: VirtualClock) -> PassTime:
+        async def advance(seconds: float) -> None:
+            clock.advance(seconds)
 
-    @pytest.fixture
-    def states(self, store: MemoryStore) -> IAgentStateRepository:
-        return store.states
-
-    @pytest.fixture
-    def signals(self, store: MemoryStore) -> IAgentSignalRepository:
-        return store.signals
-
-    @pytest.fixture
-    def second_signals(self, store: MemoryStore) -> IAgentSignalRepository:
-        return store.signals
-
-
-class TestMemoryTaskStore(TaskStoreConformance):
-    @pytest.fixture
-    def conversations(self, store: MemoryStore) -> ITaskStore:
-        return store.conversations
-
-
-class TestMemoryStoreWithConversations(ConversationCommitConformance):
-    @pytest.fixture
-    def journal(self, store: MemoryStore) -> IAgentJournal:
-        return store.journal
-
-    @pytest.fixture
-    def second_journal(self, store: MemoryStore) -> IAgentJournal:
-        return MemoryJournal(store)
-
-    @pytest.fixture
-    def conversations(self, store: MemoryStore) -> ITaskStore:
-        return store.conversations
-
-
-class TestMemoryLeases(LeasesConformance):
-    @pytest.fixture
-    def leases(self, store: MemoryStore) -> IAgentLeases:
-        return store.leases
-
-    @pytest.fixture
-    def second_leases(self, store: MemoryStore) -> IAgentLeases:
-        return MemoryLeases(store.tables)
+        return advance
 
     @pytest.fixture
     def set_time_of_day(self, clock: VirtualClock) -> PassTime:
@@ -203,113 +91,45 @@ class TestMemoryLeases(LeasesConformance):
         return set_clock
 
 
-class TestMemoryStoreWithLeases(LeaseCommitConformance):
+class TestMemoryRepositoriesOfOneTenant(
+    StateRepositoryConformance, SignalRepositoryConformance, EvidenceRepositoryConformance
+):
+    @pytest.fixture
+    def own(self, store: MemoryStore) -> TenantRepositories:
+        return repositories(store, "default")
+
+    @pytest.fixture
+    def states(self, own: TenantRepositories) -> IAgentStateRepository:
+        return own.states
+
+    @pytest.fixture
+    def foreign_states(self, foreign: TenantRepositories) -> IAgentStateRepository:
+        return foreign.states
+
+    @pytest.fixture
+    def signals(self, own: TenantRepositories) -> IAgentSignalRepository:
+        return own.signals
+
+    @pytest.fixture
+    def foreign_signals(self, foreign: TenantRepositories) -> IAgentSignalRepository:
+        return foreign.signals
+
+    @pytest.fixture
+    def evidence(self, own: TenantRepositories) -> IAgentEvidenceRepository:
+        return own.evidence
+
+    @pytest.fixture
+    def foreign_evidence(self, foreign: TenantRepositories) -> IAgentEvidenceRepository:
+        return foreign.evidence
+
+
+class TestFaultyJournalWithoutFault(JournalConformance):
     @pytest.fixture
     def journal(self, store: MemoryStore) -> IAgentJournal:
-        return store.journal
-
-    @pytest.fixture
-    def leases(self, store: MemoryStore) -> IAgentLeases:
-        return store.leases
-
-
-class TestMemoryWakeUps(WakeUpsConformance):
-    @pytest.fixture
-    def wake_ups(self, store: MemoryStore) -> IAgentWakeUps:
-        return store.wake_ups
-
-
-class TestMemoryOutbox(OutboxConformance):
-    @pytest.fixture
-    def journal(self, store: MemoryStore) -> IAgentJournal:
-        return store.journal
-
-    @pytest.fixture
-    def outbox(self, store: MemoryStore) -> IAgentOutbox:
-        return store.deliveries
-
-    @pytest.fixture
-    def second_outbox(self, store: MemoryStore) -> IAgentOutbox:
-        return MemoryOutbox(store.tables)
-
-
-class TestMemoryBacklog(BacklogConformance):
-    @pytest.fixture
-    def journal(self, store: MemoryStore) -> IAgentJournal:
-        return store.journal
-
-    @pytest.fixture
-    def states(self, store: MemoryStore) -> IAgentStateRepository:
-        return store.states
-
-    @pytest.fixture
-    def signals(self, store: MemoryStore) -> IAgentSignalRepository:
-        return store.signals
-
-    @pytest.fixture
-    def leases(self, store: MemoryStore) -> IAgentLeases:
-        return store.leases
-
-    @pytest.fixture
-    def backlog(self, store: MemoryStore) -> IAgentBacklog:
-        return store.backlog
-
-    @pytest.fixture
-    def second_backlog(self, store: MemoryStore) -> IAgentBacklog:
-        return MemoryBacklog(store.tables)
-
-
-class TestMemoryRetention(RetentionConformance):
-    @pytest.fixture
-    def store(self) -> MemoryStore:
-        return MemoryStore()
-
-    @pytest.fixture
-    def retention(self, store: MemoryStore) -> IAgentRetention:
-        return store.retention
-
-    @pytest.fixture
-    def journal(self, store: MemoryStore) -> IAgentJournal:
-        return store.journal
-
-    @pytest.fixture
-    def states(self, store: MemoryStore) -> IAgentStateRepository:
-        return store.states
-
-    @pytest.fixture
-    def signals(self, store: MemoryStore) -> IAgentSignalRepository:
-        return store.signals
-
-    @pytest.fixture
-    def evidence(self, store: MemoryStore) -> IAgentEvidenceRepository:
-        return store.evidence
-
-    @pytest.fixture
-    def conversations(self, store: MemoryStore) -> ITaskStore:
-        return store.conversations
-
-
-class TestMemoryLateOutcomes(LateOutcomesConformance):
-    @pytest.fixture
-    def late_outcomes(self, store: MemoryStore) -> IAgentLateOutcomes:
-        return store.late_outcomes
-
-    @pytest.fixture
-    def second_late_outcomes(self, store: MemoryStore) -> IAgentLateOutcomes:
-        return MemoryLateOutcomes(store.tables)
+        return FaultyJournal(store.journal)
 
 
 class TestMemoryAuditLog(AuditLogConformance):
     @pytest.fixture
     def audit_log(self) -> IAgentAuditLog:
         return MemoryAuditLog()
-
-
-class TestMemorySwitches(SwitchesConformance):
-    @pytest.fixture
-    def switches(self, store: MemoryStore) -> IAgentSwitches:
-        return store.switches
-
-    @pytest.fixture
-    def second_switches(self, store: MemoryStore) -> IAgentSwitches:
-        return MemorySwitches(store.tables)

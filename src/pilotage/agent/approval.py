@@ -145,6 +145,14 @@ class AgentApprovalRequest:
             requested_by=requested_by,
         )
 
+    @property
+    def reason(self) -> str | None:
+        """Why it is asked, in the words of the stage that asks; None where the declaration of the tool requires it."""
+        for place in (self.metadata, object_or_empty(self.metadata.get("metadata"))):
+            if isinstance(found := place.get("reason"), str):
+                return found
+        return None
+
     def covers(self, descriptor: AgentToolDescriptor, arguments: JsonObject) -> bool:
         """Return whether approving this request approves this call: the same tool and schema, the same arguments."""
         same_tool = self.tool_digest == _tool_digest(descriptor)

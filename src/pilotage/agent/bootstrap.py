@@ -1,21 +1,25 @@
 """The validation of agents at start-up, together with the dependency graph and before anything is made.
 
 A durable agent without persistence or without a key for what others must not read, an agent without a model or a
-price list it needs, a tool whose schema cannot be built, tools that together betray data: each is a problem with its
-way out, and all of them are reported at once. There is no silent fallback.
+price list it needs, a type that cannot be stored, a tool whose schema cannot be built, a secret that nothing provides,
+tools that together betray data: each is a problem with its way out, and all of them are reported at once. There is no
+silent fallback.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 
 from pilotage.agent.definition import AgentDefinition, attach_runner
+from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.ports.architecture import AgentRef, workers_of
 from pilotage.agent.ports.budget import IAgentPricing
 from pilotage.agent.ports.handlers import AgentOutputGuardProfile
 from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.model import IAgentModel
+from pilotage.agent.ports.permissions import ISecrets
 from pilotage.agent.ports.runner import IAgentRunnerFactory
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.safety_checks import AgentReach, rule_of_two, unsealable
@@ -105,6 +109,8 @@ def _problems(graph: Graph) -> Iterator[Problem]:
         yield from _unreachable_teammates(definition)
         yield from _unfit_memory(definition, graph)
         yield from _unknown_output_guard(definition, graph)
+        yield from _unfit_types(definition)
+        yield from _missing_secrets(node, definition, graph)
     yield from _wrong_tools(agents, graph)
     yield from rule_of_two(agent_reaches(graph))
 
@@ -245,6 +251,57 @@ def _unknown_output_guard(definition: AgentDefinition, graph: Graph) -> Iterator
         path=(definition.target.__name__,),
         family=AgentBootstrapError,
     )
+
+
+def _unfit_types(definition: AgentDefinition) -> Iterator[Problem]:
+    """Report inputs and outputs of types that cannot be stored and read back: every run would fail with them."""
+    for what, declared in _stored_types(definition):
+        try:
+            StructuredOutputSpec.from_type(declared)
+        except AgentDefinitionError as error:
+            # The message says "output type X is ...", also of an input.
+            yield Problem(
+                code="agent_type_unfit",
+                summary=f"{what} is {str(error).partition(' is ')[2]}",
+                remedy="",
+                path=(definition.target.__name__,),
+                family=AgentBootstrapError,
+            )
+
+
+def _stored_types(definition: AgentDefinition) -> Iterator[tuple[str, object]]:
+    execution = definition.execution
+    if execution is None:
+        if definition.spec.output_type is not None:
+            yield "output_type", definition.spec.output_type
+        return
+    for name in execution.required:
+        yield f"parameter {name!r} of execute()", execution.parameters[name]
+    if _is_own_class(execution.output_type):
+        yield "the result of execute()", execution.output_type
+
+
+def _is_own_class(declared: object) -> bool:
+    """Return whether a type is a class whose values are its instances; an abstract one says nothing about them."""
+    if not isinstance(declared, type) or declared.__module__ == "builtins":
+        return False
+    return not inspect.isabstract(declared) and not getattr(declared, "_is_protocol", False)
+
+
+def _missing_secrets(node: Node, definition: AgentDefinition, graph: Graph) -> Iterator[Problem]:
+    """Report tools that need secrets where nothing hands them out: every call of them would be refused."""
+    if graph.contains(ISecrets):
+        return
+    for tool in _readable_tools(node, graph):
+        if tool.secrets:
+            names = ", ".join(map(repr, tool.secrets))
+            yield Problem(
+                code="agent_secrets_missing",
+                summary=f"its tool {tool.name!r} needs secrets ({names}), and nothing provides ISecrets.",
+                remedy="Bind one: app.bind(ISecrets, ...).",
+                path=(definition.target.__name__,),
+                family=AgentBootstrapError,
+            )
 
 
 def agent_reaches(graph: Graph) -> list[AgentReach]:

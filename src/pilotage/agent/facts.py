@@ -53,13 +53,15 @@ class AgentFact:
     """A fact about a run; a subscriber to this class gets all facts.
 
     `id` is the same however often a fact is delivered, so that a receiver notices; `occurred_at` is the store's
-    clock. Both are known once the fact is in the outbox. `parent` is the run that this one belongs to.
+    clock. Both are known once the fact is in the outbox. `parent` is the run that this one belongs to, `alias` the id
+    that the caller gave the run when it was started.
     """
 
     run_id: str
     tenant_id: str
     agent: str
     parent: str | None = field(default=None, kw_only=True)
+    alias: str | None = field(default=None, kw_only=True)
     id: str = field(default="", kw_only=True)
     occurred_at: datetime | None = field(default=None, kw_only=True)
 
@@ -158,6 +160,8 @@ FACTS: Mapping[tuple[str, int], type[AgentFact]] = {
 }
 """The class of every type and version that can be read."""
 
+# Entries of earlier releases do not have it.
+_ADDED = frozenset({"alias"})
 _NOT_STORED = frozenset({"id", "occurred_at"})
 _CODES: Mapping[str, type[StrEnum]] = {
     "reason": AgentStateReason,
@@ -188,7 +192,8 @@ def read_fact(entry: OutboxEntry) -> AgentFact:
             "release of Pilotage that wrote it, or a newer one."
         )
     try:
-        given = {name: _read(name, event.payload[name]) for name in _stored_names(known)}
+        stored = dict.fromkeys(_ADDED) | dict(event.payload)
+        given = {name: _read(name, stored[name]) for name in _stored_names(known)}
     except (KeyError, ValueError) as error:
         raise UnreadableFactError(f"entry {entry.id!r} is no {event.event_type}: {error!r}.") from error
     make: Any = known
@@ -290,6 +295,7 @@ def _outbox_event(fact: type[AgentFact], state: AgentState, **details: str) -> O
         "tenant_id": state.tenant_id,
         "agent": state.agent_type,
         "parent": state.metadata.get("parent"),
+        "alias": state.metadata.get("alias"),
         **details,
     }
     return _new_fact()(fact.__name__, fact.version, payload)

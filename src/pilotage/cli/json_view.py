@@ -68,6 +68,8 @@ def question_json(question: Question) -> JsonObject:
         "id": question.id,
         "run_id": question.agent_state_id,
         "prompt": question.prompt,
+        "reason": question.reason,
+        "metadata": question.metadata,
         "arguments": question.arguments,
         "allowed_decisions": [each.value for each in question.allowed_decisions],
         "attempt": question.attempt,

@@ -27,7 +27,7 @@ from pilotage.agent.recovery_request import (
 )
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.errors import CallerError
+from pilotage.errors import CallerError, DamagedEntryError, RunErasedError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.children.tasks import child_id
 from pilotage.runtime.door.late_outcomes import late_outcomes_of
@@ -50,7 +50,7 @@ from pilotage.values import value
 
 _CLEANUP = f"{words.RUN}/{words.CLEANUP}#"
 
-__all__ = ["AskedQuestion", "OpenQuestions", "Question", "StoredAnswer", "run_of"]
+__all__ = ["AskedQuestion", "OpenQuestions", "Question", "QuestionPage", "StoredAnswer", "run_of"]
 
 
 @value
@@ -61,6 +61,14 @@ class StoredAnswer:
     decision: str
     decided_by: str | None
     at: datetime | None
+
+
+@value
+class QuestionPage:
+    """Open questions of some waiting runs; `cursor` as in `RunPage`."""
+
+    questions: tuple[Question, ...]
+    cursor: str | None = None
 
 
 @value
@@ -86,6 +94,12 @@ class OpenQuestions:
         A question is not open any more once its answer is stored, and none is while no answer lets the run go on.
         """
         return tuple([each for each, answer in await self._asked(state) if answer is None])
+
+    async def own_questions(self, state: AgentState) -> tuple[Question, ...]:
+        """Return the open questions that a run asked itself; none where its record cannot be read."""
+        with suppress(DamagedEntryError, RecordSealError, RunErasedError):
+            return tuple([each for each in await self.questions(state) if each.agent_state_id == state.id])
+        return ()
 
     async def answered(self, state: AgentState) -> tuple[StoredAnswer, ...]:
         """Return the stored answers that a run and its child runs have not taken yet."""

@@ -15,7 +15,7 @@ from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentPersistenceConfigurationError
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.answers import OpenQuestions, Question, StoredAnswer
+from pilotage.runtime.answers import OpenQuestions, Question, QuestionPage, StoredAnswer
 from pilotage.runtime.audit import evaluation_of
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import Subscription
@@ -23,6 +23,9 @@ from pilotage.runtime.history import RunReader
 from pilotage.runtime.run.resume import RunResumer, acting
 from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services
+
+# A cancelled run may ask about its clean-up; while a run is active, a child of it may wait.
+_ASKING = (AgentStatus.INTERRUPTED, AgentStatus.CANCELLING)
 
 
 class ReadsRuns:
@@ -160,6 +163,18 @@ class ReadsRuns:
     async def questions(self, run_id: str, *, principal: Principal | None = None) -> tuple[Question, ...]:
         """Return the questions that a run and its children wait for, in the order they were asked."""
         return await self._answers.questions(await self.get(run_id, principal=principal))
+
+    async def open_questions(
+        self, *, after: str | None = None, limit: int = 50, principal: Principal | None = None
+    ) -> QuestionPage:
+        """Return the open questions of the principal's tenant, page by page; each has the id of the run that asks.
+
+        A page is made from at most `limit` waiting runs, newest first, so it may have fewer or more questions than
+        that, and none although a further page has some. A run whose record cannot be read is left out.
+        """
+        page = await self.list(statuses=_ASKING, after=after, limit=limit, principal=principal)
+        found = [question for run in page.runs for question in await self._answers.own_questions(run)]
+        return QuestionPage(tuple(found), page.cursor)
 
     async def answered_questions(
         self, run_id: str, *, principal: Principal | None = None

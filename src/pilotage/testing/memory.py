@@ -58,11 +58,12 @@ _RESUMABLE = frozenset({AgentStatus.ACTIVE, AgentStatus.INTERRUPTED, AgentStatus
 class MemoryStore:
     """One store in memory, and its ports over the runs of all tenants.
 
-    Timestamps come from the clock it is given. `Application.add(*store.ports)` makes the ports pods.
+    Timestamps come from the clock it is given. `Application.add(*store.ports)` makes the ports pods. With the `tables`
+    of another store it is that store as a second process has it.
     """
 
-    def __init__(self, clock: IClock | None = None) -> None:
-        self.tables = MemoryTables(clock or SystemClock())
+    def __init__(self, clock: IClock | None = None, *, tables: MemoryTables | None = None) -> None:
+        self.tables = MemoryTables(clock or SystemClock()) if tables is None else tables
         self.journal = MemoryJournal(self)
         self.states = MemoryStateRepository(self)
         self.signals = MemorySignalRepository(self)

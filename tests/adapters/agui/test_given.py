@@ -98,7 +98,7 @@ async def test_what_a_model_decides_behind_a_clients_material_needs_a_person(fie
             frames = await ask(app, ag_ui_input("Note it", **given), Noter)
         taken.append(notes.taken)
     (interrupt,) = interrupts_of(frames)
-    assert "untrusted content" in str(interrupt["metadata"])
+    assert str(interrupt["metadata"]["reason"]).startswith("untrusted content")
     terms = [interrupt["metadata"][name] for name in ("requested_by", "approver_scope", "policy_version")]
     assert terms == ["ada", "any principal of the tenant", "built-in/1"]
     assert taken == [["x"], []]

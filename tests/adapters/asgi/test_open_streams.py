@@ -8,12 +8,9 @@ import pytest
 
 from pilotage import Application, Principal
 from pilotage.adapters.asgi import ServerStoppingError
-from pilotage.adapters.asgi.open_streams import OpenStreams
-from pilotage.adapters.asgi.problems import (
-    TooManyOwnStreamsError,
-    TooManyStreamsError,
-)
 from pilotage.adapters.fastapi import HttpSettings
+from pilotage.inbound.open_streams import OpenStreams
+from pilotage.inbound.problems import TooManyOwnStreamsError, TooManyStreamsError
 
 ADA, EVE = Principal("ada"), Principal("eve")
 BOUNDS = HttpSettings(max_streams=3, max_streams_per_principal=2)

@@ -5,17 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pilotage.adapters.asgi import ServerStoppingError
-from pilotage.adapters.asgi.problems import (
-    BodyTooLargeError,
-    OriginRefusedError,
-    RequestRefusedError,
-    RunStoreUnreachableError,
-    TooManyOwnStreamsError,
-    TooManyStreamsError,
-    problem_of,
-    problem_of_fields,
-    problem_of_status,
-)
 from pilotage.errors import (
     AgentDefinitionError,
     ApplicationStateError,
@@ -30,6 +19,17 @@ from pilotage.errors import (
     RunErasedError,
     RunNotFoundError,
     SignalNotFoundError,
+)
+from pilotage.inbound.problems import (
+    BodyTooLargeError,
+    OriginRefusedError,
+    RequestRefusedError,
+    RunStoreUnreachableError,
+    TooManyOwnStreamsError,
+    TooManyStreamsError,
+    problem_of,
+    problem_of_fields,
+    problem_of_status,
 )
 
 

@@ -16,9 +16,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from pilotage import IAgentModel
-from pilotage.adapters.asgi.open_streams import OpenStreams
 from pilotage.adapters.fastapi import HttpSettings
 from pilotage.adapters.fastapi.server import GracefulServer
+from pilotage.inbound.open_streams import OpenStreams
 
 
 @dataclass(frozen=True)

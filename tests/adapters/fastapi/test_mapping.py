@@ -9,24 +9,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pilotage.adapters.asgi.middleware import is_deeper_than
-from pilotage.adapters.asgi.problems import RequestRefusedError, json_text, problem_of
 from pilotage.adapters.fastapi.frames import (
     RECONNECT_FRAME,
     Frame,
     event_frame,
     item_frame,
     problem_frame,
-)
-from pilotage.adapters.fastapi.question_views import QuestionView
-from pilotage.adapters.fastapi.schemas import (
-    AnswerBody,
-    ResultView,
-    RunView,
-    SignalBody,
-    SignalView,
-    StartBody,
-    cursor_of,
 )
 from pilotage.agent import (
     AgentActionKind,
@@ -44,6 +32,11 @@ from pilotage.agent import (
 )
 from pilotage.agent.approval import ApprovalTerms
 from pilotage.errors import RunErasedError
+from pilotage.inbound.bodies import AnswerBody, SignalBody, StartBody, cursor_of
+from pilotage.inbound.limits import is_deeper_than
+from pilotage.inbound.problems import RequestRefusedError, json_text, problem_of
+from pilotage.inbound.questions import QuestionView
+from pilotage.inbound.views import ResultView, RunView, SignalView
 from pilotage.runtime import RunResult
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -78,7 +71,7 @@ def test_only_what_was_sent_goes_with_an_answer(sent: dict[str, Any], details: d
 
 @pytest.mark.parametrize("kind", ["cancel", "approval_decision"])
 def test_what_has_a_way_of_its_own_is_no_signal(kind: str) -> None:
-    with pytest.raises(RequestRefusedError, match="is no signal to send by itself. POST it to"):
+    with pytest.raises(RequestRefusedError, match="is no signal to send by itself. Send it as"):
         SignalBody.model_validate({"kind": kind}).sent_kind()
 
 

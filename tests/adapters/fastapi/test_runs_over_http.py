@@ -453,3 +453,16 @@ def client_of(api: FastAPI) -> httpx.AsyncClient:
 
 async def _nothing(worker: Worker) -> object:
     return None
+
+
+async def test_the_open_questions_of_a_tenant_are_a_page_with_the_runs_that_ask() -> None:
+    async with asked(Office()) as (client, run, answer):
+        page = (await client.get("/questions")).json()
+        (question,) = page["questions"]
+        assert (f"/runs/{question['run_id']}", question["id"]) == (run, answer["request_id"])
+        assert question["metadata"]["approval_requirement"]
+        assert page["cursor"] is None
+        assert (await client.get("/questions", headers=EVE)).json() == {"questions": [], "cursor": None}
+        assert (await client.get("/questions", params={"after": "nowhere"})).status_code == 422
+        await client.post(f"{run}/answers", json={**answer, "resume": False})
+        assert (await client.get("/questions")).json()["questions"] == []

@@ -1,6 +1,7 @@
 """The exact JSON that runs store: `rows.txt` has every row of the stories, and is never made anew.
 
-Rows of earlier versions look like this, so a line that differs is a change of the stored format.
+Rows of earlier versions look like this, so a line that differs is a change of the stored format. Records are as ever;
+views of calls that only read have had their arguments (`asked`) since these calls show them in the evidence.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -143,3 +144,12 @@ TOLD = [
 @pytest.mark.parametrize("event", TOLD, ids=lambda event: event.event_type)
 def test_what_a_run_tells_can_be_read(event: OutboxEvent) -> None:
     assert write_fact(read_fact(entry(event))) == event
+
+
+def test_a_fact_has_the_id_that_the_caller_gave_and_one_of_an_earlier_release_has_none() -> None:
+    named = replace(CREATED, metadata={"alias": "order-7"})
+    event = fact_of(named, named.moved_to(AgentSituation.RUNNING))
+    assert event is not None
+    assert read_fact(entry(event)).alias == "order-7"
+    earlier = {name: text for name, text in event.payload.items() if name != "alias"}
+    assert read_fact(entry(replace(event, payload=earlier))).alias is None

@@ -10,7 +10,6 @@ from io import StringIO
 
 import pytest
 
-from pilotage.adapters.fastapi.question_views import QuestionView
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
 from pilotage.agent.events import (
     AgentEvent,
@@ -51,6 +50,7 @@ from pilotage.cli.screen import PlainWriter, Screen
 from pilotage.cli.text import Hints, Line, TextSpan, ago, length, plain, short
 from pilotage.cli.timeline import counted, timeline_lines, timeline_of
 from pilotage.errors import CallerError
+from pilotage.inbound.questions import QuestionView
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.answers import Question
 

@@ -27,13 +27,13 @@ from pilotage.adapters.agui_plugin import AgUiConfig, check_path
 from pilotage.adapters.asgi import streaming, websockets
 from pilotage.adapters.asgi.authentication import Authentication, principal_in
 from pilotage.adapters.asgi.middleware import HttpMiddleware
-from pilotage.adapters.asgi.problems import ProblemView
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.agent.principal import Principal
 from pilotage.container.application import Application
 from pilotage.container.graph import Graph
 from pilotage.errors import PilotageError, Problem, start_error
+from pilotage.inbound.problems import ProblemView
 from pilotage.values import value
 
 _PATHS = "__pilotage_agui_paths__"

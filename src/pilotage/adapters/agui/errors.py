@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pilotage.adapters.asgi.problems import BodyTooLargeError, RequestRefusedError
 from pilotage.errors import ApplicationStartError, CallerError
+from pilotage.inbound.problems import BodyTooLargeError, RequestRefusedError
 
 
 class AbstractAgUiError(CallerError):

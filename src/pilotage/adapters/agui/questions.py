@@ -103,7 +103,7 @@ def project_approval(
         "prompt": approval.prompt,
         "allowed_decisions": [str(each) for each in approval.allowed_decisions],
         "run_id": attribution.run_id,
-        **(approval.metadata or {}),
+        **_with_reason(approval.metadata or {}),
     }
     return [
         agui.ToolCallStartEvent(tool_call_id=approval.id, tool_call_name=HITL_TOOL),
@@ -122,9 +122,18 @@ def interrupt_of(event: RunPausedEvent, by: str | None = None) -> agui.Interrupt
         tool_call_id=event.tool_call_id,
         response_schema=_answers(event) if event.approval_id else None,
         expires_at=expires_at if isinstance(expires_at, str) else None,
-        metadata=dict(event.metadata) or None,
+        metadata=_with_reason(event.metadata) or None,
         subagent_run_id=by,
     )
+
+
+def _with_reason(about: JsonObject) -> dict[str, JsonValue]:
+    """Return the facts about a question, with the reason of the stage that asks beside them."""
+    details = object_or_empty(about.get("metadata"))
+    for place in (about, details, object_or_empty(details.get("metadata"))):
+        if isinstance(reason := place.get("reason"), str):
+            return {**about, "reason": reason}
+    return dict(about)
 
 
 def is_for_the_client(event: RunPausedEvent) -> bool:

@@ -24,13 +24,13 @@ from pilotage.adapters.agui import questions
 from pilotage.adapters.agui.errors import AgUiInputTooLargeError, AgUiRunResolutionError
 from pilotage.adapters.agui.stream import Bookmark
 from pilotage.adapters.agui_plugin import AgUiLimits
-from pilotage.adapters.asgi.middleware import is_deeper_than
 from pilotage.agent.context import ContextFreshness, ContextPack, ContextPackRole
 from pilotage.agent.messages import MediaPart
 from pilotage.agent.model_request import JsonSchemaConstraint, ModelSelection, ModelToolSpec
 from pilotage.agent.run_values import AgentContext
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
 from pilotage.errors import AgentDefinitionError
+from pilotage.inbound.limits import is_deeper_than
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, repeated_key, to_json_value
 from pilotage.runtime.answers import run_of
 from pilotage.runtime.exposure.given_context import TRUST

@@ -1,10 +1,14 @@
 """The HTTP layer of all adapters: authentication, limits, problems, streaming responses, WebSockets, shutdown."""
 
-from pilotage.adapters.asgi.authentication import Authentication, BearerTokens, TrustedHeaders
+from pilotage.adapters.asgi.authentication import Authentication
 from pilotage.adapters.asgi.lifespan import pilotage_lifespan
 from pilotage.adapters.asgi.middleware import HttpMiddleware, bounded_body
-from pilotage.adapters.asgi.open_streams import OpenStreams
-from pilotage.adapters.asgi.problems import (
+from pilotage.adapters.asgi.problems import problem_response
+from pilotage.adapters.asgi.streaming import Heartbeat, StreamFormat, StreamingResponse
+from pilotage.adapters.http_settings import HttpSettings
+from pilotage.inbound.authentication import BearerTokens, TrustedHeaders
+from pilotage.inbound.open_streams import OpenStreams
+from pilotage.inbound.problems import (
     BodyTooLargeError,
     OriginRefusedError,
     RequestRefusedError,
@@ -12,10 +16,7 @@ from pilotage.adapters.asgi.problems import (
     ServerStoppingError,
     TooManyOwnStreamsError,
     TooManyStreamsError,
-    problem_response,
 )
-from pilotage.adapters.asgi.streaming import Heartbeat, StreamFormat, StreamingResponse
-from pilotage.adapters.http_settings import HttpSettings
 
 # Earlier names of the same things.
 Admission = Authentication

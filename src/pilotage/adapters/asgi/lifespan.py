@@ -8,10 +8,10 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from starlette.applications import Starlette
 from starlette.requests import HTTPConnection
 
-from pilotage.adapters.asgi.open_streams import OpenStreams
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.container.application import Application
 from pilotage.errors import ApplicationStateError
+from pilotage.inbound.open_streams import OpenStreams
 from pilotage.runtime.runs import AgentRuns
 
 _PLACE = "pilotage_application"

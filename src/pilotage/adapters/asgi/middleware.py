@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
@@ -10,17 +9,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message
 
-from pilotage.adapters.asgi import problems
 from pilotage.adapters.asgi.authentication import Authentication
+from pilotage.adapters.asgi.problems import NOSNIFF, problem_response
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.errors import PilotageError
-from pilotage.jsonvalue import repeated_key
+from pilotage.inbound.limits import body_too_large, check_body
+from pilotage.inbound.problems import RunStoreUnreachableError, problem_of_status
 from pilotage.runtime.journal.interruptions import StoreUnavailable
 
 Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
-
-_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 async def bounded_body(request: Request, longest: int) -> bytes:
@@ -35,21 +32,9 @@ async def bounded_body(request: Request, longest: int) -> bytes:
     async for piece in request.stream():
         size += len(piece)
         if size > longest:
-            raise problems.BodyTooLargeError(
-                f"the body is longer than {longest:,} bytes, which is what this server takes."
-            )
+            raise body_too_large(longest)
         pieces.append(piece)
     return b"".join(pieces)
-
-
-def is_deeper_than(levels: int, body: bytes) -> bool:
-    """Return whether a JSON text is nested deeper, without decoding it."""
-    depth = 0
-    for bracket in _STRINGS.sub(b"", body).translate(None, _NO_BRACKETS):
-        depth += 1 if bracket in b"[{" else -1
-        if depth > levels:
-            return True
-    return False
 
 
 class HttpMiddleware:
@@ -71,7 +56,7 @@ class HttpMiddleware:
 
         async def wrapped(request: Request) -> Response:
             response = await self._handled(request, handle)
-            for name, text in problems.NOSNIFF.items():
+            for name, text in NOSNIFF.items():
                 response.headers.setdefault(name, text)
             return response
 
@@ -83,28 +68,21 @@ class HttpMiddleware:
                 await self._authentication.principal_of(request)
             return await handle(await self._bounded(request))
         except PilotageError as error:
-            return problems.problem_response(error)
+            return problem_response(error)
         except StoreUnavailable:
-            return problems.problem_response(problems.RunStoreUnreachableError())
+            return problem_response(RunStoreUnreachableError())
         except ClientDisconnect:
-            return problems.problem_response(problems.problem_of_status(400, "the body broke off"))
+            return problem_response(problem_of_status(400, "the body broke off"))
         except OSError:
             if not self.owns_errors:
                 raise
-            return problems.problem_response(problems.RunStoreUnreachableError())
+            return problem_response(RunStoreUnreachableError())
 
     async def _bounded(self, request: Request) -> Request:
         """Return the request with its body read: frameworks read bodies of any length and depth."""
         body = await bounded_body(request, self._settings.max_body_bytes)
-        deepest = self._settings.max_body_depth
         if "json" in request.headers.get("content-type", "json"):
-            if is_deeper_than(deepest, body):
-                raise problems.RequestRefusedError(f"the body is nested more than {deepest} levels deep.")
-            repeated = repeated_key(body)
-            if repeated is not None:
-                raise problems.RequestRefusedError(
-                    f"the body has the key {repeated!r} twice in one object. Send it once."
-                )
+            check_body(body, self._settings)
 
         is_given = False
 

@@ -12,14 +12,15 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from pilotage.adapters.asgi import problems
 from pilotage.adapters.asgi.authentication import principal_in
-from pilotage.adapters.asgi.open_streams import OpenStreams
+from pilotage.adapters.asgi.problems import SECURITY_HEADERS, problem_response
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.principal import Principal
 from pilotage.container.application import Application
 from pilotage.errors import PilotageError
 from pilotage.ids import IClock, SystemClock
+from pilotage.inbound.open_streams import OpenStreams
+from pilotage.inbound.problems import INTERNAL, ProblemView, problem_of
 from pilotage.values import value
 
 _log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class StreamEnd:
 
     code: int
     reason: str
-    problem: problems.ProblemView | None = None
+    problem: ProblemView | None = None
 
 
 COMPLETED = StreamEnd(1000, "this is all")
@@ -69,7 +70,7 @@ RECONNECT = StreamEnd(1012, "come back with the last id")
 DISCONNECTED = StreamEnd(1001, "the client has gone")
 
 
-def failed(problem: problems.ProblemView) -> StreamEnd:
+def failed(problem: ProblemView) -> StreamEnd:
     """Return the end of a stream that cannot go on; its code is 4000 and the status."""
     return StreamEnd(4000 + problem.status, problem.code, problem)
 
@@ -160,14 +161,14 @@ async def _send_all(items: Items[ItemT], encode: Callable[[ItemT], T], writer: C
         async for item in items:
             await writer.write(encode(item))
     except PilotageError as error:
-        return failed(problems.problem_of(error))
+        return failed(problem_of(error))
     except StreamInterruptedError:
         return RECONNECT
     except ClientDisconnect:
         raise
     except Exception:  # noqa: BLE001 - the top of a stream: the client gets an end
         _log.exception("a stream broke off")
-        return failed(problems.INTERNAL)
+        return failed(INTERNAL)
     return COMPLETED
 
 
@@ -212,7 +213,7 @@ class StreamFormat(Generic[T]):
 
     media_type: str
     encode: Callable[[T], bytes]
-    problem: Callable[[problems.ProblemView], bytes]
+    problem: Callable[[ProblemView], bytes]
     reconnect: bytes = b""
     heartbeat: bytes | None = SSE_HEARTBEAT
 
@@ -236,7 +237,7 @@ class StreamingResponse(Response):
         clock: IClock,
     ) -> None:
         # Proxies must not buffer the pieces.
-        headers = {**problems.SECURITY_HEADERS, "x-accel-buffering": "no"}
+        headers = {**SECURITY_HEADERS, "x-accel-buffering": "no"}
         super().__init__(headers=headers, media_type=stream_format.media_type)
         del self.headers["content-length"]
         self._items: Items[Any] = items
@@ -267,7 +268,7 @@ class StreamingResponse(Response):
             pass
         except PilotageError as error:
             await self._items.aclose()
-            await problems.problem_response(error)(scope, receive, send)
+            await problem_response(error)(scope, receive, send)
 
     def _last_piece(self, end: StreamEnd) -> bytes:
         if end.problem is not None:

@@ -6,9 +6,10 @@ from starlette.requests import ClientDisconnect
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from pilotage.adapters.asgi.authentication import headers_of, offered_protocols
-from pilotage.adapters.asgi.problems import ProblemView, problem_of, problem_response
+from pilotage.adapters.asgi.problems import problem_response
 from pilotage.adapters.asgi.streaming import failed
 from pilotage.errors import PilotageError
+from pilotage.inbound.problems import ProblemView, problem_of
 
 _DENIAL = "websocket.http.response"
 _POLICY = 1008

@@ -5,7 +5,6 @@ from importlib.util import find_spec
 if find_spec("fastapi") is None:
     raise ImportError('this adapter needs an extra: pip install "pilotage[fastapi]"')
 
-from pilotage.adapters.asgi.authentication import BearerTokens, TrustedHeaders
 from pilotage.adapters.asgi.lifespan import pilotage_lifespan
 from pilotage.adapters.fastapi.controller import ApiController, delete, get, patch, post, put, sse, websocket
 from pilotage.adapters.fastapi.controller_routes import controller_routes
@@ -13,6 +12,7 @@ from pilotage.adapters.fastapi.routes import agent_routes
 from pilotage.adapters.fastapi.routing import Caller, Inject
 from pilotage.adapters.fastapi.serving import BindingRefusedError, asgi_application, serve
 from pilotage.adapters.http_settings import HttpSettings
+from pilotage.inbound.authentication import BearerTokens, TrustedHeaders
 
 __all__ = [
     "ApiController",

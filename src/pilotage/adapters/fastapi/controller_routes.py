@@ -21,7 +21,7 @@ from pilotage.adapters.asgi.authentication import (
     refuse_foreign_origin,
 )
 from pilotage.adapters.asgi.middleware import HttpMiddleware
-from pilotage.adapters.asgi.problems import problem_of, problem_response
+from pilotage.adapters.asgi.problems import problem_response
 from pilotage.adapters.asgi.streaming import COMPLETED, RECONNECT, StreamingResponse, Streams, stopped
 from pilotage.adapters.fastapi import controller
 from pilotage.adapters.fastapi.frames import SSE_FORMAT, ItemFrames
@@ -30,6 +30,7 @@ from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.container.application import Application
 from pilotage.errors import PilotageError, start_error
+from pilotage.inbound.problems import problem_of
 
 
 def plain_endpoint(method: Callable[[], Any], function: Any, shape: Signature) -> Any:

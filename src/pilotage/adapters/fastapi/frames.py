@@ -15,13 +15,13 @@ from starlette.websockets import WebSocket
 
 from pilotage.adapters.asgi import streaming, websockets
 from pilotage.adapters.asgi.authentication import Authentication, principal_in
-from pilotage.adapters.asgi.problems import ProblemView, RunStoreUnreachableError, json_text
-from pilotage.adapters.fastapi.schemas import RunId, cursor_of
 from pilotage.agent.events import AgentEvent, AgentEventKind, RunFinishedEvent, RunPausedEvent
 from pilotage.agent.principal import Principal
 from pilotage.agent.state import AgentStatus
 from pilotage.agent.yields import AgentYield, AgentYieldJsonEncoder
 from pilotage.errors import PilotageError
+from pilotage.inbound.bodies import RunId, cursor_of
+from pilotage.inbound.problems import ProblemView, RunStoreUnreachableError, json_text
 from pilotage.jsonvalue import to_json_value
 from pilotage.runtime.events.feed import EventCursor, PositionedEvent
 from pilotage.runtime.runs import AgentRuns

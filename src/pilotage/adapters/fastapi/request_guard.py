@@ -13,8 +13,9 @@ from enum import Enum, auto
 from http import HTTPStatus
 from typing import Protocol
 
-from pilotage.adapters.asgi.problems import problem_of_status, problem_response
+from pilotage.adapters.asgi.problems import problem_response
 from pilotage.adapters.http_settings import HttpSettings
+from pilotage.inbound.problems import problem_of_status
 
 _LINGER_SECONDS = 1.0
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any
 
@@ -13,11 +14,9 @@ from starlette.responses import Response
 
 from pilotage.adapters.asgi.authentication import Authentication, has_resolver
 from pilotage.adapters.asgi.middleware import HttpMiddleware
-from pilotage.adapters.asgi.problems import SECURITY_HEADERS, RequestRefusedError
+from pilotage.adapters.asgi.problems import SECURITY_HEADERS
 from pilotage.adapters.asgi.streaming import StreamingResponse, Streams
-from pilotage.adapters.fastapi import schemas
 from pilotage.adapters.fastapi.frames import SSE_FORMAT, EncodedEvents, EventSocket, RunFrames
-from pilotage.adapters.fastapi.question_views import QuestionsView
 from pilotage.adapters.fastapi.routing import (
     Caller,
     json_response,
@@ -33,9 +32,12 @@ from pilotage.errors import (
     AgentDefinitionError,
     CallerError,
     DamagedEntryError,
-    ModelNotFoundError,
     RunConflictError,
 )
+from pilotage.inbound import bodies, views
+from pilotage.inbound.problems import RequestRefusedError
+from pilotage.inbound.questions import QuestionPageView, QuestionsView
+from pilotage.inbound.requests import answer_question, refuse_unknown_agent, start_run
 from pilotage.runtime.runs import AgentRuns
 
 # A relative link: /runs/<id>/decisions leads to /runs/<id>/answers, under whatever prefix.
@@ -55,23 +57,24 @@ class RunQueries:
         one = problem_responses(401, 404, 409, 410, 422, 503)
         get = partial(router.add_api_route, methods=["GET"], responses=one)
         some = problem_responses(401, 409, 422, 503)
-        get("/runs", self.list_runs, response_model=schemas.RunPageView, responses=some)
-        get("/runs/{run_id}", self.get_run, response_model=schemas.RunView)
+        get("/runs", self.list_runs, response_model=views.RunPageView, responses=some)
+        get("/runs/{run_id}", self.get_run, response_model=views.RunView)
         streams = stream_responses(401, 404, 422, 429, 503) | problem_responses(409)
         streams |= {204: {"description": "Everything was read."}}
         events = partial(get, status_code=200, response_class=StreamingResponse, responses=streams)
         events("/runs/{run_id}/events", self.read_events)
-        get("/runs/{run_id}/result", self.get_result, response_model=schemas.ResultView)
+        get("/runs/{run_id}/result", self.get_result, response_model=views.ResultView)
         get("/runs/{run_id}/questions", self.list_questions, response_model=QuestionsView)
-        get("/runs/{run_id}/evidence", self.list_evidence, response_model=schemas.EvidencesView)
-        get("/runs/{run_id}/verification", self.verify_run, response_model=schemas.VerifiedView)
+        get("/questions", self.list_open_questions, response_model=QuestionPageView, responses=some)
+        get("/runs/{run_id}/evidence", self.list_evidence, response_model=views.EvidencesView)
+        get("/runs/{run_id}/verification", self.verify_run, response_model=views.VerifiedView)
 
     async def list_runs(
         self,
         caller: Caller,
         status: Annotated[list[AgentStatus] | None, Query()] = None,
-        agent: schemas.Name | None = None,
-        conversation_id: schemas.Name | None = None,
+        agent: bodies.Name | None = None,
+        conversation_id: bodies.Name | None = None,
         since: AwareDatetime | None = None,
         until: AwareDatetime | None = None,
         after: Annotated[str | None, Query(min_length=1, max_length=512)] = None,
@@ -80,7 +83,7 @@ class RunQueries:
         """Return the runs of the caller's tenant, newest first, page by page."""
         runs = self._runs()
         refuse_unknown_agent(runs, agent)
-        try:
+        with _refused_input():
             page = await runs.list(
                 statuses=status or (),
                 agent=agent,
@@ -91,20 +94,16 @@ class RunQueries:
                 limit=limit,
                 principal=caller,
             )
-        except DamagedEntryError:
-            raise
-        except CallerError as error:
-            raise RequestRefusedError(str(error)) from error
-        return json_response(schemas.RunPageView.of(page))
+        return json_response(views.RunPageView.of(page))
 
-    async def get_run(self, caller: Caller, run_id: schemas.RunId) -> Response:
+    async def get_run(self, caller: Caller, run_id: bodies.RunId) -> Response:
         """Return the state of a run."""
-        return json_response(schemas.RunView.of(await self._runs().get(run_id, principal=caller)))
+        return json_response(views.RunView.of(await self._runs().get(run_id, principal=caller)))
 
     async def read_events(
         self,
         caller: Caller,
-        run_id: schemas.RunId,
+        run_id: bodies.RunId,
         after: str | None = None,
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> Response:
@@ -113,7 +112,7 @@ class RunQueries:
         The id of each is a cursor: a client that sends the last one it has, as `Last-Event-ID` or as `after`, misses
         nothing. 204 says that the run has ended and no more events follow.
         """
-        runs, cursor = self._runs(), schemas.cursor_of(last_event_id, after)
+        runs, cursor = self._runs(), bodies.cursor_of(last_event_id, after)
         state = await runs.get(run_id, principal=caller)
         if cursor is not None and state.is_terminal:
             rest = runs.events(run_id, after=cursor, principal=caller)
@@ -122,29 +121,45 @@ class RunQueries:
         frames = RunFrames(runs, run_id, caller, cursor, self._encoded)
         return self._streams.response(frames, SSE_FORMAT)
 
-    async def get_result(self, caller: Caller, run_id: schemas.RunId) -> Response:
+    async def get_result(self, caller: Caller, run_id: bodies.RunId) -> Response:
         """Return the result of a run, with its output once there is one."""
-        return json_response(schemas.ResultView.of(await self._runs().result(run_id, principal=caller)))
+        return json_response(views.ResultView.of(await self._runs().result(run_id, principal=caller)))
 
-    async def list_questions(self, caller: Caller, run_id: schemas.RunId) -> Response:
+    async def list_questions(self, caller: Caller, run_id: bodies.RunId) -> Response:
         """Return the questions that a run and its children wait for."""
         found = await self._runs().questions(run_id, principal=caller)
         return json_response(QuestionsView.of(found))
 
-    async def list_evidence(self, caller: Caller, run_id: schemas.RunId) -> Response:
+    async def list_open_questions(
+        self,
+        caller: Caller,
+        after: Annotated[str | None, Query(min_length=1, max_length=512)] = None,
+        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    ) -> Response:
+        """Return the open questions of the caller's tenant, page by page; `limit` is how many runs a page covers."""
+        with _refused_input():
+            page = await self._runs().open_questions(after=after, limit=limit, principal=caller)
+        return json_response(QuestionPageView.of_page(page))
+
+    async def list_evidence(self, caller: Caller, run_id: bodies.RunId) -> Response:
         """Return the evidence of a run, which all principals of its tenant may read."""
         found = await self._runs().evidence(run_id, principal=caller)
-        return json_response(schemas.EvidencesView.of(found))
+        return json_response(views.EvidencesView.of(found))
 
-    async def verify_run(self, caller: Caller, run_id: schemas.RunId) -> Response:
+    async def verify_run(self, caller: Caller, run_id: bodies.RunId) -> Response:
         """Check the journal of a run against itself and its state; 409 says what does not fit."""
-        return json_response(schemas.VerifiedView(rows=await self._runs().verify(run_id, principal=caller)))
+        return json_response(views.VerifiedView(rows=await self._runs().verify(run_id, principal=caller)))
 
 
-def refuse_unknown_agent(runs: AgentRuns, agent: str | None) -> None:
-    """Raise RequestRefusedError for a name of no agent."""
-    if agent is not None and agent not in runs.services.agent_ids:
-        raise RequestRefusedError(f"there is no agent {agent!r} here.")
+@contextmanager
+def _refused_input() -> Generator[None]:
+    """Raise RequestRefusedError for an input that a read does not take: a wrong cursor."""
+    try:
+        yield
+    except DamagedEntryError:
+        raise
+    except CallerError as error:
+        raise RequestRefusedError(str(error)) from error
 
 
 class RunCommands:
@@ -159,97 +174,74 @@ class RunCommands:
         starts, problems = changes | problem_responses(415), changes | problem_responses(404, 410)
         on_its_way: dict[int | str, dict[str, Any]] = {
             202: {
-                "model": schemas.CancelledView,
+                "model": views.CancelledView,
                 "description": "The process that drives it will cancel it.",
             }
         }
         post = partial(
-            router.add_api_route, methods=["POST"], response_model=schemas.RunView, responses=problems
+            router.add_api_route, methods=["POST"], response_model=views.RunView, responses=problems
         )
         post("/runs", self.start_run, status_code=201, responses=starts)
-        post("/runs/{run_id}/signals", self.send_signal, status_code=202, response_model=schemas.SignalView)
-        answered = partial(post, status_code=202, response_model=schemas.AnsweredView)
+        post("/runs/{run_id}/signals", self.send_signal, status_code=202, response_model=views.SignalView)
+        answered = partial(post, status_code=202, response_model=views.AnsweredView)
         answered("/runs/{run_id}/answers", self.answer_question)
         answered("/runs/{run_id}/decisions", self.decide, deprecated=True)
         cancelled = problems | on_its_way
         post(
             "/runs/{run_id}/cancel",
             self.cancel_run,
-            response_model=schemas.CancelledView,
+            response_model=views.CancelledView,
             responses=cancelled,
         )
         post("/runs/{run_id}/resume", self.resume_run, status_code=202)
         post("/runs/{run_id}/fork", self.fork_run, status_code=201)
         post("/runs/{run_id}/resolutions", self.resolve_run, status_code=202)
 
-    async def start_run(self, request: Request, caller: Caller, body: schemas.StartBody) -> Response:
+    async def start_run(self, request: Request, caller: Caller, body: bodies.StartBody) -> Response:
         """Start a run, or attach to the one that the client started with the same `id`. It is durable by now."""
-        runs = self._runs()
-        refuse_unknown_agent(runs, body.agent)
-        try:
-            handle = await runs.start(
-                body.agent,
-                body.input,
-                principal=caller,
-                id=body.id,
-                conversation_id=body.conversation_id,
-                metadata=body.metadata,
-                steering_input_required=body.steering_input_required,
-            )
-        except (AgentDefinitionError, ModelNotFoundError) as error:
-            raise RequestRefusedError(str(error)) from error
-        return _created(request.url.path, await runs.get(handle.id, principal=caller))
+        return _created(request.url.path, await start_run(self._runs(), body, caller))
 
-    async def send_signal(self, caller: Caller, run_id: schemas.RunId, body: schemas.SignalBody) -> Response:
+    async def send_signal(self, caller: Caller, run_id: bodies.RunId, body: bodies.SignalBody) -> Response:
         """Send a signal to a run: a message, an instruction, an event, pause or resume."""
         signal = await self._runs().signal(
             run_id, body.sent_kind(), body.payload, id=body.id, principal=caller
         )
-        return json_response(schemas.SignalView.of(signal), 202)
+        return json_response(views.SignalView.of(signal), 202)
 
     async def answer_question(
-        self, caller: Caller, run_id: schemas.RunId, body: schemas.AnswerBody
+        self, caller: Caller, run_id: bodies.RunId, body: bodies.AnswerBody
     ) -> Response:
         """Answer a question of a run. With the answer to its last open question the run goes on.
 
         With `resume: false` the answer is only stored: the run goes on when it is resumed.
         """
-        runs, details = self._runs(), body.details()
-        await runs.answer(
-            run_id, body.request_id, body.decision, resume=body.resume, principal=caller, **details
-        )
-        waiting = await runs.waiting_answers(run_id, principal=caller)
-        is_waiting = not runs.is_driven(run_id) and any(
-            each.question.id == body.request_id for each in waiting
-        )
-        state = await runs.get(run_id, principal=caller)
-        return json_response(schemas.AnsweredView.with_answer(state, is_waiting=is_waiting), 202)
+        return json_response(await answer_question(self._runs(), run_id, body, caller), 202)
 
-    async def decide(self, caller: Caller, run_id: schemas.RunId, body: schemas.AnswerBody) -> Response:
+    async def decide(self, caller: Caller, run_id: bodies.RunId, body: bodies.AnswerBody) -> Response:
         """Second name of `/runs/{run_id}/answers` until 0.2."""
         response = await self.answer_question(caller, run_id, body)
         response.headers.update(_SUCCEEDED_BY_ANSWERS)
         return response
 
     async def cancel_run(
-        self, caller: Caller, run_id: schemas.RunId, body: schemas.CancelBody | None = None
+        self, caller: Caller, run_id: bodies.RunId, body: bodies.CancelBody | None = None
     ) -> Response:
         """Cancel a run. 202 says that another process drives it, and will cancel it."""
         reason = body.reason if body is not None else None
         try:
             cancelled = await self._runs().cancel(run_id, reason=reason, principal=caller)
         except RunConflictError:
-            return json_response(schemas.CancelledView(cancelled=False, is_on_its_way=True), 202)
-        return json_response(schemas.CancelledView(cancelled=cancelled))
+            return json_response(views.CancelledView(cancelled=False, is_on_its_way=True), 202)
+        return json_response(views.CancelledView(cancelled=cancelled))
 
-    async def resume_run(self, caller: Caller, run_id: schemas.RunId) -> Response:
+    async def resume_run(self, caller: Caller, run_id: bodies.RunId) -> Response:
         """Resume a run; its recorded actions are replayed, not repeated."""
         runs = self._runs()
         await runs.resume(run_id, principal=caller)
-        return json_response(schemas.RunView.of(await runs.get(run_id, principal=caller)), 202)
+        return json_response(views.RunView.of(await runs.get(run_id, principal=caller)), 202)
 
     async def fork_run(
-        self, request: Request, caller: Caller, run_id: schemas.RunId, body: schemas.ForkBody | None = None
+        self, request: Request, caller: Caller, run_id: bodies.RunId, body: bodies.ForkBody | None = None
     ) -> Response:
         """Return a new run with the beginning of another one's record; resume it to continue from there."""
         at = body.at if body is not None else None
@@ -257,7 +249,7 @@ class RunCommands:
         return _created(runs_path, await self._runs().fork(run_id, at=at, principal=caller))
 
     async def resolve_run(
-        self, caller: Caller, run_id: schemas.RunId, body: schemas.ResolutionBody
+        self, caller: Caller, run_id: bodies.RunId, body: bodies.ResolutionBody
     ) -> Response:
         """Decide about a run that diverged: skip a recorded call, give a call its result, or fork.
 
@@ -266,11 +258,11 @@ class RunCommands:
         state = await self._runs().resolve(
             run_id, body.resolution(), reason=body.reason, resume=body.resume, principal=caller
         )
-        return json_response(schemas.RunView.of(state), 202)
+        return json_response(views.RunView.of(state), 202)
 
 
 def _created(runs_path: str, state: AgentState) -> Response:
-    return json_response(schemas.RunView.of(state), 201, {"location": f"{runs_path}/{state.id}"})
+    return json_response(views.RunView.of(state), 201, {"location": f"{runs_path}/{state.id}"})
 
 
 def agent_routes(

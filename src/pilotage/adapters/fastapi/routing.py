@@ -15,12 +15,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from pilotage.adapters.asgi import problems
 from pilotage.adapters.asgi.authentication import principal_in
 from pilotage.adapters.asgi.lifespan import application_of
 from pilotage.adapters.asgi.middleware import Handler, HttpMiddleware
+from pilotage.adapters.asgi.problems import PROBLEM_JSON, SECURITY_HEADERS, problem_response
 from pilotage.adapters.asgi.streaming import EVENT_STREAM
 from pilotage.agent.principal import Principal
+from pilotage.inbound.problems import ProblemView, json_text, problem_of_fields, problem_of_status
 
 
 class MiddlewareRoute(APIRoute):
@@ -45,9 +46,9 @@ def _with_problems(handle: Handler) -> Handler:
         try:
             return await handle(request)
         except RequestValidationError as error:
-            return problems.problem_response(problems.problem_of_fields(error.errors()))
+            return problem_response(problem_of_fields(error.errors()))
         except HTTPException as error:
-            return problems.problem_response(problems.problem_of_status(error.status_code, str(error.detail)))
+            return problem_response(problem_of_status(error.status_code, str(error.detail)))
 
     return handled
 
@@ -93,19 +94,19 @@ def _pod_of(
 def json_response(view: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a view as the body of a response."""
     return Response(
-        problems.json_text(view),
+        json_text(view),
         status,
-        headers={**problems.SECURITY_HEADERS, **(headers or {})},
+        headers={**SECURITY_HEADERS, **(headers or {})},
         media_type="application/json",
     )
 
 
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the description of the problems of a route."""
-    schema = problems.ProblemView.model_json_schema()
+    schema = ProblemView.model_json_schema()
     # References would point into the whole description, where their targets are missing.
     schema["properties"]["problems"]["items"] = schema.pop("$defs")["FieldProblem"]
-    content = {problems.PROBLEM_JSON: {"schema": schema}}
+    content = {PROBLEM_JSON: {"schema": schema}}
     return {status: {"description": "The request failed.", "content": content} for status in statuses}
 
 

@@ -8,9 +8,9 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import Self
 
-from pilotage.adapters.asgi.open_streams import OpenStreams
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.container.application import Application
+from pilotage.inbound.open_streams import OpenStreams
 
 try:
     import uvicorn

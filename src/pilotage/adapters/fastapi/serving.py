@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from pilotage.adapters.asgi import websockets
-from pilotage.adapters.asgi.authentication import Authentication, OnePrincipal, has_resolver, is_loopback
+from pilotage.adapters.asgi.authentication import Authentication, has_resolver, is_loopback
 from pilotage.adapters.asgi.lifespan import pilotage_lifespan
 from pilotage.adapters.asgi.problems import problem_response
 from pilotage.adapters.fastapi.controller import Place, place_of, problems_of
@@ -23,6 +23,7 @@ from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.container.application import Application
 from pilotage.errors import PilotageError, StartupError, start_error
+from pilotage.inbound.authentication import OnePrincipal
 from pilotage.runtime.delivery.watchdog import ProcessOfItsOwn
 
 _THE_ROUTES_OF_RUNS = "the routes of runs"

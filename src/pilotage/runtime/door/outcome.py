@@ -43,7 +43,8 @@ UNKNOWN_INSIDE = "the outcome is unknown: the call around it was found to be don
 # Looking a member up costs as much as a call.
 _BEFORE, _AFTER = JournalStage.BEFORE, JournalStage.AFTER
 _SECRET = SecretField()
-_TOOLS_AND_STEPS = frozenset({AgentActionKind.TOOL_CALL, AgentActionKind.STEP})
+_TOOL_CALL = AgentActionKind.TOOL_CALL
+_TOOLS_AND_STEPS = frozenset({_TOOL_CALL, AgentActionKind.STEP})
 
 
 _WITHDRAWN: JsonObject = {words.WITHDRAWN: True}
@@ -176,6 +177,8 @@ class Outcomes:
 
     def record(self, effect: Effect, outcome: Outcome) -> None:
         """Write the row of an outcome, with the label of what was learned by it."""
+        if effect.action.is_read_only and effect.action.kind is _TOOL_CALL:
+            outcome = self._with_arguments(effect, outcome)
         if self._redactor.revision:
             outcome = self._without_secrets_in(outcome)
         if self._cuts:
@@ -204,6 +207,14 @@ class Outcomes:
             raise
         if self.under_way and self.under_way.pop(effect.action.id, None) is not None:
             self._closed.add(effect.action.id)
+
+    def _with_arguments(self, effect: Effect, outcome: Outcome) -> Outcome:
+        """Return the outcome of a call that only reads with the call's arguments in its view: it has no row before."""
+        if not self.has_readers:
+            return outcome
+        _, asked = effect.asked()
+        shown = asked if self._redactor.is_idle else self._redactor.json(asked)
+        return new_outcome(outcome.record, outcome.view, outcome.result, {**shown, **(outcome.added or {})})
 
     def fold(self, action: Action, record: JsonObject) -> None:
         """Write the row that stands for a finished branch or turn."""

@@ -65,6 +65,7 @@ def approval_request(effect: Effect, place: RequestPlace, ask: Ask) -> AgentAppr
             risk=ToolRisk(),
             action_ref=action.id,
             allowed_decisions=effect.decisions or _WITHOUT_MODIFY,
+            metadata={"reason": ask.reason} if ask.reason else {},
             arguments={"view": action.view} if action.view is not None else {},
             attempt=place.attempt,
             call_id=action.id,

@@ -1,6 +1,8 @@
 """Conformance kits: the promises of each port as tests that every adapter runs.
 
-A kit is a class of tests. An adapter derives from it and gives the fixtures its docstring names.
+A kit is a class of tests. An adapter derives from it and gives the fixtures its docstring names. `StoreConformance`
+runs the kits of all ports of a store from one fixture. The rule that most stores miss first is one of leases: an owner
+who does not get a lease does not move the holder's expiry.
 The kits need pytest and pytest-asyncio: `pip install "pilotage[testing]"`.
 """
 
@@ -33,6 +35,7 @@ from pilotage.testing.conformance.retention import RetentionConformance
 from pilotage.testing.conformance.sealing import SealerConformance
 from pilotage.testing.conformance.signal_commits import SignalCommitConformance
 from pilotage.testing.conformance.spending import SpendingConformance
+from pilotage.testing.conformance.store import StoreConformance, StoreUnderTest, TenantRepositories
 from pilotage.testing.conformance.switches import SwitchesConformance
 from pilotage.testing.conformance.transaction import TransactionConformance
 from pilotage.testing.conformance.wakeups import WakeUpsConformance
@@ -43,6 +46,7 @@ __all__ = [
     "EvidenceRepositoryConformance", "JournalConformance", "LateOutcomesConformance",
     "LeaseCommitConformance", "LeasesConformance", "MemoryConformance", "ModelConformance",
     "OutboxConformance", "RetentionConformance", "SealerConformance", "SignalCommitConformance",
-    "SignalRepositoryConformance", "SpendingConformance", "StateRepositoryConformance", "SwitchesConformance",
-    "TaskStoreConformance", "TransactionConformance", "WakeUpsConformance",
+    "SignalRepositoryConformance", "SpendingConformance", "StateRepositoryConformance", "StoreConformance",
+    "StoreUnderTest", "SwitchesConformance", "TaskStoreConformance", "TenantRepositories",
+    "TransactionConformance", "WakeUpsConformance",
 ]

@@ -316,7 +316,7 @@ class BacklogConformance(ClaimCounting):
         [(" ", LONG, 1), ("ada", 0.0, 1), ("ada", -1.0, 1), ("ada", float("inf"), 1), ("ada", LONG, 0)],
         ids=repr,
     )
-    async def test_a_claim_has_an_owner_an_end_and_a_size(
+    async def test_a_claim_of_runs_has_an_owner_an_end_and_a_size(
         self, journal: IAgentJournal, backlog: IAgentBacklog, asked: tuple[str, float, int]
     ) -> None:
         await stand(journal, AgentStatus.ACTIVE)

@@ -142,7 +142,9 @@ class EvidenceRepositoryConformance(Kit):
         assert await foreign_evidence.list_by_state("run-1") == []
         assert await foreign_evidence.list_by_manifest_ref("manifest-1") == []
 
-    async def test_what_is_stored_is_nobodys_object(self, evidence: IAgentEvidenceRepository) -> None:
+    async def test_a_change_of_returned_evidence_does_not_reach_the_store(
+        self, evidence: IAgentEvidenceRepository
+    ) -> None:
         shared: dict[str, JsonValue] = {"amount": 1}
         stored = await evidence.append(replace(EVIDENCE, payload=shared))
         shared["amount"] = 2

@@ -298,7 +298,7 @@ class JournalConformance(Kit):
         assert [each.action_id for each in await rows_of(journal, FOREIGN_RUN)] == ["theirs"]
         assert await numbers_of(journal) == [1, 2]
 
-    async def test_what_is_stored_is_nobodys_object(self, journal: IAgentJournal) -> None:
+    async def test_a_change_of_a_returned_row_does_not_reach_the_store(self, journal: IAgentJournal) -> None:
         shared: dict[str, JsonValue] = {"amount": 1}
         await journal.commit([commit_of(row(1, record=shared, view=shared))])
         shared["amount"] = 2

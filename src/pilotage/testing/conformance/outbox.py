@@ -267,7 +267,7 @@ class OutboxConformance(TimedKit):
         [(" ", LONG, 1), ("ada", 0.0, 1), ("ada", -1.0, 1), ("ada", float("inf"), 1), ("ada", LONG, 0)],
         ids=repr,
     )
-    async def test_a_claim_has_an_owner_an_end_and_a_size(
+    async def test_a_claim_of_entries_has_an_owner_an_end_and_a_size(
         self, journal: IAgentJournal, outbox: IAgentOutbox, asked: tuple[str, float, int]
     ) -> None:
         await happen(journal, 1)

@@ -179,7 +179,9 @@ class StateRepositoryConformance(Kit):
         assert [each.id for each in between.runs] == ["3", "2"]
         assert [each.id for each in earlier.runs] == ["1"]
 
-    async def test_a_moment_without_a_time_zone_is_none(self, states: IAgentStateRepository) -> None:
+    async def test_a_list_of_runs_refuses_a_moment_without_a_time_zone(
+        self, states: IAgentStateRepository
+    ) -> None:
         with pytest.raises(AgentDefinitionError):
             await states.list_runs("default", since=datetime(2026, 1, 1))  # noqa: DTZ001 - the mistake
 
@@ -223,7 +225,9 @@ class StateRepositoryConformance(Kit):
             await foreign_states.save(replace(CREATED, current_activity="taken over"))
         assert (await states.get("run-1")).current_activity is None
 
-    async def test_what_is_stored_is_nobodys_object(self, states: IAgentStateRepository) -> None:
+    async def test_a_change_of_a_returned_state_does_not_reach_the_store(
+        self, states: IAgentStateRepository
+    ) -> None:
         shared: dict[str, JsonValue] = {"amount": 1}
         saved = await states.save(replace(CREATED, metadata=shared))
         shared["amount"] = 2
@@ -328,7 +332,7 @@ class SignalRepositoryConformance(Kit):
         assert await signals.append(SIGNAL) == first
         assert await pending(signals) == ["signal-2"]
 
-    async def test_a_signal_is_consumed_once(self, signals: IAgentSignalRepository) -> None:
+    async def test_a_consumed_signal_cannot_be_consumed_again(self, signals: IAgentSignalRepository) -> None:
         await signals.append(SIGNAL)
         await signals.mark_consumed("signal-1")
         with pytest.raises(SignalNotFoundError):
@@ -481,7 +485,9 @@ class SignalRepositoryConformance(Kit):
         assert await foreign_signals.list_answers("run-1") == []
         assert await foreign_signals.list_steering("run-1") == []
 
-    async def test_what_is_stored_is_nobodys_object(self, signals: IAgentSignalRepository) -> None:
+    async def test_a_change_of_a_returned_signal_does_not_reach_the_store(
+        self, signals: IAgentSignalRepository
+    ) -> None:
         shared: dict[str, JsonValue] = {"text": "pay", "amount": 1}
         stored = await signals.append(replace(SIGNAL, payload=shared))
         shared["amount"] = 2

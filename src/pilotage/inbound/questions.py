@@ -12,10 +12,11 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from pilotage.adapters.fastapi.schemas import json_object
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.recovery_request import AgentRecoveryRequest, OpenAction, UnknownAttempt
+from pilotage.inbound.views import json_object
 from pilotage.jsonvalue import to_json_value
+from pilotage.runtime.answers import QuestionPage
 
 
 class QuestionKind(StrEnum):
@@ -68,6 +69,8 @@ class UnknownAttemptView(BaseModel):
 class QuestionView(BaseModel):
     """A question that a run, or a child of it, waits for; `begun` is there if the outcome of an action is unknown.
 
+    `reason` says why it is asked, in the words of the stage of the run that asks; `metadata` has what the application
+    added, and which declaration of the tool requires the approval.
     An approval is bound to its terms: whom the run acts for, who may answer, and by which version of the policy it is
     asked.
     """
@@ -80,6 +83,8 @@ class QuestionView(BaseModel):
     arguments: dict[str, Any]
     allowed_decisions: list[str]
     attempt: int
+    reason: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict[str, Any])
     expires_at: datetime | None = None
     requested_by: str | None = None
     approver_scope: str | None = None
@@ -112,6 +117,8 @@ class QuestionView(BaseModel):
             id=question.id,
             run_id=question.agent_state_id,
             prompt=question.prompt,
+            reason=question.reason,
+            metadata=json_object(question.metadata),
             arguments=json_object(question.arguments),
             allowed_decisions=[each.value for each in question.allowed_decisions],
             attempt=question.attempt,
@@ -128,3 +135,14 @@ class QuestionsView(BaseModel):
     def of(cls, questions: Iterable[AgentApprovalRequest | AgentRecoveryRequest]) -> QuestionsView:
         """Return the questions of a run."""
         return cls(questions=[QuestionView.of(each) for each in questions])
+
+
+class QuestionPageView(QuestionsView):
+    """Open questions of a tenant; `cursor` given as `after` leads to the next page, which may have more of them."""
+
+    cursor: str | None
+
+    @classmethod
+    def of_page(cls, page: QuestionPage) -> QuestionPageView:
+        """Return a page of questions."""
+        return cls(questions=[QuestionView.of(each) for each in page.questions], cursor=page.cursor)

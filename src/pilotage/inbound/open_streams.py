@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from typing import ClassVar
 from weakref import WeakKeyDictionary
 
-from pilotage.adapters.asgi.problems import ServerStoppingError, TooManyOwnStreamsError, TooManyStreamsError
-from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.container.application import Application
+from pilotage.inbound.limits import RequestLimits
+from pilotage.inbound.problems import ServerStoppingError, TooManyOwnStreamsError, TooManyStreamsError
 
 # The part of the process that all streams together may take; everything else belongs to the runs.
 _SHARE = 0.05
@@ -49,7 +49,7 @@ class OpenStreams:
         """How many are open."""
         return len(self._shutdowns)
 
-    def refuse(self, principal: Principal | None, settings: HttpSettings) -> None:
+    def refuse(self, principal: Principal | None, limits: RequestLimits) -> None:
         """Refuse one more stream where no more may be opened.
 
         Raises:
@@ -59,20 +59,20 @@ class OpenStreams:
         """
         if self.is_closing:
             raise ServerStoppingError
-        if self.count >= settings.max_streams:
+        if self.count >= limits.max_streams:
             raise TooManyStreamsError
-        if self._by[_key(principal)] >= settings.max_streams_per_principal:
+        if self._by[_key(principal)] >= limits.max_streams_per_principal:
             raise TooManyOwnStreamsError(
-                f"{settings.max_streams_per_principal} streams of yours are open, which is what this server gives you. "
+                f"{limits.max_streams_per_principal} streams of yours are open, which is what this server gives you. "
                 "Close one first."
             )
 
     @contextmanager
     def entered(
-        self, principal: Principal | None, settings: HttpSettings
+        self, principal: Principal | None, limits: RequestLimits
     ) -> Generator[asyncio.Future[None], None, None]:
         """Count a stream that `refuse` allows, while the block lasts; the future is done when the server stops."""
-        self.refuse(principal, settings)
+        self.refuse(principal, limits)
         key = _key(principal)
         shutdown: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._by[key] += 1
