@@ -213,6 +213,7 @@ def bulk_insert(
         if source is not None and beside is not None:
             values = {**values, beside[2]: beside[0].c[beside[2]]}
         expressions = {**{name: values[name] for name in given}, **computed(values)}
+        all_: Any
         if source is None:
             # Inline: it does not return the keys that the database makes.
             all_ = sqlite.insert(table).values(expressions).inline()
@@ -226,7 +227,8 @@ def bulk_insert(
             all_ = all_.on_conflict_do_update(index_elements=list(replaces), set_=changed)
         elif skips_known:
             all_ = all_.on_conflict_do_nothing()
-        return all_.returning(*returned) if returned and source is not None else all_
+        made: ClauseElement = all_.returning(*returned) if returned and source is not None else all_
+        return made
 
     types = {**{name: table.c[name].type for name in given}, **(extra or {})}
     return Bulk(types, build, _reading(table, key, returned) if returned else None)
