@@ -74,7 +74,7 @@ class MaskedReply(AsyncIterator[ModelStreamEvent]):
         return self._ready.popleft()
 
     async def after(self, event: ModelStreamEvent) -> ModelStreamEvent:
-        """Return the next event behind one that was read from the model before its secrets were masked."""
+        """Return the next event after one that was read from the model before its secrets were masked."""
         self._add(event)
         return await self.__anext__()
 
