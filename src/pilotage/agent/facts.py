@@ -160,7 +160,7 @@ FACTS: Mapping[tuple[str, int], type[AgentFact]] = {
 }
 """The class of every type and version that can be read."""
 
-# Entries of earlier releases do not have it.
+# Entries of earlier releases do not have it, nor those of runs without one.
 _ADDED = frozenset({"alias"})
 _NOT_STORED = frozenset({"id", "occurred_at"})
 _CODES: Mapping[str, type[StrEnum]] = {
@@ -289,9 +289,10 @@ def _told(fact: type[AgentFact], state: AgentState, **details: str) -> OutboxEve
         "tenant_id": state.tenant_id,
         "agent": state.agent_type,
         "parent": state.metadata.get("parent"),
-        "alias": state.metadata.get("alias"),
         **details,
     }
+    if (alias := state.metadata.get("alias")) is not None:
+        payload = {**payload, "alias": alias}
     return _new_fact()(fact.__name__, fact.version, payload)
 
 
