@@ -174,7 +174,8 @@ _CODES: Mapping[str, type[StrEnum]] = {
 
 def write_fact(fact: AgentFact) -> OutboxEvent:
     """The fact as the outbox keeps it, and as a publisher may put it on the wire: type, version, payload."""
-    payload = {name: _stored(getattr(fact, name)) for name in _stored_names(type(fact))}
+    given = {name: _stored(getattr(fact, name)) for name in _stored_names(type(fact))}
+    payload = {name: each for name, each in given.items() if each is not None or name not in _ADDED}
     return OutboxEvent(type(fact).__name__, fact.version, payload)
 
 
