@@ -32,6 +32,7 @@ QUESTION = {
     "run_id": "RUN",
     "kind": "approval",
     "prompt": "Approve the call of tool 'pay'?",
+    "reason": None,
     "action": "till.Payments:pay",
     "arguments": {"amount": 5, "to": "***4711"},
     "allowed_decisions": ["approve", "reject", "modify", "defer", "cancel"],
@@ -68,6 +69,8 @@ def test_a_page(till: Till) -> None:
     run = till.waiting_run()
     (page,) = steadied(till.call("runs", "show", run, "--json"), run)
     evidence = page.pop("evidence")
+    metadata = page["questions"][0].pop("metadata")
+    assert metadata["tool_identity"] == "till.Payments:pay"
     assert page == {
         "run": WAITING,
         "output": None,

@@ -82,7 +82,7 @@ def test_one_page_says_how_a_run_stands_what_it_waits_for_and_what_it_did(till: 
         "\n"
         "actions: 2 model calls, 1 tool call\n"
         "...  model call     model#1                    calls balance\n"
-        "...  tool call      tool:balance#1             7\n"
+        '...  tool call      tool:balance#1             of="bob" → 7\n'
         "...  model call     model#2                    calls pay\n"
         '...  approval wait  tool:pay#1/approval  open  amount=5, to="***4711"\n'
         "\n"

@@ -283,7 +283,7 @@ def _stored_types(definition: AgentDefinition) -> Iterator[tuple[str, object]]:
 
 def _is_own_class(declared: object) -> bool:
     """Return whether a type is a class whose values are its instances; an abstract one says nothing about them."""
-    if not isinstance(declared, type) or declared.__module__ == "builtins":
+    if not isinstance(declared, type) or declared.__module__ in ("builtins", "typing"):
         return False
     return not inspect.isabstract(declared) and not getattr(declared, "_is_protocol", False)
 

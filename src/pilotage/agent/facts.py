@@ -160,7 +160,7 @@ FACTS: Mapping[tuple[str, int], type[AgentFact]] = {
 }
 """The class of every type and version that can be read."""
 
-# Entries of earlier releases do not have it.
+# Entries of earlier releases do not have it, nor those of runs without one.
 _ADDED = frozenset({"alias"})
 _NOT_STORED = frozenset({"id", "occurred_at"})
 _CODES: Mapping[str, type[StrEnum]] = {
@@ -174,7 +174,8 @@ _CODES: Mapping[str, type[StrEnum]] = {
 
 def write_fact(fact: AgentFact) -> OutboxEvent:
     """Return the fact as the outbox stores it, and as a publisher may put it on the wire: type, version, payload."""
-    payload = {name: _stored(getattr(fact, name)) for name in _stored_names(type(fact))}
+    given = {name: _stored(getattr(fact, name)) for name in _stored_names(type(fact))}
+    payload = {name: each for name, each in given.items() if each is not None or name not in _ADDED}
     return OutboxEvent(type(fact).__name__, fact.version, payload)
 
 
@@ -295,9 +296,10 @@ def _outbox_event(fact: type[AgentFact], state: AgentState, **details: str) -> O
         "tenant_id": state.tenant_id,
         "agent": state.agent_type,
         "parent": state.metadata.get("parent"),
-        "alias": state.metadata.get("alias"),
         **details,
     }
+    if (alias := state.metadata.get("alias")) is not None:
+        payload = {**payload, "alias": alias}
     return _new_fact()(fact.__name__, fact.version, payload)
 
 
