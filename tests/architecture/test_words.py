@@ -68,13 +68,14 @@ ALLOWED_TEXTS = ("look-behind",)
 """Terms that contain a banned word and are conventional; code in backticks is not read either."""
 
 NOT_YET = {
-    "adapters/sqlalchemy",
-    "cli",
     "runtime/door/model_call.py",
     "runtime/exposure/failures.py",
     "runtime/exposure/secret_stream.py",
 }
 """Packages and modules that are not rewritten yet. The set only shrinks: an entry without findings must be removed."""
+
+RELEASED = {"adapters/sqlalchemy/migrations/versions"}
+"""Migrations: a released one never changes."""
 
 
 class Finding(NamedTuple):
@@ -97,7 +98,7 @@ def is_in(module: str, package: str) -> bool:
 
 
 def is_done(module: str) -> bool:
-    return not any(is_in(module, package) for package in NOT_YET)
+    return not any(is_in(module, package) for package in NOT_YET | RELEASED)
 
 
 def names_in(tree: ast.AST) -> Iterator[tuple[int, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pilotage.adapters.sqlalchemy.schema import VERSION
+from pilotage.adapters.sqlalchemy.store import VERSION
 from pilotage.cli.main import main
 
 GOOD = """

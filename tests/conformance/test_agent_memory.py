@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pilotage.adapters.sqlalchemy.agent_memory import SqlAlchemyAgentMemory
+from pilotage.adapters.sqlalchemy.memory import SqlAlchemyAgentMemory
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.testing import MemoryAgentMemory

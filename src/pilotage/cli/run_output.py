@@ -168,9 +168,9 @@ class RunOutput:
             if not self._streams:
                 return
             if event.attribution.run_id == self._run_id:
-                same, said = self._message
-                said = said + event.delta if same == event.message_id else event.delta
-                self._message = (event.message_id, said)
+                last_id, text = self._message
+                text = text + event.delta if last_id == event.message_id else event.delta
+                self._message = (event.message_id, text)
         for each in self._formatter.format(event):
             if isinstance(each, TextSpan):
                 self._screen.stream(each)

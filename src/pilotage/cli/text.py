@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from pilotage.values import value
 
-_KEPT = frozenset("\n\t")
+_PRINTED_CONTROLS = frozenset("\n\t")
 # Format characters reverse or hide text; the joiners are part of scripts and emoji.
 _JOINERS = frozenset("\u200c\u200d")
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -200,7 +200,7 @@ def _cells(letter: str) -> int:
 
 
 def _is_seen(letter: str) -> bool:
-    return letter in _KEPT or letter in _JOINERS or unicodedata.category(letter) not in _UNSEEN
+    return letter in _PRINTED_CONTROLS or letter in _JOINERS or unicodedata.category(letter) not in _UNSEEN
 
 
 def _written_out(letter: str) -> str:

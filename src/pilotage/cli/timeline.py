@@ -128,8 +128,8 @@ def _words(rows: Sequence[AgentEvidence]) -> str:
         return "erased"
     if "decision" in facts:
         by, comment = facts.get("decided_by"), facts.get("comment")
-        said = f": {comment}" if isinstance(comment, str) else ""
-        return f"{facts['decision']}{f' by {by}' if by else ''}{said}"
+        remark = f": {comment}" if isinstance(comment, str) else ""
+        return f"{facts['decision']}{f' by {by}' if by else ''}{remark}"
     asked = facts.get("asked", facts.get("arguments"))
     arguments = call_arguments(asked) if isinstance(asked, Mapping) and asked else ""
     error = facts.get("error")

@@ -425,7 +425,7 @@ def _lies_between(since: datetime | None, moment: datetime | None, until: dateti
 
 def _number_of(cursor: str) -> int:
     if not (cursor.isascii() and cursor.isdigit()):
-        raise CallerError(f"there is no page behind {cursor!r}. Give the cursor of a page as `after`.")
+        raise CallerError(f"there is no page after {cursor!r}. Give the cursor of a page as `after`.")
     return int(cursor)
 
 

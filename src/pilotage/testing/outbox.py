@@ -88,5 +88,5 @@ class MemoryOutbox(OverTables, IAgentOutbox):
 
 def _position(cursor: str) -> int:
     if not (cursor.isascii() and cursor.isdigit()):
-        raise CallerError(f"there is no page behind {cursor!r}. Give the cursor of an OutboxPage as `after`.")
+        raise CallerError(f"there is no page after {cursor!r}. Give the cursor of an OutboxPage as `after`.")
     return int(cursor)

@@ -13,9 +13,8 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
 
-from pilotage.adapters.sqlalchemy.schema import open_database
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
-from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
+from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore, open_database
 from pilotage.adapters.sqlalchemy.tables import metadata
 from pilotage.ids import IClock, SystemClock
 

@@ -15,7 +15,7 @@ from pilotage.errors import CallerError
 async def test_what_no_page_can_have_given_is_an_error_in_words(cursor: str, tmp_path: Path) -> None:
     store = SqlAlchemyStore.open(DatabaseSettings(f"sqlite:///{tmp_path / 'runs.db'}"))
     try:
-        with pytest.raises(CallerError, match="there is no page behind .* Give the cursor of a page"):
+        with pytest.raises(CallerError, match="there is no page after .* Give the cursor of a page"):
             await store.states.list_runs("default", after=cursor)
     finally:
         store.close()

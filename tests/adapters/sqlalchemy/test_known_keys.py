@@ -14,13 +14,12 @@ from sqlalchemy import Table, func, insert, select, update
 from pilotage import Agent, AgentExecutionSpec, Application, Principal, RecoveryStrategy
 from pilotage.adapters.sealing import SealingSettings, create_key_file
 from pilotage.adapters.sqlalchemy import DatabaseSettings, StoreOnDemand
-from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import DatabaseKeyError
 from pilotage.adapters.sqlalchemy.known_keys import use_keys
 from pilotage.adapters.sqlalchemy.mapping import Stored
-from pilotage.adapters.sqlalchemy.schema import open_database
-from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
+from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore, open_database
+from pilotage.adapters.sqlalchemy.stored_entries import RowCodes
 from pilotage.adapters.sqlalchemy.tables import audit
 from pilotage.adapters.sqlalchemy.tables import runs as runs_table
 from pilotage.errors import CallerError, DamagedEntryError

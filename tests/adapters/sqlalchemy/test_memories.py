@@ -9,10 +9,9 @@ from hashlib import blake2b
 import pytest
 from sqlalchemy import func, select, update
 
-from pilotage.adapters.sqlalchemy.codes import COVERED, RowCodes
-from pilotage.adapters.sqlalchemy.schema import open_database
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
-from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
+from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore, open_database
+from pilotage.adapters.sqlalchemy.stored_entries import COVERED, RowCodes
 from pilotage.adapters.sqlalchemy.tables import memories, memory_words
 from pilotage.agent.ports.memory import MemoryItem, MemoryKind, MemoryScope
 from pilotage.errors import DamagedEntryError

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pilotage import AgentStatus, ApprovalDecision, Principal
-from pilotage.adapters.sqlalchemy.schema import VERSION, current_version
-from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
+from pilotage.adapters.sqlalchemy.store import VERSION, SqlAlchemyStore, current_version
 from pilotage.agent import (
     AgentRecoveryRequest,
     BudgetPeriod,

@@ -21,7 +21,7 @@ from pilotage.adapters.sqlalchemy import (
     DatabaseUnreachableError,
 )
 from pilotage.adapters.sqlalchemy.database import Database
-from pilotage.adapters.sqlalchemy.schema import (
+from pilotage.adapters.sqlalchemy.store import (
     VERSION,
     VERSION_TABLE,
     current_version,
@@ -133,7 +133,7 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     (tmp_path / "a file").write_text("")
     with pytest.raises(DatabaseUnreachableError) as caught:
         open_database(DatabaseSettings(f"sqlite:///{tmp_path}/a file/pilotage.db"))
-    assert "a file/pilotage.db cannot be reached" in str(caught.value)
+    assert "a file/pilotage.db cannot be used" in str(caught.value)
 
 
 def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from contextlib import AsyncExitStack
 from threading import Barrier
 
 from pilotage import Agent, AgentExecutionSpec, Application, RecoveryStrategy
-from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.entry_counts import all_counts, count_all
+from pilotage.adapters.sqlalchemy.limits import settle_together
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
-from pilotage.adapters.sqlalchemy.tenant_spending import settle_together
+from pilotage.adapters.sqlalchemy.stored_entries import RowCodes
 from pilotage.agent import BudgetAmount, BudgetPeriod, BudgetReservation, BudgetSettlement, BudgetWindow
 from pilotage.runtime import AgentRuns, TenantBudget
 from pilotage.testing import MemorySealer, ScriptedModel, says

@@ -12,9 +12,8 @@ import pytest
 from sqlalchemy.dialects import sqlite
 
 import pilotage.adapters.sqlalchemy as adapter
-from pilotage.adapters.sqlalchemy.codes import COVERED, NO_CODES, RowCodes
 from pilotage.adapters.sqlalchemy.columns import ExactText, HexText, MomentColumn, Undecodable
-from pilotage.adapters.sqlalchemy.stored_entries import StoredEntry
+from pilotage.adapters.sqlalchemy.stored_entries import COVERED, NO_CODES, RowCodes, StoredEntry
 from pilotage.adapters.sqlalchemy.tables import metadata
 from pilotage.errors import DamagedEntryError
 

@@ -129,7 +129,7 @@ async def test_reading_from_behind_a_row_does_not_touch_those_before() -> None:
 async def test_what_is_no_cursor_is_an_error_in_words() -> None:
     with pytest.raises(CallerError) as caught:
         await MemoryStore().states.list_runs("default", after="yesterday")
-    assert str(caught.value) == ("there is no page behind 'yesterday'. Give the cursor of a page as `after`.")
+    assert str(caught.value) == ("there is no page after 'yesterday'. Give the cursor of a page as `after`.")
 
 
 async def test_the_store_lists_the_runs_of_any_tenant_and_a_repository_of_one_only_its_own() -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
-from pilotage.adapters.sqlalchemy.codes import NO_CODES, RowCodes
+from pilotage.adapters.sqlalchemy.columns import to_packed
 from pilotage.adapters.sqlalchemy.mapping import (
     NO_STATE,
     UnstorableError,
@@ -19,7 +21,8 @@ from pilotage.adapters.sqlalchemy.mapping import (
     evidence_values,
     state_values,
 )
-from pilotage.adapters.sqlalchemy.rows import row_values, take_out_blobs
+from pilotage.adapters.sqlalchemy.rows import BLOB_LENGTH, payloads_of
+from pilotage.adapters.sqlalchemy.stored_entries import NO_CODES, RowCodes
 from pilotage.adapters.sqlalchemy.tables import evidence as evidence_table
 from pilotage.adapters.sqlalchemy.tables import outbox as outbox_table
 from pilotage.adapters.sqlalchemy.tables import runs as runs_table
@@ -35,10 +38,14 @@ from pilotage.agent.ports.commit_rules import (
 )
 from pilotage.agent.ports.conversations import ConversationTurns
 from pilotage.agent.ports.journal import CommitOutcome, CommitRefused, Committed, JournalCommit
-from pilotage.agent.ports.persistence import RunKey
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.state import AgentStatus
+from pilotage.jsonvalue import to_bytes
 
 _MOST_RECENT = 10_000
+
+_packed_salt = lru_cache(maxsize=256)(to_packed)
+"""All rows of an attempt have one salt."""
 
 
 SHOWN = (
@@ -279,3 +286,62 @@ def _advance(run: StoredRun, commit: JournalCommit, state: Values | None) -> Non
     if state is not None:
         state["given_at"] = run.state["given_at"] or state["given_at"]
         run.state = state
+
+
+def row_values(run: RunKey, rows: Sequence[JournalRow], token: str) -> list[Values]:
+    """Return the rows of a commit as columns; large texts are still in their place (see `take_out_blobs`).
+
+    Raises:
+        UnstorableError: a payload has no JSON form.
+    """
+    try:
+        payloads = payloads_of(rows)
+    except (TypeError, ValueError, RecursionError) as error:
+        named = ", ".join(f"{row.seq} ({row.action_id!r})" for row in rows)
+        raise UnstorableError(f"the payloads of row {named} cannot be stored as JSON: {error}") from error
+    values = [
+        {
+            "tenant_id": run.tenant_id,
+            "run_id": run.run_id,
+            "seq": row.seq,
+            "action_id": row.action_id,
+            "kind": row.kind and str(row.kind),
+            "stage": str(row.stage),
+            "attempt": row.attempt,
+            "epoch": row.epoch,
+            "fingerprint": to_packed(row.fingerprint),
+            "idempotency": str(row.idempotency),
+            "number": row.number or None,
+            "turn": row.turn,
+            "key_id": stored.key_id,
+            "record": stored.record,
+            "record_blob": None,
+            "view": stored.view,
+            "view_blob": None,
+            "digest": to_packed(row.digest),
+            "salt": _packed_salt(row.salt),
+            "token": None,
+            "given_at": row.created_at,
+        }
+        for row, stored in zip(rows, payloads, strict=True)
+    ]
+    values[-1]["token"] = token
+    return values
+
+
+def take_out_blobs(rows: Sequence[Values]) -> list[Values]:
+    """Replace large texts by their digests, and return the blobs."""
+    return [
+        _taken_out(values, column)
+        for values in rows
+        for column in ("record", "view")
+        if (content := values[column]) is not None and len(content) >= BLOB_LENGTH
+    ]
+
+
+def _taken_out(values: Values, column: str) -> Values:
+    tenant_id, content = values["tenant_id"], values[column]
+    # The tenant is part of the digest, so that equal blobs of two tenants cannot be compared.
+    digest = to_packed(sha256(to_bytes(f"{tenant_id}\n{content}")).hexdigest())
+    values[column], values[f"{column}_blob"] = None, digest
+    return {"tenant_id": tenant_id, "digest": digest, "content": content}

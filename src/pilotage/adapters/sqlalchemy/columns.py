@@ -1,4 +1,4 @@
-"""Column types that give back exactly what went in, on every database."""
+"""Column types that return exactly the stored value, on every database."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Undecodable(str):
 
 
 UNDECODABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
-"""What decoding a damaged column or row raises."""
+"""The exceptions that decoding a damaged column or row raises."""
 
 
 def _unless_none(convert: Callable[[T], R]) -> Callable[[T | None], R | None]:
@@ -107,7 +107,7 @@ class ExactText(TypeDecorator[str]):
 class HexText(TypeDecorator[str]):
     """Any Python text, as nearly all digests and salts are hex digits: those take half the room, as bytes.
 
-    The first byte tells them from other texts.
+    The first byte distinguishes them from other texts.
     """
 
     impl = LargeBinary
@@ -131,7 +131,7 @@ def to_packed(text: str) -> bytearray:
         packed = bytes.fromhex(text)
     except ValueError:
         return _OTHER + to_bytes(text)
-    # Blanks and capitals are read as well, and would not come back.
+    # Blanks and capitals can be parsed as well, and would be lost.
     return _HEX + packed if packed.hex() == text else _OTHER + to_bytes(text)
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, exc
 
-from pilotage.adapters.sqlalchemy.codes import NO_CODES, RowCodes
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
+from pilotage.adapters.sqlalchemy.stored_entries import NO_CODES, RowCodes
 
 
 class WouldWaitError(Exception):
@@ -22,7 +22,7 @@ class WouldWaitError(Exception):
 
 
 class Engines(ABC):
-    """What differs between databases. Statements are the same; they are in the modules of the ports."""
+    """The differences between databases. Statements are the same; they are in the modules of the ports."""
 
     writing: Engine
     """One transaction at a time per connection; what is committed survives a power failure."""
@@ -45,8 +45,8 @@ class Engines(ABC):
     codes: RowCodes = NO_CODES
     """Makes and checks the codes of rows."""
 
-    patience_seconds: float
-    """How long to wait for a server that is away."""
+    retry_seconds: float
+    """How long a request is retried while the server is away."""
 
     writes_in_place: bool
     """Whether a small transaction takes less time than waking a thread: it waits for no server and no disk."""
@@ -148,7 +148,7 @@ def translated(error: exc.SQLAlchemyError) -> Exception:
         case exc.DBAPIError() if getattr(error.orig, "sqlstate", None) in _MEANT_TO_BE_TRIED_AGAIN:
             return ConflictingWriteError(_first_line(error.orig))
         case exc.ProgrammingError():
-            return error  # a mistake of ours, which waiting does not mend
+            return error  # a defect of this adapter: a retry does not help
         case exc.DBAPIError():
             words = f"the database did not answer: {_first_line(error.orig)}"
             return StoreUnreachableError(words, is_away=is_away(error))

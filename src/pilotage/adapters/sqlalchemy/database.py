@@ -4,7 +4,7 @@ The event loop never waits for a database: each request is one transaction in a 
 time, so one thread writes there, and no thread of this process waits for a lock of another. A few rows for a file that
 is not synced to its disk are the exception: the loop writes them itself, in less time than it takes to wake a thread.
 
-A request that may be repeated waits for a server that is away: restarted, or behind a lost connection.
+A request that may be repeated is retried while the server is away: it restarts, or the connection is lost.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _FIRST_DELAY, _LONGEST_DELAY = 0.02, 1.0
 
 
 class Database:
-    """One database. Making one connects to nothing; `schema.open_database` connects and checks it."""
+    """One database. Making one connects to nothing; `store.open_database` connects and checks it."""
 
     def __init__(self, settings: DatabaseSettings, clock: IClock | None = None) -> None:
         url = database_url(settings.url)
@@ -70,7 +70,7 @@ class Database:
         """
         job = partial(_decoded_within, work, self.engines.reading.connect)
         try:
-            return await self._asked(lambda: self._readers.do(job), is_patient=waits)
+            return await self._asked(lambda: self._readers.do(job), retries=waits)
         except ConflictingWriteError as error:
             # Nothing was written: a number that is stored has no place in the statement.
             raise DamagedEntryError.unreadable("a stored entry", error) from error
@@ -106,7 +106,7 @@ class Database:
             except WouldWaitError:
                 pass
         begin = partial(self.engines.transaction, self.engines.writing)
-        return await self._asked(lambda: self._writers.do(partial(job, begin)), is_patient=may_be_repeated)
+        return await self._asked(lambda: self._writers.do(partial(job, begin)), retries=may_be_repeated)
 
     async def hint(self, work: Work[T], *, is_small: bool = False) -> T:
         """Do work that may be lost with the machine and may be done twice, together with other hints.
@@ -122,7 +122,7 @@ class Database:
                 return self._done_in_place(partial(_done_within, work))
             except WouldWaitError:
                 pass
-        return await self._asked(lambda: self._hints.add(work), is_patient=False)
+        return await self._asked(lambda: self._hints.add(work), retries=False)
 
     def close(self) -> None:
         """End the threads when all work is done, and close all connections."""
@@ -139,9 +139,9 @@ class Database:
         except exc.SQLAlchemyError as error:
             raise translated(error) from error
 
-    async def _asked(self, ask: Callable[[], Awaitable[T]], *, is_patient: bool) -> T:
-        """Return the answer of the database; if patient, ask again while the server is away."""
-        until, waits = self._clock.monotonic() + self.engines.patience_seconds, retry_delays()
+    async def _asked(self, ask: Callable[[], Awaitable[T]], *, retries: bool) -> T:
+        """Return the answer of the database; with `retries`, ask again while the server is away."""
+        until, waits = self._clock.monotonic() + self.engines.retry_seconds, retry_delays()
         while True:
             try:
                 return await ask()
@@ -150,7 +150,7 @@ class Database:
             except exc.SQLAlchemyError as error:
                 problem, pause = translated(error), next(waits)
                 may_come_back = isinstance(problem, StoreUnreachableError) and problem.is_away
-                if not (is_patient and may_come_back) or self._clock.monotonic() + pause > until:
+                if not (retries and may_come_back) or self._clock.monotonic() + pause > until:
                     raise problem from error
             await self._clock.sleep(pause)
 

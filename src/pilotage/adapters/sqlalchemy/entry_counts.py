@@ -1,30 +1,56 @@
-"""Counts of entries beside the journals: a switch, an hour of spending, a memory that was deleted by hand is missed.
+"""Counts of entries beside the journals, and the check of all entries of a run.
 
-Codes find an entry that was changed; that one is gone, its table does not say. So entries are counted by scope, in the
-transaction that adds or removes them, in rows with codes of their own. Hours of spending are added up instead: one
-that was moved out of the hours that are read is missed as well. The row of no scope counts the scopes of a table
-whose scopes are no runs: a count that was deleted together with its entries is missed, too. Without a key there are no
-counts. Somebody who puts back older entries together with their older counts is not found here: see `heads`.
+Codes find an entry that was changed. Counts find one that was deleted: a switch, an hour of spending, a memory. Entries
+are counted by scope, in the transaction that adds or removes them, in rows with codes of their own. Hours of spending
+are added up instead: one that was moved out of the hours that are read is missed as well. The row of no scope counts
+the scopes of a table whose scopes are no runs: a count that was deleted together with its entries is missed, too.
+Without a key there are no counts. Older entries that are put back together with their older counts are not found here:
+see `heads`.
+
+In the check of a run every entry must be as it was written, by its code, and none may be missing: signals and facts are
+numbered without gaps, evidence is numbered in its order, turns are counted in the row of the run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Select, Table, bindparam, delete, func, select, update
 
-from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import epoch_hour
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values
-from pilotage.adapters.sqlalchemy.statements import Condition, bulk_insert
-from pilotage.adapters.sqlalchemy.stored_entries import StoredEntry
-from pilotage.adapters.sqlalchemy.tables import audit, counts, late_outcomes, memories, spending, switches
+from pilotage.adapters.sqlalchemy.statements import Condition, bulk_insert, of_run, place_of
+from pilotage.adapters.sqlalchemy.stored_entries import (
+    AUDIT_ENTRIES,
+    EVIDENCE,
+    FACTS,
+    LATE_OUTCOMES,
+    SIGNALS,
+    TURNS,
+    RowCodes,
+    StoredEntry,
+)
+from pilotage.adapters.sqlalchemy.tables import (
+    audit,
+    counts,
+    evidence,
+    late_outcomes,
+    memories,
+    outbox,
+    runs,
+    signals,
+    spending,
+    switches,
+    turns,
+)
 from pilotage.agent.ports.journal import EntryCount
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.errors import DamagedEntryError
 from pilotage.jsonvalue import canonical_json
+from pilotage.runtime.journal.stored_words import REFUSED_ANSWER
 
 WHOLE = ""
 """The scope of everything: all entries of a table without scopes, else all its scopes."""
@@ -38,6 +64,11 @@ _SCOPES: Mapping[Table, tuple[str, ...]] = {
 _OF_RUNS = (audit, late_outcomes)
 _WEIGHTS: Mapping[Table, sa.ColumnElement[int]] = {spending: epoch_hour(spending.c.hour)}
 """What an entry counts for where it is more than one: an hour of spending that was moved to another one is missed."""
+_KINDS: Sequence[StoredEntry[Any]] = (SIGNALS, EVIDENCE, FACTS, TURNS, LATE_OUTCOMES, AUDIT_ENTRIES)
+_RUN = select(runs).where(*of_run(runs))
+_ENTRIES = {kind.table: select(kind.table).where(*of_run(kind.table)) for kind in _KINDS}
+_ENTRIES[evidence] = _ENTRIES[evidence].order_by(evidence.c.position)
+
 _INSERT = bulk_insert(counts, ("entries", "scope", "count", "changes", "code"), skips_known=True)
 _ONE = select(counts).where(
     counts.c.entries == bindparam("of_table"), counts.c.scope == bindparam("of_scope")
@@ -158,7 +189,7 @@ def check_scope(
     conditions: Sequence[Condition],
     scope: Sequence[str],
 ) -> None:
-    """Check that the entries of a scope are as many as were counted; for readers that are not in a hurry.
+    """Check that the entries of a scope are as many as were counted; for reads where speed does not matter.
 
     Raises:
         DamagedEntryError: an entry is missing, or the count is.
@@ -250,3 +281,64 @@ def _name_of(stored: Stored) -> str:
 
 
 _COUNTS = StoredEntry(counts, _name_of, lambda stored: int(stored["count"]))
+
+
+def damage_beside_rows(connection: Connection, codes: RowCodes, run: RunKey) -> str | None:
+    """Return the first entry of a run that is not as it was written, in words; None where all of them are."""
+    place = place_of(run)
+    found = connection.execute(_RUN, place).mappings().first()
+    if found is None or not found["head"]:
+        return None
+    if not codes.fit(runs, found):
+        return "its state and its head are not stored as they were written"
+    entries = {table: connection.execute(query, place).mappings().all() for table, query in _ENTRIES.items()}
+    for kind in _KINDS:
+        damaged = next(filter(None, (_damage_of(kind, codes, each) for each in entries[kind.table])), None)
+        if damaged is not None:
+            return damaged
+    for each in entries[signals]:
+        if not codes.fit_end(each):
+            return f"the end of signal {each['signal_id']!r} is not stored as it was written"
+    return _missing(found, entries) or _missing_beside(connection, codes, run, entries)
+
+
+def _damage_of(kind: StoredEntry[Any], codes: RowCodes, stored: Stored) -> str | None:
+    if not codes.fit(kind.table, stored):
+        return f"{kind.name(stored)} is not stored as it was written"
+    try:
+        kind.decoded(stored)
+    except DamagedEntryError:
+        return f"{kind.name(stored)} cannot be decoded"
+    return None
+
+
+def _missing(run: Stored, entries: Mapping[Table, Sequence[Stored]]) -> str | None:
+    for table, last, what in ((signals, "last_signal", "signal"), (outbox, "facts", "fact")):
+        numbers = sorted(each["number"] for each in entries[table])
+        if len(numbers) != run[last] or numbers != list(range(1, len(numbers) + 1)):
+            return f"it has {run[last]} {what}s, and {numbers} are stored"
+    ended = sum(_is_ended_by_run(each) for each in entries[signals])
+    if ended != run["ended_signals"]:
+        return f"{run['ended_signals']} of its signals have an end, and {ended} are stored with one"
+    places = [each["number"] for each in entries[evidence]]
+    if len(places) != run["records"] or places != list(range(1, len(places) + 1)):
+        return f"it has {run['records']} pieces of evidence, and {places} are stored, in this order"
+    if len(entries[turns]) != run["turns"]:
+        return f"it has {run['turns']} turns, and {len(entries[turns])} are stored"
+    return None
+
+
+def _missing_beside(
+    connection: Connection, codes: RowCodes, run: RunKey, entries: Mapping[Table, Sequence[Stored]]
+) -> str | None:
+    """Return which late outcomes or audit entries are missing, by their counts."""
+    for table, what in ((late_outcomes, "late outcomes"), (audit, "audit entries")) if codes.is_on else ():
+        number = number_of_run(codes, connection, table, run)
+        if number != len(entries[table]):
+            return f"it has {number} {what}, and {len(entries[table])} are stored"
+    return None
+
+
+def _is_ended_by_run(signal: Stored) -> bool:
+    """Return whether a commit of the run gave a signal its end; a refused answer is stored with its end."""
+    return signal["consumed_at"] is not None and not signal["signal_id"].startswith(REFUSED_ANSWER)

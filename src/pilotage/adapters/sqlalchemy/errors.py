@@ -71,7 +71,7 @@ class DatabaseKeyError(DatabaseStartError):
 
 
 class StoreUnreachableError(OSError):
-    """The database did not answer, or not in time; whether it has done what was asked is unknown.
+    """The database did not answer, or not in time; whether the request was carried out is unknown.
 
     `is_away` says that the connection was lost, or could not be made: the server may come back.
     """
@@ -84,4 +84,4 @@ class StoreUnreachableError(OSError):
 
 
 class ConflictingWriteError(Exception):
-    """A write does not fit the stored rows, or another writer was faster; nothing is written."""
+    """A write does not fit the stored rows, or another writer has changed them; nothing is written."""

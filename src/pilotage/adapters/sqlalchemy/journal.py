@@ -16,11 +16,10 @@ from sqlalchemy import Connection, bindparam, literal_column, select, type_coerc
 from sqlalchemy.types import NullType
 
 from pilotage.adapters.sqlalchemy.batch import SHOWN, Batch, KnownRuns, RecentRuns, StoredRun
-from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import from_packed
 from pilotage.adapters.sqlalchemy.connections import Engines
 from pilotage.adapters.sqlalchemy.database import Begin, Database
-from pilotage.adapters.sqlalchemy.entry_counts import all_counts
+from pilotage.adapters.sqlalchemy.entry_counts import all_counts, damage_beside_rows
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored
 from pilotage.adapters.sqlalchemy.rows import (
@@ -31,8 +30,8 @@ from pilotage.adapters.sqlalchemy.rows import (
     payloads_in,
     row_of,
 )
-from pilotage.adapters.sqlalchemy.run_check import damage_beside_rows
 from pilotage.adapters.sqlalchemy.statements import Prepared, in_keys, of_run, place_of
+from pilotage.adapters.sqlalchemy.stored_entries import RowCodes
 from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, evidence, journal, runs, signals
 from pilotage.adapters.sqlalchemy.writing import LastSignals, write, write_in_transaction
 from pilotage.agent.ports.commit_rules import signal_ends, wanted_conversation
@@ -179,7 +178,7 @@ class SqlAlchemyJournal(IAgentJournal):
     ) -> list[CommitOutcome]:
         engines, recent = self._database.engines, self._recent
         job = partial(_carry_out, engines, recent, commits, looks_closely=looks_closely)
-        # A commit may be sent twice: its token tells whether it was written the first time.
+        # A commit may be sent twice: its token shows whether it was written the first time.
         is_small = len(commits) <= _FEW
         done = await self._database.transact(job, may_be_repeated=True, is_small=is_small)
         recent.remember(done.runs)
@@ -278,7 +277,7 @@ def _locked_runs(
         found = connection.execute(_LOCKED_SOME, {"keys": keys})
     stored = found.mappings().all()
     for row in stored:
-        # A commit writes a new code: it must not cover what somebody else has written.
+        # A commit writes a new code: it must not cover what another writer has changed.
         if row["head"] and not codes.fit(runs, row):
             raise ConflictingWriteError(f"the row of run {row['run_id']!r} is not stored as it was written")
     return {

@@ -1,4 +1,4 @@
-"""Values of the contract as columns and back. Pure; nothing is pickled, and everything survives the round trip."""
+"""Values of the contract as columns and back, without loss. Pure: no I/O; nothing is pickled."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import OutboxEvent
 from pilotage.agent.ports.leases import WAITS_FOR_PERSON
+from pilotage.agent.ports.observability import AuditEntry
 from pilotage.agent.ports.outbox import OutboxEntry, OutboxStatus
 from pilotage.agent.ports.persistence import RunKey
+from pilotage.agent.ports.repositories import LateOutcome
+from pilotage.agent.principal import Principal
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
 from pilotage.errors import AgentDefinitionError, CallerError
@@ -58,7 +61,7 @@ def position_of(cursor: str | None, default: int = 0) -> int:
     if cursor is None:
         return default
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= _MOST_DIGITS):
-        raise CallerError(f"there is no page behind {cursor!r}. Give the cursor of a page as `after`.")
+        raise CallerError(f"there is no page after {cursor!r}. Give the cursor of a page as `after`.")
     return int(cursor)
 
 
@@ -263,3 +266,32 @@ def turn_of(values: Stored) -> ConversationTurn:
 def trust_text(label: TrustLabel) -> str | None:
     """Return a trust label as it is stored; None for the neutral one, which most turns have."""
     return None if label == TrustLabel() else canonical_json(label.to_payload())
+
+
+def late_outcome_of(values: Stored) -> LateOutcome:
+    """Return the late outcome in the columns of a row."""
+    run = RunKey(values["tenant_id"], values["run_id"])
+    view = document_of(values["view"])
+    return LateOutcome(
+        run=run,
+        action_id=values["action_id"],
+        attempt=values["attempt"],
+        epoch=values["epoch"],
+        view=view,
+        created_at=values["created_at"],
+    )
+
+
+def audit_entry_of(values: Stored) -> AuditEntry:
+    """Return the entry of the audit log in the columns of a row."""
+    document = document_of(values["document"])
+    principal = Principal(document["principal"], values["tenant_id"], frozenset(document["permissions"]))
+    return AuditEntry(
+        run_id=values["run_id"],
+        principal=principal,
+        act=document["act"],
+        outcome=document["outcome"],
+        occurred_at=values["occurred_at"],
+        evidence_ref=values["evidence_ref"],
+        metadata=document["metadata"],
+    )

@@ -10,13 +10,12 @@ from itertools import groupby
 from sqlalchemy import Connection, and_, bindparam, case, exists, literal_column, null, or_, select, update
 from sqlalchemy.sql.expression import ColumnElement
 
-from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values, page_of, position_of
 from pilotage.adapters.sqlalchemy.statements import bulk_update, in_keys, of_run, place_of
-from pilotage.adapters.sqlalchemy.stored_entries import FACTS
+from pilotage.adapters.sqlalchemy.stored_entries import FACTS, RowCodes
 from pilotage.adapters.sqlalchemy.tables import leases, outbox
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, OutboxStatus
 from pilotage.agent.ports.persistence import RunKey
@@ -63,7 +62,9 @@ _FIRST_OF_RUNS = (
 
 _WAITING = (
     select(
-        outbox, case((_IS_CLAIMED, 1), else_=0).label("is_out"), case((_IS_DUE, 1), else_=0).label("is_due")
+        outbox,
+        case((_IS_CLAIMED, 1), else_=0).label("is_claimed"),
+        case((_IS_DUE, 1), else_=0).label("is_due"),
     )
     .where(in_keys(outbox, "tenant_id", "run_id"), _IS_WAITING)
     .order_by(outbox.c.tenant_id, outbox.c.run_id, outbox.c.number)
@@ -112,7 +113,7 @@ _OF_RUN = (
 
 _PARKED = (
     select(outbox)
-    .where(outbox.c.tenant_id == bindparam("tenant"), _IS_PARKED, outbox.c.position > bindparam("behind"))
+    .where(outbox.c.tenant_id == bindparam("tenant"), _IS_PARKED, outbox.c.position > bindparam("after"))
     .order_by(outbox.c.position)
     .limit(bindparam("most"))
 )
@@ -171,7 +172,7 @@ class SqlAlchemyOutbox(IAgentOutbox):
 
     async def list_parked(self, tenant_id: str, *, after: str | None = None, limit: int = 50) -> OutboxPage:
         reject_not_positive("SqlAlchemyOutbox.list_parked", limit=limit)
-        place = {"tenant": tenant_id, "behind": position_of(after), "most": limit + 1}
+        place = {"tenant": tenant_id, "after": position_of(after), "most": limit + 1}
         return await self._database.read(
             lambda connection: OutboxPage(
                 *page_of(connection.execute(_PARKED, place).mappings().all(), limit, self._make)
@@ -210,7 +211,7 @@ def _claim(
     taken = [entry for key in keys for entry in by_run.get(key, [])][:limit]
     claims = [{**_key(entry), "who": owner, "seconds": seconds} for entry in taken]
     if _CLAIM.run(connection, claims) != len(claims):
-        raise ConflictingWriteError("somebody else has claimed the run at the same time")
+        raise ConflictingWriteError("another owner claimed the run at the same time")
     return taken
 
 
@@ -225,9 +226,9 @@ def _key(entry: OutboxEntry) -> Values:
 def _due(codes: RowCodes, waiting: Sequence[Stored]) -> Iterator[OutboxEntry]:
     """Yield the first waiting entries of a run that are due; none while one of them is claimed.
 
-    A damaged entry is not delivered, nor are those behind it; those of other runs are.
+    A damaged entry and the entries after it are not delivered; entries of other runs are.
     """
-    if any(values["is_out"] for values in waiting):
+    if any(values["is_claimed"] for values in waiting):
         return
     with suppress(DamagedEntryError):
         for values in waiting:

@@ -84,8 +84,10 @@ class StoreOnDemand(ILifecycle):
         Raises:
             DatabaseStartError: it cannot be used.
         """
-        from pilotage.adapters.sqlalchemy.schema import open_database  # noqa: PLC0415 - loads SQLAlchemy
-        from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore  # noqa: PLC0415 - loads SQLAlchemy
+        from pilotage.adapters.sqlalchemy.store import (  # noqa: PLC0415 - loads SQLAlchemy
+            SqlAlchemyStore,
+            open_database,
+        )
 
         with self._lock:
             if self._store is None:

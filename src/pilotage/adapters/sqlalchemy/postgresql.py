@@ -30,7 +30,7 @@ class PostgresqlEngines(Engines):
 
     def __init__(self, url: URL, settings: DatabaseSettings) -> None:
         self.writers = settings.pool_size
-        self.patience_seconds = settings.timeout_seconds
+        self.retry_seconds = settings.timeout_seconds
         # Most connections execute one statement; those that need a transaction ask for it.
         self.reading = create_engine(
             url,

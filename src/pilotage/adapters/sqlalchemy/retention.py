@@ -13,15 +13,14 @@ from functools import partial
 import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam, delete, exists, select, update
 
-from pilotage.adapters.sqlalchemy.agent_memory import prune_memories
-from pilotage.adapters.sqlalchemy.codes import RowCodes, recode
 from pilotage.adapters.sqlalchemy.columns import Undecodable, to_packed
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.entry_counts import forget_runs
 from pilotage.adapters.sqlalchemy.journal import NUMBER, read_page
 from pilotage.adapters.sqlalchemy.mapping import Values, state_values
+from pilotage.adapters.sqlalchemy.memory import prune_memories
 from pilotage.adapters.sqlalchemy.statements import bulk_update, in_keys, of_run, place_of
-from pilotage.adapters.sqlalchemy.stored_entries import STATES
+from pilotage.adapters.sqlalchemy.stored_entries import STATES, RowCodes, recode
 from pilotage.adapters.sqlalchemy.tables import (
     PLACES,
     blobs,

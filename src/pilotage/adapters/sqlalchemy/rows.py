@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from hashlib import sha256
 from typing import Any, NamedTuple, TypeAlias
 
 from pilotage.adapters.sqlalchemy.columns import (
@@ -26,14 +25,11 @@ from pilotage.adapters.sqlalchemy.columns import (
     from_packed,
     from_stored,
     moment_text,
-    to_packed,
 )
-from pilotage.adapters.sqlalchemy.mapping import UnstorableError, Values
 from pilotage.agent.ports.persistence import (
     ErasedRecord,
     JournalRow,
     JournalStage,
-    RunKey,
     SealedRecord,
     StoredRecord,
     UnreadableRecord,
@@ -43,7 +39,7 @@ from pilotage.agent.ports.persistence import (
 )
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.jsonvalue import JsonValue, as_object, canonical_json, parsed, to_bytes
+from pilotage.jsonvalue import JsonValue, as_object, canonical_json, parsed
 
 BLOB_LENGTH = 8192
 """Texts from this length on are stored as blobs: once per tenant, however often they occur."""
@@ -53,69 +49,6 @@ _SHORTEST_ECHO = 64
 _RESULT = "result"
 _MODEL_CALL = AgentActionKind.MODEL_CALL
 _EMPTY = "{}"
-
-
-_packed_salt = lru_cache(maxsize=256)(to_packed)
-"""All rows of an attempt have one salt."""
-
-
-def row_values(run: RunKey, rows: Sequence[JournalRow], token: str) -> list[Values]:
-    """Return the rows of a commit as columns; large texts are still in their place (see `take_out_blobs`).
-
-    Raises:
-        UnstorableError: a payload has no JSON form.
-    """
-    try:
-        payloads = payloads_of(rows)
-    except (TypeError, ValueError, RecursionError) as error:
-        named = ", ".join(f"{row.seq} ({row.action_id!r})" for row in rows)
-        raise UnstorableError(f"the payloads of row {named} cannot be stored as JSON: {error}") from error
-    values = [
-        {
-            "tenant_id": run.tenant_id,
-            "run_id": run.run_id,
-            "seq": row.seq,
-            "action_id": row.action_id,
-            "kind": row.kind and str(row.kind),
-            "stage": str(row.stage),
-            "attempt": row.attempt,
-            "epoch": row.epoch,
-            "fingerprint": to_packed(row.fingerprint),
-            "idempotency": str(row.idempotency),
-            "number": row.number or None,
-            "turn": row.turn,
-            "key_id": stored.key_id,
-            "record": stored.record,
-            "record_blob": None,
-            "view": stored.view,
-            "view_blob": None,
-            "digest": to_packed(row.digest),
-            "salt": _packed_salt(row.salt),
-            "token": None,
-            "given_at": row.created_at,
-        }
-        for row, stored in zip(rows, payloads, strict=True)
-    ]
-    values[-1]["token"] = token
-    return values
-
-
-def take_out_blobs(rows: Sequence[Values]) -> list[Values]:
-    """Replace large texts by their digests, and return the blobs."""
-    return [
-        _taken_out(values, column)
-        for values in rows
-        for column in ("record", "view")
-        if (content := values[column]) is not None and len(content) >= BLOB_LENGTH
-    ]
-
-
-def _taken_out(values: Values, column: str) -> Values:
-    tenant_id, content = values["tenant_id"], values[column]
-    # The tenant is part of the digest, so that equal blobs of two tenants cannot be compared.
-    digest = to_packed(sha256(to_bytes(f"{tenant_id}\n{content}")).hexdigest())
-    values[column], values[f"{column}_blob"] = None, digest
-    return {"tenant_id": tenant_id, "digest": digest, "content": content}
 
 
 class Payloads(NamedTuple):
@@ -165,9 +98,9 @@ def _added_by_view(row: JournalRow) -> JsonValue | None:
     if not (isinstance(row.record, dict) and isinstance(row.view, dict)):
         return None
     shown = row.view
-    if any(name not in shown or shown[name] is not said for name, said in row.record.items()):
+    if any(name not in shown or shown[name] is not member for name, member in row.record.items()):
         return None
-    return {name: said for name, said in shown.items() if name not in row.record}
+    return {name: member for name, member in shown.items() if name not in row.record}
 
 
 def _piece_of(row: JournalRow) -> tuple[JournalRow, str] | None:
@@ -381,7 +314,7 @@ _KINDS: Mapping[str | None, AgentActionKind | None] = {
 }
 _STAGES = {stage.value: stage for stage in JournalStage}
 _CLASSES = {each.value: each for each in Idempotency}
-_TOLD, _BEFORE = JournalStage.TOLD, JournalStage.BEFORE
+_EVENT, _BEFORE = JournalStage.TOLD, JournalStage.BEFORE
 
 
 def row_of(columns: Columns, payloads: StoredPayloads) -> JournalRow:
@@ -431,11 +364,11 @@ def _row_of(columns: Columns, payloads: StoredPayloads) -> JournalRow:
     try:
         digest, salt = from_packed(digest), _salt_in(salt)
     except UNDECODABLE:
-        # The chain tells the damage.
+        # The check of the chain reports the damage.
         digest, salt = _decodable(digest), _decodable(salt)
-    # Readers need the views of told rows and the records of outcomes: these are decoded at once, in the thread that
+    # Readers need the views of events and the records of outcomes: these are decoded at once, in the thread that
     # reads, so that an unreadable row is found before the run is claimed.
-    if stage is _TOLD:
+    if stage is _EVENT:
         return shown_row(*place, payloads.view, digest, salt, source=payloads)
     if stage is _BEFORE:
         return stored_row(*place, digest, salt, number or 0, source=payloads)

@@ -30,10 +30,10 @@ class DatabaseSettings:
     `timeout_seconds`       how long to wait: for a connection, for a server that is away, for the lock of a file
     `upgrades_at_start`     whether tables of an older version are brought up to date when the application starts
     `opens_without_key`     whether an application without a key opens a database whose entries have codes. For tools
-                            that look; what such an application writes is found as not written by the others.
+                            that only read: to the others, rows that such an application writes are damaged.
     `may_lose_commits_on_power_failure`
                             allows a database to confirm what is not on the disk yet. It is faster. After a power
-                            failure, effects that were confirmed as recorded may be forgotten, and done again.
+                            failure, effects that were confirmed as recorded may be lost from the record, and repeated.
     """
 
     url: str = DEFAULT_URL

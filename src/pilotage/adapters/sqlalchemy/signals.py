@@ -9,14 +9,13 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from pilotage.adapters.sqlalchemy.codes import RowCodes
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values, refusing_unstorable, text_of
 from pilotage.adapters.sqlalchemy.statements import Prepared, bulk_insert, of_run, place_of
 from pilotage.adapters.sqlalchemy.states import find_one, refuse_if_journaled, run_of
-from pilotage.adapters.sqlalchemy.stored_entries import SIGNALS
+from pilotage.adapters.sqlalchemy.stored_entries import SIGNALS, RowCodes
 from pilotage.adapters.sqlalchemy.tables import runs, signals
 from pilotage.agent.ports.commit_rules import refuse_after_end, refuse_empty
 from pilotage.agent.ports.persistence import RunKey
@@ -91,19 +90,19 @@ _CONSUME = (
 
 
 @value
-class _Said:
+class _EncodedSignal:
     """A signal and the text of its payload."""
 
     signal: AgentSignal
     payload: str
 
     @classmethod
-    def of(cls, signal: AgentSignal) -> _Said:
+    def of(cls, signal: AgentSignal) -> _EncodedSignal:
         return cls(signal, text_of(f"the payload of signal {signal.id!r}", signal.payload))
 
 
-_Placed: TypeAlias = tuple[RunKey, _Said]
-_Write: TypeAlias = Callable[[Connection, RowCodes, RunKey, _Said], None]
+_Placed: TypeAlias = tuple[RunKey, _EncodedSignal]
+_Write: TypeAlias = Callable[[Connection, RowCodes, RunKey, _EncodedSignal], None]
 
 
 class SqlAlchemySignalRepository(IAgentSignalRepository):
@@ -117,17 +116,17 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
 
     async def append_all(self, signals: Sequence[AgentSignal]) -> Mapping[str, AgentSignal]:
         with refusing_unstorable("SqlAlchemySignalRepository.append"):
-            return await self._stored([_Said.of(each) for each in signals], _append)
+            return await self._stored([_EncodedSignal.of(each) for each in signals], _append)
 
     async def record_refused(self, signal: AgentSignal) -> AgentSignal:
         with refusing_unstorable("SqlAlchemySignalRepository.record_refused"):
-            return (await self._stored([_Said.of(signal)], _keep_refused))[signal.id]
+            return (await self._stored([_EncodedSignal.of(signal)], _keep_refused))[signal.id]
 
-    async def _stored(self, said: Sequence[_Said], write: _Write) -> dict[str, AgentSignal]:
+    async def _stored(self, encoded: Sequence[_EncodedSignal], write: _Write) -> dict[str, AgentSignal]:
         """Write signals, or none if one of their ids is there; return those that are stored, the first ones by id."""
 
         def work(connection: Connection) -> dict[str, AgentSignal]:
-            placed = self._placed(connection, said)
+            placed = self._placed(connection, encoded)
             present = self._present(connection, placed)
             if present:
                 return present
@@ -143,15 +142,15 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
         except CallerError:
             # A run has ended, perhaps by a signal of such an id that was queued at the same time.
             found = await self._database.read(
-                lambda connection: self._present(connection, self._placed(connection, said))
+                lambda connection: self._present(connection, self._placed(connection, encoded))
             )
             if not found:
                 raise
             return found
 
-    def _placed(self, connection: Connection, said: Sequence[_Said]) -> list[_Placed]:
+    def _placed(self, connection: Connection, encoded: Sequence[_EncodedSignal]) -> list[_Placed]:
         """Return signals with their runs, in the order in which every writer locks runs; those of a run keep theirs."""
-        placed = [(run_of(connection, self._tenant, each.signal.agent_state_id), each) for each in said]
+        placed = [(run_of(connection, self._tenant, each.signal.agent_state_id), each) for each in encoded]
         return sorted(placed, key=lambda pair: (pair[0].tenant_id, pair[0].run_id))
 
     def _present(self, connection: Connection, placed: Sequence[_Placed]) -> dict[str, AgentSignal]:
@@ -212,19 +211,19 @@ def _queued(codes: RowCodes, values: Stored) -> AgentSignal:
     return signal if codes.fit(signals, values) else replace(signal, end=AgentSignalEnd.REFUSED)
 
 
-def _append(connection: Connection, codes: RowCodes, run: RunKey, said: _Said) -> None:
+def _append(connection: Connection, codes: RowCodes, run: RunKey, encoded: _EncodedSignal) -> None:
     number, status = _counted(connection, run)
     refuse_after_end(run, None if status is None else AgentStatus(status))
-    refuse_empty(said.signal)
-    row = _row(run, number, said)
+    refuse_empty(encoded.signal)
+    row = _row(run, number, encoded)
     codes.add(signals, row)
     _INSERT.run(connection, [row])
 
 
-def _keep_refused(connection: Connection, codes: RowCodes, run: RunKey, said: _Said) -> None:
+def _keep_refused(connection: Connection, codes: RowCodes, run: RunKey, encoded: _EncodedSignal) -> None:
     number, _ = _counted(connection, run)
     row: Values = {
-        **_row(run, number, said),
+        **_row(run, number, encoded),
         "end": AgentSignalEnd.REFUSED.value,
         "ended_at": codes.now(),
     }
@@ -239,13 +238,13 @@ def _counted(connection: Connection, run: RunKey) -> tuple[int, str | None]:
     return number, status
 
 
-def _row(run: RunKey, number: int, said: _Said) -> Values:
+def _row(run: RunKey, number: int, encoded: _EncodedSignal) -> Values:
     return {
         "tenant_id": run.tenant_id,
         "run_id": run.run_id,
         "number": number,
-        "signal_id": said.signal.id,
-        "kind": said.signal.kind.value,
-        "payload": said.payload,
-        "given_at": said.signal.created_at,
+        "signal_id": encoded.signal.id,
+        "kind": encoded.signal.kind.value,
+        "payload": encoded.payload,
+        "given_at": encoded.signal.created_at,
     }

@@ -68,7 +68,7 @@ class SqliteEngines(Engines):
     answers_at_once = True
     writers = 1
     # A missing file does not come back by itself.
-    patience_seconds = 0.0
+    retry_seconds = 0.0
 
     def __init__(self, url: URL, settings: DatabaseSettings, clock: IClock) -> None:
         self._url, self._settings = url, settings
@@ -174,7 +174,7 @@ class Transactions:
     """
 
     def __init__(self, timeout_seconds: float, clock: IClock) -> None:
-        self._patience = round(timeout_seconds * 1000)
+        self._busy_milliseconds = round(timeout_seconds * 1000)
         self._clock = clock
         self._lock = Lock()
         self._connections: dict[Engine, Connection] = {}
@@ -195,7 +195,7 @@ class Transactions:
             if self._in_a_row:
                 self._in_a_row = 0
                 for connection in self._connections.values():
-                    _tune(connection, self._patience, LOG_PAGES)
+                    _tune(connection, self._busy_milliseconds, LOG_PAGES)
             if engine not in self._connections:
                 self._connections[engine] = engine.connect()
             return self._begun(engine)
@@ -285,7 +285,7 @@ def _is_busy(error: BaseException) -> bool:
     return code & _ERROR == sqlite3.SQLITE_BUSY
 
 
-def _tune(connection: Connection, patience_milliseconds: int, log_pages: int) -> None:
+def _tune(connection: Connection, busy_milliseconds: int, log_pages: int) -> None:
     line = DatabaseLine(connection)
-    for pragma in (f"busy_timeout = {patience_milliseconds}", f"wal_autocheckpoint = {log_pages}"):
+    for pragma in (f"busy_timeout = {busy_milliseconds}", f"wal_autocheckpoint = {log_pages}"):
         line.carry_out(f"PRAGMA {pragma}", ()).close()

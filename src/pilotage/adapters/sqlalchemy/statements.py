@@ -79,7 +79,7 @@ class Prepared:
         compiled: Any = self._statement.compile(dialect=dialect)
         text, order = str(compiled), compiled.positiontup
         to_database = {name: _to_driver(dialect, bind.type) for bind, name in compiled.bind_names.items()}
-        fixed = {name: said for name, said in compiled.params.items() if said is not None}
+        fixed = {name: given for name, given in compiled.params.items() if given is not None}
         returned = list(getattr(self._statement, "exported_columns", None) or ())
         converts = [each.type.dialect_impl(dialect).result_processor(dialect, None) for each in returned]
         from_database = [(place, convert) for place, convert in enumerate(converts) if convert]
@@ -130,7 +130,7 @@ class Sent(Protocol):
 
 
 class _Returned:
-    """The number of rows that a statement changed, and columns of them that were read behind it."""
+    """The number of rows that a statement changed, and columns of them that were read after it."""
 
     def __init__(self, rowcount: int, rows: list[Row]) -> None:
         self.rowcount, self._rows = rowcount, rows
@@ -362,8 +362,8 @@ def _binder(dialect: Dialect, type_: TypeEngine[Any]) -> Convert | None:
     return None if isinstance(type_, ExactText | HexText | sa.Boolean) else _to_driver(dialect, type_)
 
 
-def _in_json(said: bytearray | datetime) -> str:
-    return said.isoformat() if isinstance(said, datetime) else said.hex()
+def _in_json(value: bytearray | datetime) -> str:
+    return value.isoformat() if isinstance(value, datetime) else value.hex()
 
 
 _encoded = JSONEncoder(

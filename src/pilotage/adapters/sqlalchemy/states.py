@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import Column, Connection, Select, bindparam, func, literal_column, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from pilotage.adapters.sqlalchemy.codes import NO_CODES, RowCodes
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.mapping import (
@@ -22,7 +21,7 @@ from pilotage.adapters.sqlalchemy.mapping import (
     state_values,
 )
 from pilotage.adapters.sqlalchemy.statements import Prepared, of_run, place_of
-from pilotage.adapters.sqlalchemy.stored_entries import STATES
+from pilotage.adapters.sqlalchemy.stored_entries import NO_CODES, STATES, RowCodes
 from pilotage.adapters.sqlalchemy.tables import runs, signals
 from pilotage.agent.ports.journal import JournalHead
 from pilotage.agent.ports.persistence import RunKey

@@ -1,30 +1,142 @@
-"""`SqlAlchemyStore`: one database, and the ports over it."""
+"""`SqlAlchemyStore`: one database, its version, and the ports over it.
+
+A database has exactly one version. An upgrade holds a lock, so of several processes that start at once one upgrades
+and the others find it done.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from pilotage.adapters.sqlalchemy.agent_memory import SqlAlchemyAgentMemory
-from pilotage.adapters.sqlalchemy.audit_log import SqlAlchemyAuditLog
-from pilotage.adapters.sqlalchemy.backlog import SqlAlchemyBacklog
-from pilotage.adapters.sqlalchemy.conversations import SqlAlchemyTaskStore
+from sqlalchemy import Connection, exc, inspect, text
+
 from pilotage.adapters.sqlalchemy.database import Database
-from pilotage.adapters.sqlalchemy.evidence import SqlAlchemyEvidenceRepository
+from pilotage.adapters.sqlalchemy.errors import DatabaseSchemaError, DatabaseUnreachableError
+from pilotage.adapters.sqlalchemy.evidence import (
+    SqlAlchemyAuditLog,
+    SqlAlchemyEvidenceRepository,
+    SqlAlchemyLateOutcomes,
+)
 from pilotage.adapters.sqlalchemy.journal import SqlAlchemyJournal
-from pilotage.adapters.sqlalchemy.late_outcomes import SqlAlchemyLateOutcomes
-from pilotage.adapters.sqlalchemy.leases import SqlAlchemyLeases
+from pilotage.adapters.sqlalchemy.known_keys import use_keys
+from pilotage.adapters.sqlalchemy.leases import SqlAlchemyBacklog, SqlAlchemyLeases
+from pilotage.adapters.sqlalchemy.limits import SqlAlchemySwitches, SqlAlchemyTenantSpending
+from pilotage.adapters.sqlalchemy.memory import SqlAlchemyAgentMemory, SqlAlchemyTaskStore
 from pilotage.adapters.sqlalchemy.outbox import SqlAlchemyOutbox
 from pilotage.adapters.sqlalchemy.retention import SqlAlchemyRetention
-from pilotage.adapters.sqlalchemy.schema import open_database
-from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
+from pilotage.adapters.sqlalchemy.settings import URL, DatabaseSettings
 from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
 from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
-from pilotage.adapters.sqlalchemy.switches import SqlAlchemySwitches
-from pilotage.adapters.sqlalchemy.tenant_spending import SqlAlchemyTenantSpending
+from pilotage.adapters.sqlalchemy.stored_entries import RowCodes
 from pilotage.adapters.sqlalchemy.wakeups import SqlAlchemyWakeUps
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.ids import IClock
+
+VERSION = "0009"
+"""The version this Pilotage works with; the last migration has its name."""
+
+VERSION_TABLE = "pilotage_schema"
+
+_LOCK = 7_045_410_417_361_133
+
+
+def open_database(
+    settings: DatabaseSettings, clock: IClock | None = None, keys: Mapping[str, bytes] | None = None
+) -> Database:
+    """Return a database that can be used: durable, with tables of this version; blocks while it checks that.
+
+    `keys` authenticate rows, the current one first. None reads and writes rows whatever keys the database knows.
+
+    Raises:
+        DatabaseStartError: it cannot be used; the message says why, and what to do.
+    """
+    database = Database(settings, clock)
+    try:
+        database.engines.check_durability(may_lose_commits=settings.may_lose_commits_on_power_failure)
+        if settings.upgrades_at_start:
+            upgrade_schema(database)
+        else:
+            check_schema(database)
+        if keys is not None:
+            use_keys(database, keys, RowCodes(keys.values(), clock))
+    except BaseException as error:
+        database.close()
+        if isinstance(error, exc.DBAPIError):
+            raise unreachable(database.name, error) from error
+        raise
+    return database
+
+
+def unreachable(name: str, error: exc.DBAPIError) -> DatabaseUnreachableError:
+    """Return the error that says that no server answers at an address, or that a file is no database."""
+    reason = str(error.orig).strip().partition("\n")[0]
+    if name.startswith("sqlite"):
+        return DatabaseUnreachableError(
+            f"{name} cannot be used: {reason}. Check the file, or name another one in {URL}."
+        )
+    return DatabaseUnreachableError(
+        f"{name} cannot be reached: {reason}. Start the server, or name another one in {URL}."
+    )
+
+
+def current_version(connection: Connection) -> str | None:
+    """Return the version of the tables; None where there are none."""
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608 - ours
+    return None if found is None else str(found)
+
+
+def check_schema(database: Database) -> None:
+    """Check that the tables are those of this version.
+
+    Raises:
+        DatabaseSchemaError: they are older, newer, or not there.
+    """
+    with database.engines.reading.connect() as connection:
+        found = current_version(connection)
+    if found == VERSION:
+        return
+    how = "no tables of Pilotage" if found is None else f"tables of version {found}"
+    words = f"{database.name} has {how}, and {VERSION} is needed. Run: pilotage db upgrade."
+    if found is not None and found > VERSION:
+        words = (
+            f"{database.name} has {how}, and this Pilotage knows versions up to {VERSION}. "
+            "Upgrade Pilotage: a newer one has been here."
+        )
+    raise DatabaseSchemaError(words, found=found, expected=VERSION)
+
+
+def upgrade_schema(database: Database) -> str | None:
+    """Upgrade the tables where they are older, and return the version they had.
+
+    Raises:
+        DatabaseSchemaError: they are newer than this Pilotage.
+    """
+    with database.engines.reading.connect() as connection:
+        found = current_version(connection)
+    if found is None or found < VERSION:
+        with database.engines.writing.begin() as connection:
+            # On SQLite the transaction is the lock.
+            if connection.dialect.name == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+            if current_version(connection) != VERSION:
+                _migrate(connection)
+    check_schema(database)
+    return found
+
+
+def _migrate(connection: Connection) -> None:
+    # Most processes find everything done, and need not load it.
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", "pilotage.adapters.sqlalchemy:migrations")
+    config.attributes["connection"] = connection
+    command.upgrade(config, VERSION)
 
 
 class SqlAlchemyStore:
@@ -62,7 +174,7 @@ class SqlAlchemyStore:
     ) -> Self:
         """Open the database that the settings name, or that of the environment; blocks while it does.
 
-        Give the sealer of the application: with its key, rows that somebody else wrote are found.
+        Give the sealer of the application: its key finds rows that another writer has changed.
 
         Raises:
             DatabaseStartError: it cannot be used; the message says why, and what to do.

@@ -33,7 +33,7 @@ def _texts(*names: str) -> list[sa.Column[str]]:
 
 
 def _code() -> sa.Column[str]:
-    """Return the column of a row's code, see `codes`; rows of a database without a key have none."""
+    """Return the column of a row's code, see `stored_entries`; rows of a database without a key have none."""
     return sa.Column("code", HexText)
 
 
@@ -74,7 +74,7 @@ runs = sa.Table(
     sa.Column("ended_signals", sa.BigInteger, nullable=False, server_default="0"),
     # The number of its last signal.
     sa.Column("last_signal", sa.BigInteger, nullable=False, server_default="0"),
-    # The claims that ended without a word since the last row, the last one's time and problem, and the back-off.
+    # The claims without progress since the last row, the time and problem of the last one, and the back-off.
     sa.Column("claims", sa.Integer, nullable=False, server_default="0"),
     sa.Column("claimed_at", MomentColumn),
     sa.Column("claim_problem", ExactText),

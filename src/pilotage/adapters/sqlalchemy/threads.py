@@ -42,7 +42,7 @@ _Jobs: TypeAlias = "SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | 
 class DatabaseThreads:
     """A few threads that do jobs in the order they come; made when they are needed, ended by `close`.
 
-    A job is done even if its future is cancelled: what was asked of a database is not taken back.
+    A job is done even if its future is cancelled: a request to a database cannot be withdrawn.
     """
 
     def __init__(self, most: int, name: str) -> None:

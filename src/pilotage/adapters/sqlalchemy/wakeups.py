@@ -24,7 +24,7 @@ _READY_WITHIN = 5.0
 class SqlAlchemyWakeUps(IAgentWakeUps):
     """Hints to all processes that listen on one PostgreSQL database; for an SQLite file, to those in this process.
 
-    Other processes on the same file find their runs by the poll that runs anyway.
+    Other processes on the same file find their runs by polling.
     """
 
     def __init__(self, database: Database) -> None:

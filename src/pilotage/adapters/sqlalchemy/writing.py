@@ -20,11 +20,12 @@ from sqlalchemy.sql.expression import ColumnElement
 from pilotage.adapters.sqlalchemy.batch import Batch
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, from_stored, lease_seconds_from_now, now
 from pilotage.adapters.sqlalchemy.connections import DatabaseLine, Engines, raising_sqlalchemy_errors
-from pilotage.adapters.sqlalchemy.conversations import append_turns
 from pilotage.adapters.sqlalchemy.database import Begin
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.evidence import INSERT_EVIDENCE
+from pilotage.adapters.sqlalchemy.limits import settle_together
 from pilotage.adapters.sqlalchemy.mapping import OF_WAITING, Values
+from pilotage.adapters.sqlalchemy.memory import append_turns
 from pilotage.adapters.sqlalchemy.statements import (
     Given,
     Types,
@@ -42,14 +43,13 @@ from pilotage.adapters.sqlalchemy.tables import (
     runs,
     signals,
 )
-from pilotage.adapters.sqlalchemy.tenant_spending import settle_together
 from pilotage.agent.ports.persistence import RunKey
 
 _STATE = ("status", "agent_type", "state")
 _HEAD = ("head", "epoch", "digest")
 _RUN = ("tenant_id", "run_id")
 _WRITTEN = (*_RUN, "last_signal", "position")
-"""What a written run gives back."""
+"""The columns that are returned for each written run."""
 _COMPARED: Types = {"expected": sa.BigInteger(), "progress": sa.Boolean()}
 _COUNTS = ("facts", "records", "turns", "ended_signals")
 _REST = (*_HEAD, *_STATE, "ended", *OF_WAITING, *_COUNTS, "parent_id", "conversation_id", "code")
@@ -292,7 +292,7 @@ def _rows_of(written: sa.FromClause) -> Any:
     source, given = _INSERT_ROWS.given_in("rows")
     # The text is no number, so that a row without a place fails the statement, with the reason.
     nowhere = sa.cast(
-        sa.func.concat(sa.literal_column("'somebody else has written to '"), given["run_id"]), sa.BigInteger
+        sa.func.concat(sa.literal_column("'another writer has changed run '"), given["run_id"]), sa.BigInteger
     )
     values = {name: given[name] for name in _ROW}
     values |= _placed(given, sa.func.coalesce(written.c.position, nowhere))

@@ -42,7 +42,7 @@ def with_database(command: Callable[[Any], int], url: str | None) -> int:
 
 def upgrade(database: Any) -> int:
     """Upgrade the tables."""
-    from pilotage.adapters.sqlalchemy.schema import VERSION, upgrade_schema  # noqa: PLC0415 - loads SQLAlchemy
+    from pilotage.adapters.sqlalchemy.store import VERSION, upgrade_schema  # noqa: PLC0415 - loads SQLAlchemy
 
     found = upgrade_schema(database)
     if found == VERSION:
@@ -52,7 +52,7 @@ def upgrade(database: Any) -> int:
 
 def current(database: Any) -> int:
     """Show the version of the tables."""
-    from pilotage.adapters.sqlalchemy.schema import current_version  # noqa: PLC0415 - loads SQLAlchemy
+    from pilotage.adapters.sqlalchemy.store import current_version  # noqa: PLC0415 - loads SQLAlchemy
 
     with database.engines.reading.connect() as connection:
         return _say(f"{database.name}: {current_version(connection) or 'no tables'}")
@@ -80,7 +80,7 @@ def checked(database: Any) -> str:
     Raises:
         DatabaseStartError: an application cannot use it as it is.
     """
-    from pilotage.adapters.sqlalchemy.schema import VERSION, check_schema  # noqa: PLC0415 - loads SQLAlchemy
+    from pilotage.adapters.sqlalchemy.store import VERSION, check_schema  # noqa: PLC0415 - loads SQLAlchemy
 
     may_lose = database.settings.may_lose_commits_on_power_failure
     database.engines.check_durability(may_lose_commits=may_lose)
@@ -98,7 +98,7 @@ def opened(settings: DatabaseSettings) -> Generator[Any]:
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415 - slow to load
 
     from pilotage.adapters.sqlalchemy.database import Database  # noqa: PLC0415
-    from pilotage.adapters.sqlalchemy.schema import unreachable  # noqa: PLC0415
+    from pilotage.adapters.sqlalchemy.store import unreachable  # noqa: PLC0415
 
     database = Database(settings)
     try:
@@ -178,7 +178,7 @@ def list_memory(options: MemoryOptions, query: str, kind: MemoryKind | None, lim
     async def work(memory: IAgentMemory) -> int:
         items = await memory.recall(options.scope, query, limit=min(limit, MOST_RECALLED), kind=kind)
         screen = Screen.of_process()
-        lines = _item_lines(items, screen.width) or [line(f"nothing is stored for {_whose(options)}")]
+        lines = _item_lines(items, screen.width) or [line(f"nothing is stored for {_scope_words(options)}")]
         screen.answer([to_json_value(each) for each in items], *lines, as_json=options.shared.as_json)
         return ExitCode.DONE
 
@@ -216,20 +216,20 @@ def forget_memory(options: MemoryOptions, item_id: str | None, *, is_everything:
         CallerError: neither an item nor everything is named, or both are.
     """
     if (item_id is None) is not is_everything:
-        raise CallerError(f"name the item to forget, or --all for everything of {_whose(options)}.")
+        raise CallerError(f"name the item to forget, or --all for everything of {_scope_words(options)}.")
 
     async def work(memory: IAgentMemory) -> int:
         scope = options.scope
         one = None if item_id is None else _found(await memory.export(scope), item_id, options).id
         count = await memory.forget(scope, one)
-        words = f"{count_words(count, 'item')} of {_whose(options)} forgotten"
+        words = f"{count_words(count, 'item')} of {_scope_words(options)} forgotten"
         Screen.of_process().answer({"forgotten": count}, line(words), as_json=options.shared.as_json)
         return ExitCode.DONE
 
     return with_memory(options, work, is_changed=True)
 
 
-def _whose(options: MemoryOptions) -> str:
+def _scope_words(options: MemoryOptions) -> str:
     scope = options.scope
     agent = f" and agent {scope.agent_type!r}" if scope.agent_type else ""
     return f"user {scope.user_id!r}{agent} in tenant {scope.tenant_id!r}"
@@ -243,7 +243,7 @@ def _found(items: Sequence[MemoryItem], text: str, options: MemoryOptions) -> Me
     if len(named) == 1:
         return named[0]
     if not named:
-        raise CallerError(f"there is no item {text!r} of {_whose(options)}. See: pilotage memory list.")
+        raise CallerError(f"there is no item {text!r} of {_scope_words(options)}. See: pilotage memory list.")
     ids = ", ".join(each.id for each in named[:5])
     raise CallerError(f"{len(named)} items begin with {text!r}: {ids}. Give more of the id.")
 

@@ -9,9 +9,8 @@ import asyncio
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pilotage.adapters.sqlalchemy.schema import VERSION, open_database
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
-from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
+from pilotage.adapters.sqlalchemy.store import VERSION, SqlAlchemyStore, open_database
 from tests.adapters.sqlalchemy import dumping
 from tests.adapters.sqlalchemy.databases import postgresql_settings, schema_named
 from tests.adapters.sqlalchemy.released.stories import tell
