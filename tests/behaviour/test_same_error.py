@@ -191,7 +191,7 @@ async def test_data_of_a_tool_with_sensitive_arguments_are_not_shown() -> None:
         waiting = await started(runs, STEPS)
         await resumed(runs, waiting.state.id)
     (row,) = [row for row in await bureau.rows(waiting.state.id) if row.action_id.endswith("look_for#1")]
-    assert row.view == {"error": "no DE-17, 0 left"}
+    assert row.view == {"asked": {"account": "[REDACTED]"}, "error": "no DE-17, 0 left"}
     assert isinstance(row.record, SealedRecord)
     assert [(kind, data["item"]) for kind, _, data in got] == [(OutOfStock, "DE-17")] * 2
 

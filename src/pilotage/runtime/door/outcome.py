@@ -213,6 +213,8 @@ class Outcomes:
         if not self.has_readers:
             return outcome
         _, asked = effect.asked()
+        if not asked.get(words.ASKED):
+            return outcome
         shown = asked if self._redactor.is_idle else self._redactor.json(asked)
         return new_outcome(outcome.record, outcome.view, outcome.result, {**shown, **(outcome.added or {})})
 

@@ -291,7 +291,7 @@ class SignalRepositoryConformance(Kit):
     async def test_a_message_without_words_is_refused(
         self, signals: IAgentSignalRepository, kind: AgentSignalKind, payload: JsonObject
     ) -> None:
-        with pytest.raises(CallerError, match="says nothing"):
+        with pytest.raises(CallerError, match="has no text"):
             await signals.append(AgentSignal("signal-1", "run-1", kind, payload))
         assert await pending(signals) == []
         await signals.append(AgentSignal("signal-1", "run-1", kind, {"message": "stop"}))
