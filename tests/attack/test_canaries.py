@@ -205,6 +205,7 @@ async def tell_runs(story: Story, runs: AgentRuns, of: ModuleType) -> None:
 # Reads of the application service that are no sinks of what a run says.
 OTHER_READS = {
     "list": "read once for all runs",
+    "open_questions": "read once for all runs",
     "events": "read as a stream, and joined",
     "verify": "gives the number of rows",
     "is_driven": "gives yes or no",
@@ -221,6 +222,7 @@ def reads_of(service: type[object]) -> list[str]:
 async def read_runs(story: Story, runs: AgentRuns) -> None:
     """Read all that the application service gives to another principal of the tenant."""
     story.saw("AgentRuns.list", await runs.list(principal=BOB, limit=200))
+    story.saw("AgentRuns.open_questions", await runs.open_questions(principal=BOB, limit=200))
     for run_id in [state.id for state in (await runs.list(principal=BOB, limit=200)).runs]:
         for name in reads_of(ReadsRuns):
             story.saw(f"AgentRuns.{name}", await getattr(runs, name)(run_id, principal=BOB))
