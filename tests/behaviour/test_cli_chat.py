@@ -18,7 +18,7 @@ from pilotage.agent import ITaskStore
 from till import app
 async def main():
     async with app:
-        turns = await app.get(ITaskStore).load_history("default", sys.argv[1])
+        turns = await app.get(ITaskStore).load_history(sys.argv[1])
         print([turn.content.splitlines()[0] for turn in turns])
 asyncio.run(main())
 """
