@@ -57,8 +57,12 @@ COMPILE := $(BIN)/python -m compileall -q -x '/test_[^/]*\.py$$' src examples te
 # A third of the time tests wait for servers and processes: one worker more than there are cores.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
+# The packages of the page and Chromium are installed here, where no test has a time limit yet.
+PAGES := $(BIN)/python -m tests.pages.rig
+
 test: $(STAMP) ## run all tests
 	@$(COMPILE)
+	@$(PAGES)
 	@$(BIN)/python -m pytest -q -n $(WORKERS)
 
 test-near: $(STAMP) ## run the tests that are close to what differs from main, or from BASE=...
@@ -124,8 +128,11 @@ torture: $(STAMP) ## every pair of crashes; kill real processes over real databa
 	@$(BIN)/python -m pytest -q -n auto --exhaustive -o faulthandler_timeout=3600 $(SAMPLED)
 	@$(BIN)/python -m tests.torture.run
 
-attack: $(STAMP) ## attack the edges with every example, and print for each kind: tried, held, broken
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --exhaustive tests/attack
+attack: $(STAMP) ## attack the edges with every example, print for each kind: tried, held, broken; write the table of the docs
+	@$(COMPILE)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --exhaustive --attacks tests/attack/results.json \
+	  -o faulthandler_timeout=1800 tests/attack
+	@$(BIN)/python -m tools.attacks
 
 PEERS := langgraph pydantic-ai-slim openai-agents
 

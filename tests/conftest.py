@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
@@ -29,6 +28,7 @@ from tests.adapters.sqlalchemy.databases import (
     schema_named,
     sqlite_settings,
 )
+from tests.attack.tally import KIND, tally_of, write
 
 # How fast examples are made says something about the machine, not about the test.
 _PATIENT = [HealthCheck.too_slow]
@@ -47,6 +47,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--exhaustive", action="store_true", help="try every second crash, as make torture does, not a sample"
+    )
+    parser.addoption(
+        "--attacks", type=Path, help="write the counts of attacks of a complete run into this file"
     )
 
 
@@ -69,7 +72,7 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if (attack := item.get_closest_marker("attack")) is not None:
-            item.user_properties.append(("attack", attack.args[0]))
+            item.user_properties.append((KIND, attack.args[0]))
     if not config.getoption("--memory"):
         return
     left_out = [item for item in items if _needs_more_than_memory(item)]
@@ -77,17 +80,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if not _needs_more_than_memory(item)]
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
     """Print how many attacks of each kind were tried, and how many held."""
-    held, broken = Counter[str](), Counter[str]()
-    for outcome, counter in (("passed", held), ("failed", broken), ("error", broken)):
-        for report in terminalreporter.getreports(outcome):
-            counter.update(
-                value for name, value in getattr(report, "user_properties", ()) if name == "attack"
-            )
-    for kind in sorted({*held, *broken}):
-        tried = held[kind] + broken[kind]
-        terminalreporter.line(f"attack: {kind}: {tried} tried, {held[kind]} held, {broken[kind]} broken")
+    ran = [each for outcome in ("passed", "failed", "error") for each in terminalreporter.getreports(outcome)]
+    kinds = tally_of(ran)
+    for kind, each in kinds.items():
+        terminalreporter.line(f"attack: {kind}: {each.tried} tried, {each.held} held, {each.broken} broken")
+    file: Path | None = config.getoption("--attacks")
+    if file is None or hasattr(config, "workerinput"):
+        return  # a worker has the counts of its own share only
+    is_complete = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    if is_complete and not tally_of(terminalreporter.getreports("skipped")):
+        write(file, kinds)
+    else:
+        terminalreporter.line(f"{file} is as it was: not every attack was tried")
 
 
 def _needs_more_than_memory(item: pytest.Item) -> bool:
@@ -180,7 +188,7 @@ def let_time_pass(store: SqlAlchemyStore, clock_of_file: ClockOfFile) -> Callabl
     """Puts the clock of the store forward."""
 
     async def pass_time(seconds: float) -> None:
-        if store.database.is_sqlite:
+        if store.database.dialect.name == "sqlite":
             clock_of_file.ahead += timedelta(seconds=seconds)
         else:
             put_forward(store, seconds)
@@ -193,7 +201,7 @@ def set_time_of_day(store: SqlAlchemyStore, clock_of_file: ClockOfFile) -> Calla
     """Sets the time of day of the store's machine forward or back, while no time passes."""
 
     async def set_clock(seconds: float) -> None:
-        if store.database.is_sqlite:
+        if store.database.dialect.name == "sqlite":
             clock_of_file.set_by += timedelta(seconds=seconds)
         else:
             put_forward(store, seconds)

@@ -1,16 +1,21 @@
-"""Write the pages of docs/reference, and the type stub of `pilotage`, from what the packages export."""
+"""Write the pages of docs/reference, and the type stubs of packages with a table of names, from what they export."""
 
 from __future__ import annotations
 
-import ast
 import inspect
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
+from pilotage.exports import modules_of
+
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
-STUB = ROOT / "src" / "pilotage" / "__init__.pyi"
+STUBS = {
+    "pilotage": ROOT / "src" / "pilotage" / "__init__.pyi",
+    "pilotage.agent": ROOT / "src" / "pilotage" / "agent" / "__init__.pyi",
+    "pilotage.errors": ROOT / "src" / "pilotage" / "errors" / "__init__.pyi",
+}
 PACKAGES = {
     "pilotage": ("pilotage.md", "The names most people need, all of them also in the packages below."),
     "pilotage.agent": ("agent.md", "The agent contract: values, ports and tools."),
@@ -81,7 +86,8 @@ def main() -> None:
     """One page per package: a table of its names, then their documentation."""
     for package, (page, purpose) in PACKAGES.items():
         (PAGES / page).write_text(render(package, purpose))
-    STUB.write_text(stub())
+    for package, path in STUBS.items():
+        path.write_text(stub(package))
 
 
 def render(package: str, purpose: str) -> str:
@@ -95,7 +101,7 @@ def render(package: str, purpose: str) -> str:
 def details(package: str) -> str:
     """The documentation of the names; a function that has the name of its module is asked for by its full name."""
     names = import_module(package).__all__
-    if package == "pilotage":
+    if package in STUBS:
         own = [name for name in names if address(package, name) == f"#{package}.{name}"]
         return f"::: {package}\n    options:\n      members: [{', '.join(own)}]\n"
     hidden = [address(package, name) for name in names if is_module(package, name)]
@@ -123,7 +129,7 @@ def address(package: str, name: str) -> str | None:
 
 def is_module(package: str, name: str) -> bool:
     """Whether the package has a module of this name."""
-    return find_spec(f"{package}.{name}") is not None if package != "pilotage.errors" else False
+    return find_spec(f"{package}.{name}") is not None
 
 
 def summary(value: object) -> str:
@@ -137,19 +143,12 @@ def summary(value: object) -> str:
     return "a type alias"
 
 
-def stub() -> str:
-    """Return the types of the names of `pilotage`, of which some are imported when they are first used."""
-    source = ast.parse(STUB.with_suffix(".py").read_text())
-    pairs = [
-        (node.module, alias.name)
-        for node in source.body
-        if isinstance(node, ast.ImportFrom) and node.module != "importlib"
-        for alias in node.names
-    ]
-    later: dict[str, str] = vars(import_module("pilotage"))["_IMPORTED_LATER"]
-    pairs += [(module, name) for name, module in later.items()]
-    lines = [f"from {module} import {name} as {name}" for module, name in sorted(pairs)]
-    head = "# The types of the names of `pilotage`. Written by `make reference`.\n# ruff: noqa: I001\n\n"
+def stub(package: str) -> str:
+    """Return the types of the names of a package, which are imported when they are first used."""
+    modules = modules_of(vars(import_module(package))["_NAMES"])
+    pairs = sorted((module, name) for name, module in modules.items())
+    lines = [f"from {module} import {name} as {name}" for module, name in pairs]
+    head = f"# The types of the names of `{package}`. Written by `make reference`.\n# fmt: off\n\n"
     return head + "\n".join(lines) + "\n"
 
 

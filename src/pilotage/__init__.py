@@ -1,153 +1,40 @@
-"""Agents that are ordinary application components: durable, typed, streaming, with ports.
+"""Agents that are ordinary application components: durable, typed, streaming, with ports."""
 
-The names of the runtime are imported when they are first used, so that defining agents stays cheap. `__init__.pyi` has
-the types of all names; a test compares the two files.
-"""
+from pilotage.exports import exports as _exports
 
-# pyright: reportUnsupportedDunderAll=false
-
-from importlib import import_module
-
-from pilotage.agent.delegation import AgentTeammate
-from pilotage.agent.events import AgentEvent, MessageDeltaEvent, RunPausedEvent, ToolCallStartEvent
-from pilotage.agent.messages import ModelMessage
-from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind
-from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec, ToolCallingSpec
-from pilotage.agent.ports.model import IAgentModel
-from pilotage.agent.principal import Principal, RunContext, get_run_context
-from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
-from pilotage.agent.run_values import RunAgentInput, RunResult
-from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
-from pilotage.agent.spec import (
-    AgentExecutionLimits,
-    AgentExecutionSpec,
-    RecoveryStrategy,
-    StreamingExposureMode,
-)
-from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.agent.stereotype import Agent
-from pilotage.agent.tools.context import AgentToolRuntimeContext, plain_calls
-from pilotage.agent.tools.declare import agent_tool
-from pilotage.agent.tools.metadata import (
-    EvidenceCapture,
-    Idempotency,
-    TimeoutPolicy,
-    ToolApprovalRequirement,
-    ToolEffects,
-    ToolPermission,
-)
-from pilotage.agent.yields import (
-    AgentYield,
-    AgentYieldJsonEncoder,
-    Approval,
-    Cancel,
-    Error,
-    Evidence,
-    Final,
-    Progress,
-    Token,
-    Tool,
-)
-from pilotage.container.application import Application
-from pilotage.container.dependency import Qualifier
-from pilotage.container.pod import Configuration, Controller, Pod, Scope, UseCase
-from pilotage.errors import AgentDefinitionError, PilotageError, ToolError
-from pilotage.quick import run, run_sync
-from pilotage.safety.fields import PII, MaskingPolicy, SecretField, SensitiveField
-
-__all__ = [
-    "PII",
-    "Agent",
-    "AgentDefinitionError",
-    "AgentEvent",
-    "AgentExecutionLimits",
-    "AgentExecutionSpec",
-    "AgentRecoveryRequest",
-    "AgentRunner",
-    "AgentRuns",
-    "AgentSignalKind",
-    "AgentState",
-    "AgentStatus",
-    "AgentTeammate",
-    "AgentToolRuntimeContext",
-    "AgentYield",
-    "AgentYieldJsonEncoder",
-    "Application",
-    "Approval",
-    "ApprovalDecision",
-    "Cancel",
-    "Configuration",
-    "Controller",
-    "Error",
-    "Evidence",
-    "EvidenceCapture",
-    "Final",
-    "IAgentModel",
-    "Idempotency",
-    "LeaseSettings",
-    "MaskingPolicy",
-    "MessageDeltaEvent",
-    "ModelMessage",
-    "ModelRequest",
-    "ModelResponse",
-    "ModelStreamEvent",
-    "ModelStreamEventKind",
-    "OfflineModel",
-    "PilotageError",
-    "Pod",
-    "Principal",
-    "Progress",
-    "Qualifier",
-    "RecoveryDecision",
-    "RecoveryStrategy",
-    "RunAgentInput",
-    "RunContext",
-    "RunHandle",
-    "RunPausedEvent",
-    "RunResult",
-    "Scope",
-    "SecretField",
-    "SensitiveField",
-    "StreamingExposureMode",
-    "StructuredOutputSpec",
-    "TimeoutPolicy",
-    "Token",
-    "Tool",
-    "ToolApprovalRequirement",
-    "ToolCallStartEvent",
-    "ToolCallingSpec",
-    "ToolEffects",
-    "ToolError",
-    "ToolPermission",
-    "UseCase",
-    "WorkerSettings",
-    "agent_tool",
-    "get_run_context",
-    "plain_calls",
-    "run",
-    "run_sync",
-    "step",
-]
-
-_IMPORTED_LATER = {
-    "AgentRunner": "pilotage.runtime.runner",
-    "AgentRuns": "pilotage.runtime.runs",
-    "LeaseSettings": "pilotage.runtime.journal.lease",
-    "OfflineModel": "pilotage.models.offline_model",
-    "RunHandle": "pilotage.runtime.run.handles",
-    "WorkerSettings": "pilotage.runtime.delivery.worker",
-    "step": "pilotage.runtime.door.step",
+_NAMES = {
+    "pilotage.agent.delegation": "AgentTeammate",
+    "pilotage.agent.events": "AgentEvent MessageDeltaEvent RunPausedEvent ToolCallStartEvent",
+    "pilotage.agent.messages": "ModelMessage",
+    "pilotage.agent.model_reply": "ModelResponse ModelStreamEvent ModelStreamEventKind",
+    "pilotage.agent.model_request": "ModelRequest StructuredOutputSpec ToolCallingSpec",
+    "pilotage.agent.ports.model": "IAgentModel",
+    "pilotage.agent.principal": "Principal RunContext get_run_context",
+    "pilotage.agent.recovery_request": "AgentRecoveryRequest RecoveryDecision",
+    "pilotage.agent.run_values": "RunAgentInput RunResult",
+    "pilotage.agent.signals": "AgentSignalKind ApprovalDecision",
+    "pilotage.agent.spec": "AgentExecutionLimits AgentExecutionSpec RecoveryStrategy StreamingExposureMode",
+    "pilotage.agent.state": "AgentState AgentStatus",
+    "pilotage.agent.stereotype": "Agent",
+    "pilotage.agent.tools.context": "AgentToolRuntimeContext plain_calls",
+    "pilotage.agent.tools.declare": "agent_tool",
+    "pilotage.agent.tools.metadata": """
+        EvidenceCapture Idempotency TimeoutPolicy ToolApprovalRequirement ToolEffects ToolPermission""",
+    "pilotage.agent.yields": """
+        AgentYield AgentYieldJsonEncoder Approval Cancel Error Evidence Final Progress State
+        StatePatch Token Tool""",
+    "pilotage.container.application": "Application",
+    "pilotage.container.dependency": "Qualifier",
+    "pilotage.container.pod": "Configuration Controller Pod Scope UseCase",
+    "pilotage.errors": "AgentDefinitionError PilotageError ToolError",
+    "pilotage.models.offline_model": "OfflineModel",
+    "pilotage.quick": "run run_sync",
+    "pilotage.runtime.delivery.worker": "WorkerSettings",
+    "pilotage.runtime.door.step": "step",
+    "pilotage.runtime.journal.lease": "LeaseSettings",
+    "pilotage.runtime.run.handles": "RunHandle",
+    "pilotage.runtime.runner": "AgentRunner",
+    "pilotage.runtime.runs": "AgentRuns",
+    "pilotage.safety.fields": "PII MaskingPolicy SecretField SensitiveField",
 }
-
-
-def __getattr__(name: str) -> object:
-    """Import a name of the runtime when it is asked for."""
-    if name not in _IMPORTED_LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(import_module(_IMPORTED_LATER[name]), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *_IMPORTED_LATER]
+__getattr__, __dir__, __all__ = _exports(__name__, _NAMES)

@@ -1,5 +1,5 @@
 # The types of the names of `pilotage`. Written by `make reference`.
-# ruff: noqa: I001
+# fmt: off
 
 from pilotage.agent.delegation import AgentTeammate as AgentTeammate
 from pilotage.agent.events import AgentEvent as AgentEvent
@@ -47,6 +47,8 @@ from pilotage.agent.yields import Error as Error
 from pilotage.agent.yields import Evidence as Evidence
 from pilotage.agent.yields import Final as Final
 from pilotage.agent.yields import Progress as Progress
+from pilotage.agent.yields import State as State
+from pilotage.agent.yields import StatePatch as StatePatch
 from pilotage.agent.yields import Token as Token
 from pilotage.agent.yields import Tool as Tool
 from pilotage.container.application import Application as Application

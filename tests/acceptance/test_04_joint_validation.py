@@ -7,7 +7,7 @@ from typing import Protocol
 import pytest
 
 from pilotage import Agent, AgentExecutionSpec, Application, IAgentModel, Pod, RecoveryStrategy
-from pilotage.agent.plugin import initialize
+from pilotage.agent.stereotype import initialize
 from pilotage.errors import ApplicationStartError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pilotage import Agent, AgentExecutionSpec, Application, RecoveryStrategy
-from pilotage.agent.plugin import initialize
+from pilotage.agent.stereotype import initialize
 from pilotage.errors import ApplicationStartError
 from pilotage.runtime import AgentRuns
 

@@ -74,7 +74,7 @@ def test_an_adapter_that_is_imported_after_the_plugins_serves_its_agents() -> No
         "@AGUICompatible('/pilot')\n@Agent\nclass Pilot:\n    '''Brings ships in.'''\n"
         "api = Starlette()\n"
         "with app.add(Pilot, OfflineModel, api):\n"
-        "    assert [each.path for each in api.routes] == ['/pilot', '/pilot/stream', '/pilot/ws']\n"
+        "    assert [each.path for each in api.routes] == ['/pilot', '/pilot/stream', '/pilot/ws', '/pilot/threads/{thread_id:path}']\n"
         "    assert app.get(AgUiConfig) == AgUiConfig()"
     )
     assert {"ag_ui", "starlette"} <= third_party_after(program)
@@ -89,3 +89,19 @@ def test_defining_an_agent_does_not_load_the_runtime() -> None:
         "assert 'pilotage.runtime' in sys.modules"
     )
     assert third_party_after(program) == set()
+
+
+def test_every_module_of_the_contract_can_be_imported_first() -> None:
+    program = (
+        "import importlib, sys\n"
+        "from pilotage.agent import _NAMES\n"
+        "modules = [*_NAMES, 'pilotage.models', 'pilotage.context']\n"
+        "for name in modules:\n"
+        "    for loaded in [each for each in sys.modules if each.partition('.')[0] == 'pilotage']:\n"
+        "        del sys.modules[loaded]\n"
+        "    importlib.import_module(name)\n"
+        "print(len(modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 20

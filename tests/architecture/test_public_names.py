@@ -6,11 +6,10 @@ import inspect
 import re
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 from tools import reference
-
-import pilotage
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
@@ -47,7 +46,7 @@ def test_everything_exported_is_there_once(package: str) -> None:
     assert [name for name in names if not hasattr(module, name)] == []
 
 
-@pytest.mark.parametrize("package", [package for package in PACKAGES if package != "pilotage.errors"])
+@pytest.mark.parametrize("package", PACKAGES)
 def test_nothing_public_is_in_a_package_that_it_does_not_export(package: str) -> None:
     module = import_module(package)
     public = {
@@ -77,8 +76,25 @@ def test_the_reference_shows_exactly_what_is_exported(package: str, page: str) -
     assert f"::: {package}" in text
 
 
-def test_the_stub_has_the_names_of_the_package() -> None:
-    assert reference.STUB.read_text() == reference.stub(), "run: make reference"
-    named = re.findall(r"^from ([\w.]+) import (\w+) as (\w+)$", reference.STUB.read_text(), re.MULTILINE)
-    assert sorted(name for _, name, _ in named) == sorted(pilotage.__all__)
-    assert all(getattr(import_module(module), name) is getattr(pilotage, name) for module, name, _ in named)
+@pytest.mark.parametrize("package", reference.STUBS)
+def test_the_stub_has_the_names_of_the_package(package: str) -> None:
+    text, module = reference.STUBS[package].read_text(), import_module(package)
+    assert text == reference.stub(package), "run: make reference"
+    named = re.findall(r"^from ([\w.]+) import (\w+) as (\w+)$", text, re.MULTILINE)
+    assert sorted(name for _, name, _ in named) == sorted(module.__all__)
+    assert all(getattr(import_module(home), name) is getattr(module, name) for home, name, _ in named)
+
+
+@pytest.mark.parametrize("package", reference.STUBS)
+def test_a_name_that_a_package_does_not_have_is_an_attribute_error(package: str) -> None:
+    module = import_module(package)
+    assert not hasattr(module, "Nothing")
+    assert set(module.__all__) <= set(dir(module))
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'Nothing'"):
+        _ = module.Nothing
+
+
+@pytest.mark.parametrize("package", reference.STUBS)
+def test_no_name_is_that_of_a_module_which_would_hide_it(package: str) -> None:
+    modules = {module.name for module in iter_modules(import_module(package).__path__)}
+    assert modules & set(exported(package)) == set()

@@ -10,7 +10,7 @@ import pytest
 from pilotage import AgentDefinitionError, AgentExecutionLimits, AgentExecutionSpec, AgentStatus
 from pilotage.agent import ModelFinishReason
 from pilotage.agent.ports.architecture import Architecture
-from pilotage.agent.spec import RejectionPolicy
+from pilotage.agent.signals import RejectionPolicy
 from pilotage.agent.state import AgentStateReason
 from pilotage.architectures import (
     ActorCritic,

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 
 from pilotage import Agent, AgentExecutionSpec, Application, Pod, Principal, RecoveryStrategy, agent_tool
 from pilotage.adapters.agui import driver_for
-from pilotage.adapters.agui.stream import line_of
+from pilotage.adapters.agui.encoding import line_of
 from pilotage.adapters.agui.transport import frames_for
 from pilotage.adapters.fastapi import agent_routes
 from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
@@ -99,7 +99,7 @@ class Answerer:
         said = StringIO()
         options = ["--app", f"{MODULE}:app", "--as", self._by.id]
         with redirect_stdout(said), redirect_stderr(said):
-            words = ["runs", self._decision.value, request_id, *options]
+            words = ["runs", self._decision.value, request_id, "--no-resume", *options]
             code = await asyncio.to_thread(command_line, words)
         return {0: ACCEPTED, 5: f"{CONFLICT} {said.getvalue()}"}.get(code, f"{code}: {said.getvalue()}")
 
@@ -114,10 +114,10 @@ class Answerer:
         factory = driver_for(self._app, Payer, principal=self._by)
         frames = [json.loads(line_of(each)) async for each in frames_for(factory, json.dumps(given))]
         last = frames[-1]
-        if last.get("code") == AnswerConflictError.code:
-            return f"{CONFLICT} {last['message']}"
-        is_over = last["type"] == "RUN_FINISHED" or last.get("code") == "approval_rejected"
-        return ACCEPTED if is_over else str(last)
+        for frame in frames:
+            if frame.get("name") == AnswerConflictError.code:
+                return f"{CONFLICT} {frame['value']['message']}"
+        return ACCEPTED if last["type"] == "RUN_FINISHED" else str(last)
 
     async def answered(self, way: str, run_id: str, request_id: str) -> str:
         """What the sender of an answer is told."""

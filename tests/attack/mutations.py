@@ -15,8 +15,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from pilotage import Application
 from pilotage.adapters.sqlalchemy import StoreOnDemand
-from pilotage.adapters.sqlalchemy.database import database_url
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
+from pilotage.adapters.sqlalchemy.supported import database_url
 from pilotage.agent import RunKey
 from pilotage.agent.ports.budget import BudgetPeriod
 from pilotage.agent.ports.memory import MemoryScope

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from pilotage import AgentStatus, Application, Principal
 from pilotage.adapters.fastapi import BearerTokens, agent_routes
-from pilotage.adapters.sealing.settings import KEY_FILE
+from pilotage.adapters.sealing.key_file import KEY_FILE
 from pilotage.adapters.sqlalchemy.settings import URL
 from pilotage.cli.main import main
 from pilotage.runtime import AgentRuns

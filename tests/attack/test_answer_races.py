@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable
 
 import pytest
 
@@ -17,6 +18,7 @@ from pilotage.cli.application import acting
 from pilotage.runtime import AgentRuns
 from tests.adapters.sqlalchemy.databases import BACKENDS
 from tests.attack.answer_races import ACCEPTED, CONFLICT, WAYS, Payer, made
+from tests.attack.tally import TRIED
 
 pytestmark = [
     pytest.mark.attack("approvals"),
@@ -66,14 +68,19 @@ async def _check(runs: AgentRuns, run_id: str, request_id: str, told: dict[str, 
 
 
 async def test_of_two_processes_that_answer_differently_one_is_told_of_the_other(
-    database_settings: DatabaseSettings, monkeypatch: pytest.MonkeyPatch, exhaustive: bool
+    database_settings: DatabaseSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
+    exhaustive: bool,
 ) -> None:
     monkeypatch.setenv(URL, database_settings.url)
     monkeypatch.setenv(MAY_LOSE_COMMITS, "1")
     async with acting(made()) as runs:
         rivals = await asyncio.gather(_rival("approve"), _rival("reject"))
         try:
-            for number in range(200 if exhaustive else 1):
+            rounds = 200 if exhaustive else 1
+            record_property(TRIED, rounds * len(WAYS))
+            for number in range(rounds):
                 for way in WAYS:
                     run_id, request_id = await _waiting(runs)
                     # Who is asked first takes turns.

@@ -112,10 +112,12 @@ class Till:
         return "" if response.status_code < 400 else response.text
 
     async def stream(self, text: str) -> str:
-        """Answer over AG-UI; the error at the end of the stream, empty without one."""
+        """Answer over AG-UI; the error of the input, or the refusal of the answer, empty without one."""
         factory = driver_for(self.app, Payer, principal=ADA)
         frames = [json.loads(line_of(frame)) async for frame in frames_for(factory, text)]
-        return str(frames[-1]["message"]) if frames[-1]["type"] == "RUN_ERROR" else ""
+        if frames[-1]["type"] == "RUN_ERROR":
+            return str(frames[-1]["message"])
+        return "".join(str(frame["value"]["message"]) for frame in frames if frame["type"] == "CUSTOM")
 
     def agui(self, **fields: object) -> str:
         """The text of an AG-UI input."""

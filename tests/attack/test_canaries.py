@@ -22,6 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest import mock
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -267,8 +268,8 @@ AGUI = {
     "context": [],
     "forwardedProps": {},
 }
-PAGES = {"/docs", "/docs/oauth2-redirect", "/redoc"}
-"""Pages of FastAPI itself that only show /openapi.json."""
+PAGES = {"/docs", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css", "/docs/favicon-32x32.png"}
+"""The page that only shows /openapi.json, and what it loads."""
 
 
 HEADERS = {"authorization": f"Bearer {TOKEN_OF_BOB}", "accept": "text/event-stream, application/json"}
@@ -287,6 +288,8 @@ async def read_routes(story: Story, api: FastAPI) -> None:
                 continue
             async for path, answer in called(story, client, route):
                 assert answer.status_code < 500, (path, answer.text)
+                if path.endswith(THREAD):
+                    check_thread(answer)
                 story.saw(f"route {path}", answer.text)
 
 
@@ -365,6 +368,26 @@ def flat(routes: Sequence[BaseRoute]) -> Iterator[BaseRoute]:
             yield from flat(inner.routes)
 
 
+THREAD = "{thread_id:path}"
+THREADS = (CONVERSATION, f"{CONVERSATION}-Teller", str(AGUI["threadId"]), "work over a socket")
+"""Conversations of the teller: one that pauses and goes on, one that is continued, and two that began over AG-UI."""
+
+
+def filled(story: Story, path: str) -> list[str]:
+    """Return the paths of a route, with every run or every thread of the story."""
+    if path.endswith(THREAD):
+        return [path.replace(THREAD, quote(thread)) for thread in THREADS]
+    assert "{" not in path.replace("{run_id}", ""), f"the canary test cannot fill {path}"
+    return [path.format(run_id=run_id) for run_id in story.runs.values()] if "{run_id}" in path else [path]
+
+
+def check_thread(answer: httpx.Response) -> None:
+    """Refuse a thread that is read without its messages, or with words of a canary in their texts."""
+    messages = answer.json()["messages"]
+    assert {"user", "assistant"} <= {each["role"] for each in messages}, answer.text
+    check_joined(str(each.get("content")) for each in messages)
+
+
 async def called(
     story: Story, client: httpx.AsyncClient, route: BaseRoute
 ) -> AsyncIterator[tuple[str, httpx.Response]]:
@@ -377,10 +400,8 @@ async def called(
             continue
         name = f"{method} {route.path}"
         if method == "GET":
-            assert "{" not in route.path.replace("{run_id}", ""), f"the canary test cannot fill {name}"
-            ids = story.runs.values() if "{run_id}" in route.path else [""]
-            for run_id in ids:
-                yield name, await client.get(route.path.format(run_id=run_id))
+            for path in filled(story, route.path):
+                yield name, await client.get(path)
             continue
         assert route.path in BODIES, f"the canary test does not know how to call {name}"
         run, body = BODIES[route.path]

@@ -5,7 +5,7 @@ Without a key rows have no codes, so that only decoding them finds what is damag
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from pilotage.errors import PilotageError
 from pilotage.runtime.runs import AgentRuns
 from tests.adapters.sqlalchemy.test_damaged_rows import Filed, ended_run, waiting_run
 from tests.attack.outsiders import is_raw, reader
+from tests.attack.tally import TRIED
 
 pytestmark = pytest.mark.attack("records")
 
@@ -175,7 +176,7 @@ class Files:
 
 
 async def test_no_damage_of_a_database_without_a_key_is_an_internal_error(
-    filed: Filed, tmp_path: Path, *, exhaustive: bool
+    filed: Filed, tmp_path: Path, record_property: Callable[[str, object], None], *, exhaustive: bool
 ) -> None:
     ended, waiting = await ended_run(filed), await waiting_run(filed)
     async with filed.process() as app:
@@ -183,7 +184,9 @@ async def test_no_damage_of_a_database_without_a_key_is_an_internal_error(
     filed.close()
     filed.file.dispose()
     files, broken, settled = Files(tmp_path), list[str](), frozenset((ended, waiting))
-    for case in CASES if exhaustive else CASES[:: len(CASES) // SOME]:
+    cases = CASES if exhaustive else CASES[:: len(CASES) // SOME]
+    record_property(TRIED, len(cases))
+    for case in cases:
         where, _, value = case.partition(" = ")
         table, _, column = where.partition(".")
         with suppress(SQLAlchemyError):  # the schema refuses some of them

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -24,8 +24,8 @@ from pilotage import (
 )
 from pilotage.adapters.sealing import AesGcmSealer, SealingKey
 from pilotage.adapters.sqlalchemy import DatabaseSettings
-from pilotage.adapters.sqlalchemy.database import database_url
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
+from pilotage.adapters.sqlalchemy.supported import database_url
 from pilotage.agent import ToolApprovalRequirement
 from pilotage.agent.ports.budget import (
     BudgetAmount,
@@ -194,23 +194,40 @@ async def test_a_changed_count_is_found(
         await READS[read](store)
 
 
+def stored_counts(connection: Connection, table: str) -> list[dict[str, object]]:
+    """Return the counts of a table as they are stored, with their codes."""
+    found = connection.execute(text("SELECT * FROM pilotage_counts WHERE entries = :e"), {"e": table})
+    return [dict(each) for each in found.mappings()]
+
+
+def roll_back(connection: Connection, table: str, older: Sequence[Mapping[str, object]]) -> None:
+    """Empty a table, as it once was, and put back the counts that it had then."""
+    if table == "memories":
+        connection.execute(text("DELETE FROM pilotage_memory_words"))
+    assert connection.execute(text(f"DELETE FROM pilotage_{table}")).rowcount  # noqa: S608 - ours
+    connection.execute(text("DELETE FROM pilotage_counts WHERE entries = :e"), {"e": table})
+    for row in older:
+        names = ", ".join(row)
+        values = ", ".join(f":{name}" for name in row)
+        connection.execute(text(f"INSERT INTO pilotage_counts ({names}) VALUES ({values})"), row)  # noqa: S608
+
+
 @pytest.mark.parametrize("table", ["switches", "spending", "memories", "audit", "late_outcomes"])
 async def test_older_entries_with_their_older_count_are_found_by_exported_counts(
     store: SqlAlchemyStore, settings: DatabaseSettings, table: str
 ) -> None:
+    with attacker(settings) as connection:
+        stored = stored_counts(connection, table)
     older = [count for count in await store.journal.entry_counts() if count.entries == table]
     await fill(store)
     exported = [count for count in await store.journal.entry_counts() if count.entries == table]
     assert exported
     assert lost_counts(exported, exported) == lost_counts(exported, older) == []
     with attacker(settings) as connection:
-        for count in exported:
-            connection.execute(
-                text("DELETE FROM pilotage_counts WHERE entries = :e AND scope = :s AND scope <> ''"),
-                {"e": count.entries, "s": count.scope},
-            )
-    left = [count for count in await store.journal.entry_counts() if count.scope]
-    rolled_back = [*left, *older]
+        roll_back(connection, table, stored)
+    # The codes fit: nothing in the database shows what happened.
+    rolled_back = [count for count in await store.journal.entry_counts() if count.entries == table]
+    assert rolled_back == older
     assert len(lost_counts(rolled_back, exported)) == len(exported)
 
 
@@ -310,3 +327,24 @@ async def test_a_deleted_kill_switch_lets_no_tool_run(
             connection.execute(text("DELETE FROM pilotage_counts WHERE entries = 'switches'"))
         assert (await (await runs.start(Payer, 4)).result()).status is not AgentStatus.COMPLETED
     assert payments.paid == [1]
+
+
+@pytest.mark.parametrize(
+    "deleted",
+    [
+        "entries = 'switches' AND scope = ''",
+        "entries = 'spending' AND scope = ''",
+        "entries = 'memories' AND scope = ''",
+        "entries = 'spending' AND scope LIKE '%globex%'",
+        "entries = 'memories' AND scope LIKE '%bob%'",
+    ],
+)
+async def test_counts_without_a_deleted_one_are_not_exported(
+    settings: DatabaseSettings, store: SqlAlchemyStore, deleted: str
+) -> None:
+    await fill(store)
+    assert await store.journal.entry_counts()
+    with attacker(settings) as connection:
+        assert connection.execute(text(f"DELETE FROM pilotage_counts WHERE {deleted}")).rowcount == 1  # noqa: S608
+    with pytest.raises(DamagedEntryError, match="the count of"):
+        await store.journal.entry_counts()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -15,6 +15,7 @@ from pilotage.runtime.heads import RunHead, heads_of
 from tests.adapters.sqlalchemy.databases import BACKENDS, SCHEMA, need_server
 from tests.attack.mutations import UNSEEN, Attacker, Watch
 from tests.attack.outsiders import is_raw, printed, reader
+from tests.attack.tally import BROKEN, TRIED
 from tests.golden.place import Place
 from tests.golden.stored import Golden
 
@@ -32,7 +33,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 @pytest.mark.attack("record mutations")
 @pytest.mark.parametrize("share", range(SHARES))
-async def test_every_change_of_an_answer_is_found(place: Place, share: int, *, exhaustive: bool) -> None:
+async def test_every_change_of_an_answer_is_found(
+    place: Place, share: int, record_property: Callable[[str, object], None], *, exhaustive: bool
+) -> None:
     if share and not exhaustive:
         pytest.skip("make attack tries all of them")
     count = ALL // SHARES if exhaustive else SOME
@@ -50,12 +53,16 @@ async def test_every_change_of_an_answer_is_found(place: Place, share: int, *, e
                 outcomes[outcome.partition(":")[0]] += 1
                 if outcome.startswith("broken"):
                     broken.append(f"{outcome}\n    {str(mutation)[:600]}")
+        record_property(TRIED, count)
+        record_property(BROKEN, len(broken))
         assert await watch.answers(ids) == before
     assert not broken, f"{len(broken)} of {count}, {dict(outcomes)}\n" + "\n".join(broken[:12])
 
 
 @pytest.mark.attack("record mutations")
-async def test_every_change_of_what_a_command_prints_is_found(place: Place, *, exhaustive: bool) -> None:
+async def test_every_change_of_what_a_command_prints_is_found(
+    place: Place, record_property: Callable[[str, object], None], *, exhaustive: bool
+) -> None:
     """Commands are slow, so that fewer changes are tried: they ask the same service as HTTP does."""
     count = COMMANDED if exhaustive else 4
     broken, before = list[str](), dict[str, str]()
@@ -78,6 +85,8 @@ async def test_every_change_of_what_a_command_prints_is_found(place: Place, *, e
                 raw = [said for said in after.values() if is_raw(said)]
                 if raw or (changed and not is_named and problem is None):
                     broken.append(f"{raw or changed}\n    {str(mutation)[:600]}")
+    record_property(TRIED, count)
+    record_property(BROKEN, len(broken))
     assert not broken, "\n".join(broken)
 
 

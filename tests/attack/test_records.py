@@ -15,7 +15,7 @@ from sqlalchemy import Connection, create_engine, text
 
 from pilotage.adapters.fastapi import BearerTokens, agent_routes
 from pilotage.adapters.sqlalchemy.columns import from_packed, to_packed
-from pilotage.adapters.sqlalchemy.database import database_url
+from pilotage.adapters.sqlalchemy.supported import database_url
 from pilotage.adapters.sqlalchemy.tables import PLACES
 from pilotage.agent import RunKey
 from pilotage.agent.principal import Principal
@@ -215,7 +215,7 @@ async def test_a_row_that_is_marked_as_erased_is_found(place: Place, kind: str) 
             ),
             {
                 "s": to_packed(""),
-                "e": to_packed(payload_digest(row.texts, row.salt)),
+                "e": to_packed(payload_digest(row.texts, row.salt, row.events)),
                 "p": position(connection, run_id) * PLACES + row.seq,
             },
         )

@@ -20,8 +20,8 @@ from fastapi.routing import APIRoute
 from starlette.routing import WebSocketRoute
 from starlette.testclient import TestClient, WebSocketDenialResponse
 
-from pilotage import AgentStatus, Application, Principal
-from pilotage.adapters.agui import driver_for, frames_for, line_of
+from pilotage import Agent, AgentStatus, Application, Principal
+from pilotage.adapters.agui import add_agui_endpoint, driver_for, frames_for, line_of
 from pilotage.adapters.fastapi import agent_routes
 from pilotage.agent.evidence import AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.signals import AgentSignalKind, AgentSteeringUpdate, ApprovalDecision
@@ -30,7 +30,7 @@ from pilotage.inbound.authentication import BearerTokens
 from pilotage.runtime import AgentRuns, GivenAnswer
 from pilotage.runtime.journal.resolution import SkipAction
 from pilotage.runtime.plugin import initialize
-from pilotage.testing import ScriptedModel
+from pilotage.testing import MemoryStore, ScriptedModel, says
 from tests.attack.test_approvals import Bank, Payer, World
 
 pytestmark = pytest.mark.attack("tenants")
@@ -112,6 +112,7 @@ METHODS: dict[str, Method] = {
     "fork": lambda v, run, q: v.runs.fork(run, principal=EVE),
     "get": lambda v, run, q: v.runs.get(run, principal=EVE),
     "modify": lambda v, run, q: v.runs.modify(q, {"amount": 9}, principal=EVE),
+    "outline": lambda v, run, q: v.runs.outline(run, principal=EVE),
     "prompts": lambda v, run, q: v.runs.prompts(run, principal=EVE),
     "questions": lambda v, run, q: v.runs.questions(run, principal=EVE),
     "reject": lambda v, run, q: v.runs.reject(q, principal=EVE),
@@ -188,7 +189,7 @@ BODIES: dict[tuple[str, str], Callable[[str], object]] = {
     ("POST", "/runs/{run_id}/fork"): lambda q: {"at": 1},
     ("POST", "/runs/{run_id}/resolutions"): lambda q: {"reason": "x", "skip": "run/tool:pay#1"},
 }
-WITHOUT_A_RUN = {("GET", "/runs"), ("POST", "/runs"), ("GET", "/questions")}
+WITHOUT_A_RUN = {("GET", "/runs"), ("POST", "/runs"), ("GET", "/questions"), ("GET", "/agents")}
 SOCKETS = {"/runs/{run_id}/events"}
 
 
@@ -231,6 +232,21 @@ async def test_the_list_over_http_is_that_of_the_tenant() -> None:
         assert (await found.runs.open_questions(principal=EVE)).questions == ()
         (question,) = (await found.runs.open_questions(principal=ADA)).questions
         assert question.id == found.request_id
+
+
+async def test_the_agents_over_http_say_nothing_of_what_runs() -> None:
+    async with victim() as found:
+        transport = httpx.ASGITransport(app=api_of(found.app))
+        said: list[str] = []
+        async with httpx.AsyncClient(transport=transport, base_url="http://t") as client:
+            for token in (ADAS, EVES):
+                response = await client.get("/agents", headers={"authorization": f"Bearer {token}"})
+                assert response.status_code == 200
+                said.append(response.text)
+            assert (await client.get("/agents")).status_code == 401
+        assert said[0] == said[1]
+        assert CANARY not in said[0]
+        assert found.run_id not in said[0]
 
 
 @pytest.mark.parametrize("path", sorted(SOCKETS))
@@ -299,10 +315,38 @@ async def test_a_run_of_another_tenant_is_not_found_over_agui(name: str) -> None
         for run_id in (found.run_id, NONE):
             text = json.dumps(INPUTS[name](run_id, of(run_id, found.request_id)))
             frames = [json.loads(line_of(each)) async for each in frames_for(factory, text)]
-            assert [each["type"] for each in frames] == ["RUN_ERROR"]
+            # An answer always ends with RUN_FINISHED; everything else that finds no run is an error.
+            assert [each["type"] for each in frames] in (
+                ["RUN_ERROR"],
+                ["RUN_STARTED", "CUSTOM", "RUN_FINISHED"],
+            )
             said.append(_ID.sub(NONE, str(frames)))
         assert said[0] == said[1]
         assert CANARY not in said[0]
+
+
+@Agent(durable=True)
+class Clerk:
+    """Answer."""
+
+
+async def test_a_thread_of_another_tenant_has_no_messages() -> None:
+    app = Application("tenants").add(Clerk, ScriptedModel([says(CANARY)]), *MemoryStore().ports)
+    async with app.load_plugins():
+        run = await app.get(AgentRuns).start(Clerk, CANARY, principal=ADA, conversation_id="talk")
+        await run.result()
+        api = FastAPI()
+        resolver = BearerTokens({ADAS: ADA, EVES: EVE})
+        add_agui_endpoint(api, run_driver_factory=driver_for(app, Clerk), principal=resolver)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://t") as client:
+            hers, known, unknown = [
+                await client.get(f"/agui/threads/{thread}", headers={"authorization": f"Bearer {token}"})
+                for token, thread in ((ADAS, "talk"), (EVES, "talk"), (EVES, "none"))
+            ]
+    assert [each["content"] for each in hers.json()["messages"]] == [CANARY, CANARY]
+    assert known.json() == {"threadId": "talk", "messages": []}
+    assert unknown.json() == {"threadId": "none", "messages": []}
+    assert known.status_code == unknown.status_code == 200
 
 
 async def test_the_same_input_of_another_tenant_starts_a_run_of_its_own() -> None:

@@ -200,6 +200,9 @@ PROBES: dict[tuple[str, str], Probe] = {
     ("IAgentLeases", "holder"): lambda at: at.store.leases.holder(THEIRS),
     ("IAgentLeases", "release"): lambda at: at.store.leases.release(THEIRS, "owner"),
     ("IAgentLeases", "renew"): lambda at: at.store.leases.renew(THEIRS, "owner", 60),
+    # These two are for the worker, and about processes: it gets their names, and those alone.
+    ("IAgentLeases", "owners"): lambda at: at.store.leases.owners(),
+    ("IAgentLeases", "release_all"): lambda at: _released(at.store),
     ("IAgentBacklog", "begin"): lambda at: at.store.backlog.begin(THEIRS, 0),
     ("IAgentBacklog", "claims_of"): lambda at: at.store.backlog.claims_of(THEIRS),
     ("IAgentBacklog", "forget"): lambda at: at.store.backlog.forget(THEIRS),
@@ -246,6 +249,12 @@ PROBES: dict[tuple[str, str], Probe] = {
     ),
     ("ITenantSpending", "spent"): lambda at: at.store.spending.spent(ELSEWHERE, BudgetPeriod.DAY),
 }
+
+
+async def _released(store: SqlAlchemyStore) -> None:
+    assert await store.leases.acquire(THEIRS, "thief", 60)
+    await store.leases.release_all("thief")
+    assert await store.leases.holder(THEIRS) is None
 
 
 async def _entry_elsewhere(store: SqlAlchemyStore) -> Any:

@@ -147,9 +147,9 @@ class Voices:
 
     async def _round(self, number: int, deps: Dependencies, said: asyncio.Queue[AgentEvent | None]) -> None:
         async def voice(part: int) -> str:
-            message_id = deps.next_message_id()
-            projector = ModelEventProjector(deps.attribution, message_id, f"{message_id}:reasoning")
-            async for event in deps.model.stream(ModelRequest([ModelMessage.user(f"part {part}.")])):
+            message_id, stream = deps.ask(ModelRequest([ModelMessage.user(f"part {part}.")]))
+            projector = ModelEventProjector(deps.attribution, message_id)
+            async for event in stream:
                 for shown in projector.project(event):
                     await said.put(shown)
             return message_id
@@ -243,7 +243,7 @@ class Newsroom:
         rows = [row async for row in self.store.journal.read(RunKey(tenant, run_id))]
         state = await self.store.states.get(run_id)
         by = AgentEventAttribution(state.agent_type, run_id, run_id)
-        return joined(item.event(by) for item in logged_events(rows))
+        return joined(item.event(by) for item in logged_events(rows, run_id))
 
 
 async def follow(subscription: Subscription, transcript: Transcript | None = None) -> Transcript:

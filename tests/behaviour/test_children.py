@@ -426,7 +426,7 @@ async def test_the_parent_has_told_all_that_its_child_told_whenever_the_process_
 async def ahead(family: Family) -> int:
     """How many events of children are in the log of their parent and not in their own."""
     states = await family.states()
-    logs = {state.id: list(logged_events(await family.rows(state.id))) for state in states}
+    logs = {state.id: list(logged_events(await family.rows(state.id), state.id)) for state in states}
     (root,) = [state.id for state in states if "parent" not in state.metadata]
     nobody = AgentEventAttribution("-", "-", "-")
     heard = Counter(item.event(nobody).attribution.run_id for item in logs[root])

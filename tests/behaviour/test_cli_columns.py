@@ -77,7 +77,7 @@ def samples(till: Till) -> dict[str, str]:
         "AGENT": "clerk",
         "[TEXT]": "balance of bob",
         "TEXT": "a text",
-        "MODULE:NAME": "till:app",
+        "[MODULE:NAME]": "till:app",
         "NAME": f"shop-{till.folder.name}",
         "FILE": "heads",
         "DECISION": "defer",

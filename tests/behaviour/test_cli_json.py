@@ -62,7 +62,9 @@ def steadied(called: Called, run: str) -> list[Any]:
 
 def test_a_list(till: Till) -> None:
     run = till.waiting_run()
-    assert steadied(till.call("runs", "list", "--json"), run) == [{"runs": [WAITING], "cursor": None}]
+    outline = {"input": "pay to DE-0815-4711 amount 5", "conversation_id": None, "is_driven": None}
+    listed = [{"runs": [WAITING | outline], "cursor": None}]
+    assert steadied(till.call("runs", "list", "--json"), run) == listed
 
 
 def test_a_page(till: Till) -> None:
@@ -120,7 +122,7 @@ def test_a_run_that_is_followed(till: Till) -> None:
 
 def test_a_resumed_run_has_cursors(till: Till) -> None:
     run = till.waiting_run()
-    till.call("runs", "approve", run)
+    till.call("runs", "approve", run, "--no-resume")
     *events, last = steadied(till.call("runs", "resume", run, "--json"), run)
     assert [each["kind"] for each in events][:2] == ["run_started", "tool_call_result"]
     assert all(re.fullmatch(r"\d+\.\d+\.\d+", each["cursor"]) for each in events)

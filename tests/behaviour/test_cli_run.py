@@ -74,7 +74,6 @@ def test_a_run_that_waits_says_for_what_and_how_to_go_on(till: Till) -> None:
         "  pilotage runs approve RUN\n"
         "  pilotage runs reject RUN\n"
         "  or        modify --arguments '{…}', defer, cancel\n"
-        "then, unless a worker does: pilotage runs resume RUN\n"
         "details: pilotage runs show RUN\n"
     )
     assert till.ledger == []
@@ -83,7 +82,7 @@ def test_a_run_that_waits_says_for_what_and_how_to_go_on(till: Till) -> None:
 def test_what_is_to_be_typed_next_names_the_application_that_was_named(till: Till) -> None:
     called = till.call("run", "till:Desk", "pay to DE-0815-4711 amount 5", environ={"PILOTAGE_APP": ""})
     run_id = called.err.split()[1]
-    assert f"pilotage runs resume {run_id[:12]} --app till:app\n" in called.err
+    assert f"pilotage runs approve {run_id[:12]} --app till:app\n" in called.err
 
 
 def test_an_agent_without_an_application_gets_one_made_for_it(till: Till) -> None:
@@ -130,7 +129,7 @@ def test_programs_are_told_what_a_run_waits_for(till: Till) -> None:
 
 def test_a_worker_of_the_application_stays_off_while_a_command_has_it(till: Till) -> None:
     waiting = till.waiting_run()
-    till.call("runs", "approve", waiting)
+    till.call("runs", "approve", waiting, "--no-resume")
     (till.folder / "busy.py").write_text(
         "from pilotage.runtime import WorkerSettings\nfrom till import *\napp.add(WorkerSettings())\n"
     )

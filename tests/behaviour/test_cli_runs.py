@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -29,9 +31,9 @@ def test_runs_are_listed_newest_first_and_chosen_by_status_agent_and_time(till: 
     till.call("runs", "cancel", first, "--reason", "wrong customer")
     listed = till.call("runs", "list")
     assert [each.split() for each in steady(listed.out, FIRST=first, SECOND=second).splitlines()] == [
-        "RUN AGENT STATUS STARTED ACTIVITY".split(),
-        "SECOND desk waits for approval ... Approve the call of tool 'pay'?".split(),
-        "FIRST desk cancelled ...".split(),
+        "RUN AGENT STATUS STARTED INPUT ACTIVITY".split(),
+        "SECOND desk waits for approval ... pay to DE-0815-4711 amount 5 Approve the call of tool 'pay'?".split(),
+        "FIRST desk cancelled ... pay to DE-0815-4711 amount 5".split(),
     ]
     assert [each["id"] for each in till.call("runs", "list", "--json").json["runs"]] == [second, first]
     for words, found in (
@@ -85,14 +87,12 @@ def test_one_page_says_how_a_run_stands_what_it_waits_for_and_what_it_did(till: 
         '...  tool call      tool:balance#1             of="bob" → 7\n'
         "...  model call     model#2                    calls pay\n"
         '...  approval wait  tool:pay#1/approval  open  amount=5, to="***4711"\n'
-        "\n"
-        "then, unless a worker does: pilotage runs resume RUN\n"
     )
 
 
 def test_an_approved_run_is_resumed_and_pays_once(till: Till) -> None:
     run = till.waiting_run()
-    approved = till.call("runs", "approve", run[:6], "--comment", "known customer")
+    approved = till.call("runs", "approve", run[:6], "--comment", "known customer", "--no-resume")
     assert (approved.code, approved.out) == (0, "approve: Approve the call of tool 'pay'?\n")
     assert approved.err == (f"stored; a worker continues the run, or: pilotage runs resume {run[:12]}\n")
     waiting = steady(till.call("runs", "show", run).out, RUN=run)
@@ -217,6 +217,44 @@ def test_an_answer_that_cannot_be_taken_leaves_the_question_open(
     assert message in called.err
     assert till.call("runs", "show", run, "--json").json["questions"]
     assert till.ledger == []
+
+
+def test_an_approval_lets_the_run_go_on(till: Till) -> None:
+    run = till.waiting_run()
+    done = till.call("runs", "approve", run[:6])
+    assert (done.code, done.out.startswith("pay(5, DE-0815-4711) gave paid 5\n")) == (0, True)
+    assert "approve: Approve the call of tool 'pay'?\n" in done.err
+    assert till.ledger == ["DE-0815-4711 5"]
+
+
+def test_for_a_program_an_answer_is_only_stored(till: Till) -> None:
+    run = till.waiting_run()
+    stored = till.call("runs", "approve", run, "--json").json
+    assert (stored["is_waiting"], stored["decision"], till.ledger) == (True, "approve", [])
+
+
+def test_a_list_marks_runs_that_no_process_drives(till: Till) -> None:
+    killed = subprocess.Popen(
+        [sys.executable, "-m", "pilotage.cli.main", "run", "till:Desk", "wait", "--conversation", "talk-1"],
+        cwd=till.folder,
+        env={**os.environ, "PILOTAGE_APP": "till:app", "PILOTAGE_AS": "ada"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while not any(each["status"] == "active" for each in till.call("runs", "list", "--json").json["runs"]):
+        assert killed.poll() is None
+    (listed,) = till.call("runs", "list", "--json").json["runs"]
+    assert (listed["input"], listed["conversation_id"], listed["is_driven"]) == ("wait", "talk-1", True)
+    killed.kill()
+    killed.wait()
+    with closing(sqlite3.connect(till.folder / ".pilotage" / "pilotage.db")) as database, database:
+        database.execute("DELETE FROM pilotage_leases")  # as if its time had run out
+    (listed,) = till.call("runs", "list", "--json").json["runs"]
+    assert listed["is_driven"] is False
+    page = till.call("runs", "list").out
+    assert "active, no process drives it" in page
+    assert "CONVERSATION" in page
+    assert "talk-1" in page
 
 
 def test_a_rejected_run_fails_and_a_deferred_one_waits(till: Till) -> None:
@@ -399,10 +437,10 @@ def test_questions_of_children_are_answered_one_by_one_and_the_run_above_goes_on
         2,
         True,
     )
-    assert till.call("runs", "approve", first[:12]).err == (
+    assert till.call("runs", "approve", first[:12], "--no-resume").err == (
         f"stored; a worker continues the run, or: pilotage runs resume {boss[:12]}\n"
     )
-    done = till.call("runs", "approve", second[:12], "--resume")
+    done = till.call("runs", "approve", second[:12])
     assert (done.code, done.out) == (0, "paid 5, paid 5\n")
     assert sorted(till.ledger) == ["DE-0815-0001 5", "DE-0815-0002 5"]
     assert f"part of  {boss}\n" in till.call("runs", "show", first).out

@@ -63,7 +63,7 @@ def test_the_graph_is_described_as_text_and_as_mermaid(capsys: pytest.CaptureFix
             "'no_shop:app': No module named 'no_shop'. Run this where 'no_shop' can be imported.",
         ),
         ("my_shop:other", "'my_shop:other': module 'my_shop' has no 'other'."),
-        ("my_shop:number", "'my_shop:number' is a int, not an Application."),
+        ("my_shop:number", "'my_shop:number' is a int, not an Application and no agent."),
     ],
 )
 def test_a_wrong_target_is_named_with_the_way_out(
@@ -82,6 +82,7 @@ def test_the_tables_are_made_once_and_looked_at(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PILOTAGE_DATABASE_URL", "sqlite:///runs.db")
+    Path("runs.db").touch()
     assert main(["db", "check"]) == 1
     assert main(["db", "current"]) == 0
     assert main(["db", "upgrade"]) == 0
@@ -99,6 +100,23 @@ def test_the_tables_are_made_once_and_looked_at(
         f"sqlite:///runs.db: tables of version {VERSION}, nothing to do",
         f"sqlite:///runs.db: tables of version {VERSION}, durable",
     ]
+
+
+def test_looking_at_a_missing_file_does_not_make_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PILOTAGE_DATABASE_URL", "sqlite:///not/here.db")
+    monkeypatch.setenv("PILOTAGE_DATABASE_UPGRADES_AT_START", "no")
+    assert main(["db", "current"]) == 1
+    assert main(["db", "check", "--url", "sqlite:///gone.db"]) == 1
+    assert main(["doctor"]) == 1
+    assert [each.name for each in Path.cwd().iterdir()] == ["my_shop.py"]
+    said = capsys.readouterr()
+    assert [line.partition(" An ")[0] for line in said.err.splitlines()] == [
+        "sqlite:///not/here.db does not exist. Run: pilotage db upgrade.",
+        "sqlite:///gone.db does not exist. Run: pilotage db upgrade.",
+    ]
+    assert "✗  database     sqlite:///not/here.db does not exist. Run: pilotage db upgrade." in said.out
 
 
 @pytest.mark.parametrize(

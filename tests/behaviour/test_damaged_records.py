@@ -43,12 +43,11 @@ ROWS = [
     "1 run claimed",
     "2 run/tool:look#1 after",
     "3 run/tool:note#1 before",
-    "4 told#4 told",
-    "5 run/tool:note#1 after",
-    "6 run/tool:pay#1 before",
-    "7 run/tool:pay#1 after",
-    "8 run/tool:refund#1/approval before",
-    "9 told#9 told",
+    "4 run/tool:note#1 after",
+    "5 run/tool:pay#1 before",
+    "6 run/tool:pay#1 after",
+    "7 run/tool:refund#1/approval before",
+    "8 told#8 told",
 ]
 """The rows of the waiting run, each of them damaged in each way."""
 
@@ -93,6 +92,7 @@ DAMAGES: dict[str, tuple[Callable[[list[EncodedRow], int], None], str]] = {
     "number": (_changed(lambda row: replace(row, number=row.number + 1)), CHANGED),
     "turn": (_changed(lambda row: replace(row, turn=7)), CHANGED),
     "attempt": (_changed(lambda row: _column(row, 4, 7)), CHANGED),
+    "events": (_changed(lambda row: replace(row, events="[1]")), CHANGED),
     "cut": (_changed(_cut), ""),
     "cut view": (_changed(lambda row: replace(row, view_text=row.view_text[:-1])), CHANGED),
 }
@@ -198,7 +198,7 @@ async def test_a_head_beyond_the_rows_interrupts_the_run(waiting: tuple[Bureau, 
     bureau, run_id = waiting
     journal_of(bureau, run_id).head += 1
     async with bureau.process(CLERK, program) as runs:
-        check_damaged((await resumed(runs, run_id)).state, 10, None, "it is missing")
+        check_damaged((await resumed(runs, run_id)).state, 9, None, "it is missing")
 
 
 async def test_a_head_with_another_digest_interrupts_the_run(waiting: tuple[Bureau, str]) -> None:
@@ -206,7 +206,7 @@ async def test_a_head_with_another_digest_interrupts_the_run(waiting: tuple[Bure
     journal_of(bureau, run_id).digest = "0" * 64
     async with bureau.process(CLERK, program) as runs:
         reason = "its digest is not that of the journal's head"
-        check_damaged((await resumed(runs, run_id)).state, 9, "told#9", reason)
+        check_damaged((await resumed(runs, run_id)).state, 8, "told#8", reason)
 
 
 async def test_without_a_head_the_caller_is_told_and_the_run_stays_as_it_is(
@@ -220,7 +220,7 @@ async def test_without_a_head_the_caller_is_told_and_the_run_stays_as_it_is(
         assert triple(await runs.get(run_id)) == WAITING
         await runs.questions(run_id)
     assert str(told.value) == (
-        f"run {run_id!r} can be neither resumed nor interrupted: its record is damaged at row 9 (told#9): by its "
+        f"run {run_id!r} can be neither resumed nor interrupted: its record is damaged at row 8 (told#8): by its "
         "head the journal ends in row 0, and its journal has no head. Restore its rows and its head from a backup."
     )
 
@@ -228,11 +228,11 @@ async def test_without_a_head_the_caller_is_told_and_the_run_stays_as_it_is(
 async def test_a_fork_before_the_damage_is_possible(waiting: tuple[Bureau, str]) -> None:
     bureau, run_id = waiting
     journal = journal_of(bureau, run_id)
-    journal.rows[6] = replace(journal.rows[6], record_text="{")
+    journal.rows[5] = replace(journal.rows[5], record_text="{")
     async with bureau.process(CLERK, program) as runs:
-        with pytest.raises(CallerError, match="damaged at row 7"):
-            await runs.fork(run_id, at=7)
-        fork = await runs.fork(run_id, at=5)
+        with pytest.raises(CallerError, match="damaged at row 6"):
+            await runs.fork(run_id, at=6)
+        fork = await runs.fork(run_id, at=4)
         assert triple((await resumed(runs, fork.id)).state) == WAITING
         damaged = journal_of(bureau, fork.id)
         damaged.rows[1] = replace(damaged.rows[1], view_text="1")
@@ -242,21 +242,22 @@ async def test_a_fork_before_the_damage_is_possible(waiting: tuple[Bureau, str])
 async def test_a_damaged_run_can_be_cancelled(waiting: tuple[Bureau, str]) -> None:
     bureau, run_id = waiting
     journal = journal_of(bureau, run_id)
-    journal.rows[4] = replace(journal.rows[4], record_text="{")
+    journal.rows[3] = replace(journal.rows[3], record_text="{")
     async with bureau.process(CLERK, program) as runs:
         await runs.cancel(run_id)
         state = await runs.get(run_id)
         assert triple(state) == CLEANUP_FAILED
-        assert (state.current_activity, as_object(state.metadata["damage"])["row"]) == (None, 5)
+        assert (state.current_activity, as_object(state.metadata["damage"])["row"]) == (None, 4)
         assert [event async for event in runs.events(run_id)]
 
 
 MISFITS: dict[str, tuple[int, JsonObject, str]] = {
     "start without its agent": (1, {"record": {}, "view": {}}, "'record' is not of type RunStart"),
-    "result missing": (5, {"record": {}, "view": {}}, ""),
-    "record of another type": (5, {"record": [1], "view": [1]}, "'record' is not an object"),
-    "events of another type": (9, {"view": {"first": "x"}}, "'view' is not a list of events"),
-    "outcome unreadable": (7, {"record": 7, "view": 7}, "'record' is not an object"),
+    "result missing": (4, {"record": {}, "view": {}}, ""),
+    "record of another type": (4, {"record": [1], "view": [1]}, "'record' is not an object"),
+    "events of another type": (8, {"view": {"first": "x"}}, "'view' is not a list of events"),
+    "events of a row of another type": (3, {"events": '["x"]'}, "'view' is not a list of events"),
+    "outcome unreadable": (6, {"record": 7, "view": 7}, "'record' is not an object"),
 }
 
 
@@ -291,8 +292,8 @@ async def test_a_program_cannot_take_a_damaged_record_for_a_failed_call(waiting:
             return "went on"
 
     journal = journal_of(bureau, run_id)
-    row = replace(journal.rows[6].read(), record={}, view={}, encoded=None)
-    journal.rows[6] = EncodedRow.of(row, row.created_at)
+    row = replace(journal.rows[5].read(), record={}, view={}, encoded=None)
+    journal.rows[5] = EncodedRow.of(row, row.created_at)
     rechain(journal)
     async with bureau.process(CLERK, careless) as runs:
         state = (await resumed(runs, run_id)).state

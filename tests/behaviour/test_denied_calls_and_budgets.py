@@ -215,12 +215,13 @@ async def ends_with(denial: Denial, bureau: Bureau, budget: TenantBudget, progra
 EXHAUSTED = "agent_budget_exhausted"
 ENDS_WITH: dict[str, str | None] = {
     **dict.fromkeys((each.name for each in OF_TOOLS), EXHAUSTED),
+    **dict.fromkeys((each.name for each in OF_TOOLS if each.needs_a_person), None),
     "permission": None,
     "hook": None,
     "trust": None,
 }
-"""What a later stage refuses is free with the next commit; for a call denied before the budget is asked nothing is
-held."""
+"""What a later stage refuses is free with the next commit, which is made while the program comes to rest after an
+answer; for a call denied before the budget is asked nothing is held."""
 
 
 @pytest.mark.parametrize("denial", OF_TOOLS, ids=lambda each: each.name)

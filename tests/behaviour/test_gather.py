@@ -17,7 +17,8 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.architecture import BranchFailure, Dependencies, FailurePolicy
 from pilotage.agent.ports.persistence import JournalStage
 from pilotage.agent.run_values import RunResult
-from pilotage.agent.spec import AgentExecutionLimits, RejectionPolicy
+from pilotage.agent.signals import RejectionPolicy
+from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import ToolError
 from pilotage.testing import ProcessStopped, ScriptedModel, StopAfter, says, when

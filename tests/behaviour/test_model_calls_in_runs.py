@@ -250,7 +250,6 @@ async def test_a_reply_is_committed_before_anything_acts_on_it() -> None:
         ("run", "claimed"),
         ("run/model#1", "after"),
         ("run/tool:pay#1", "before"),
-        ("told#4", "told"),
     ]
 
 

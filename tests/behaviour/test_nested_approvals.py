@@ -23,7 +23,7 @@ from pilotage.agent.ports.architecture import BranchFailure, Dependencies, Failu
 from pilotage.agent.ports.persistence import JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
-from pilotage.agent.spec import RejectionPolicy
+from pilotage.agent.signals import RejectionPolicy
 from pilotage.errors import CallerError
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import ScriptedModel, calls, says, when

@@ -327,6 +327,29 @@ async def test_a_paused_run_is_resumed_by_the_name_its_caller_gave_it() -> None:
     assert place.world.done == ["refund 5"]
 
 
+async def test_callers_and_workers_that_resume_a_run_at_once_share_one_attempt() -> None:
+    place = Place()
+    model = ScriptedModel([calls("refund", amount="5"), says("Refunded.")])
+    async with place.process(model) as app:
+        runner, runs = AgentRunner.for_agent_instance(app.get(Keeper)), app.get(AgentRuns)
+        approval = [item async for item in runner.run(asks("refund"))][-1]
+        assert isinstance(approval, Approval)
+        state = (await runs.list()).runs[0]
+        await runs.approve(approval.id, resume=False)
+
+        async def resumed() -> AgentYield[object]:
+            return [item async for item in runner.run(asks("go on", resume=True))][-1]
+
+        async def taken_up() -> object:
+            return (await (await runs.take_up(state.id)).result()).output
+
+        first, output, second = await asyncio.gather(resumed(), taken_up(), resumed())
+    assert isinstance(first, Final)
+    assert isinstance(second, Final)
+    assert (first.output, output, second.output) == ("Refunded.", "Refunded.", "Refunded.")
+    assert (len(model.requests), place.world.done) == (2, ["refund 5"])
+
+
 async def test_a_run_that_is_live_is_attached_to_by_resuming_it() -> None:
     model = ScriptedModel([calls("look", what="it"), says("Kept.")])
     async with Place().process(model) as app:

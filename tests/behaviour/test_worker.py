@@ -113,6 +113,17 @@ async def test_a_worker_that_is_off_takes_nothing_up() -> None:
         assert (await story.status(run_id))[0] == AgentStatus.ACTIVE
 
 
+async def test_a_process_that_hands_its_runs_over_takes_up_none() -> None:
+    story = Story()
+    async with story.working(story.pays) as runs:
+        await let_run(200)
+        await runs.hand_over(0.0)
+        run_id = await story.bureau.dead_process(story.agent, story.pays, fault=StopBefore(3))
+        await pass_time(story.clock, 2 * LEASE_SECONDS)
+        assert (await story.status(run_id))[0] == AgentStatus.ACTIVE
+        assert story.world.done.count("pay 1") == 0
+
+
 async def test_a_run_whose_process_died_is_taken_up_at_the_start_of_a_worker() -> None:
     story = Story()
     run_id = await story.bureau.dead_process(story.agent, story.pays, fault=StopBefore(3))

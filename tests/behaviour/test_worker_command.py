@@ -131,8 +131,8 @@ def test_a_worker_prints_the_runs_that_it_takes_up_and_their_status(
 ) -> None:
     till = Till(tmp_path, sqlite_template)
     first, second = till.waiting_run(), till.waiting_run("wire amount 5")
-    till.call("runs", "approve", first)
-    till.call("runs", "retry", second)
+    till.call("runs", "approve", first, "--no-resume")
+    till.call("runs", "retry", second, "--no-resume")
     with Terminal("worker", "till:app", folder=tmp_path) as terminal:
         terminal.expect("application 'till' takes up runs, 10 at once at most")
         for run, status in ((first, "completed"), (second, "waits (recovery_requires_hitl)")):

@@ -194,6 +194,14 @@ class KeepsOnlyActions(MemoryJournal):
                 yield row
 
 
+class KeepsNoEvents(MemoryJournal):
+    """Does not give back the text about events in rows of actions."""
+
+    async def read(self, run: RunKey, after: int = 0) -> AsyncIterator[JournalRow]:
+        async for row in super().read(run, after):
+            yield replace(row, events="")
+
+
 class TakesTellingForAnAction(MemoryJournal):
     """Refuses a second row that tells something under the same name."""
 
@@ -249,6 +257,7 @@ JOURNAL_BUGS = [
     KeepsNoTime,
     ReadersHoldWritersUp,
     KeepsOnlyActions,
+    KeepsNoEvents,
     TakesTellingForAnAction,
     ClaimsByTelling,
     SharesItsRows,

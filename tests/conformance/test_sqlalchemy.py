@@ -55,7 +55,7 @@ class TestSqlAlchemyStore(StoreConformance):
     @pytest.fixture
     def second_wake_ups(self, store: SqlAlchemyStore, second_store: SqlAlchemyStore) -> IAgentWakeUps:
         # Two processes on one file do not hear each other; they find out by looking.
-        return store.wake_ups if store.database.is_sqlite else second_store.wake_ups
+        return store.wake_ups if store.database.dialect.name == "sqlite" else second_store.wake_ups
 
     @pytest.fixture
     def read_outbox(self, store: SqlAlchemyStore) -> ReadOutbox:

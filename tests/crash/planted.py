@@ -24,7 +24,7 @@ from pilotage.agent.ports.persistence import JournalStage
 from pilotage.errors import ToolError
 from pilotage.runtime.architecture.blocks import ScopedRuntime
 from pilotage.runtime.architecture.branches import Folds
-from pilotage.runtime.door import door, unknown_outcome
+from pilotage.runtime.door import door, refusal, unknown_outcome
 from pilotage.runtime.door.admission import ApprovalStage, SwitchStage
 from pilotage.runtime.door.outcome import Outcomes
 from pilotage.runtime.door.run import Run
@@ -32,7 +32,7 @@ from pilotage.runtime.door.signals import SignalHandlers
 from pilotage.runtime.door.step import step
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.writer import DurableEventWriter
-from pilotage.runtime.journal.decisions import END
+from pilotage.runtime.journal.decisions import END, Pause
 from pilotage.runtime.journal.draft import CommitDraft
 from pilotage.runtime.journal.durable_replay import DurableReplay
 from pilotage.runtime.journal.kernel import Kernel
@@ -42,6 +42,7 @@ from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.recovery import AskHuman, Repeat
 from pilotage.runtime.journal.scope import inside
 from pilotage.runtime.journal.seals import SignalSeals
+from pilotage.runtime.journal.turns import Turns
 from pilotage.runtime.people import questions
 from pilotage.runtime.people.signals import SignalIntake, SignalQueue
 from pilotage.runtime.run.attempt import RunAttempt
@@ -293,7 +294,11 @@ def the_work_is_stopped_before_the_cancellation_is_recorded(planting: Planting) 
 
 
 def a_pause_does_not_wait_for_siblings(planting: Planting) -> None:
-    planting.put(Kernel, "is_alone", lambda _self, _call: True)
+    async def at_once(self: Any, call: Any, wait: str, *, may_withdraw: bool = True) -> None:
+        self.kernel.park(call, wait, may_withdraw=may_withdraw)
+        raise self._end(self.kernel.confirm(Pause(frozenset({wait}))))
+
+    planting.put(Turns, "park", at_once)
 
 
 def an_end_does_not_wait_for_what_is_under_way(planting: Planting) -> None:
@@ -318,7 +323,7 @@ def a_veto_is_not_recorded(planting: Planting) -> None:
     def forgetful(run: Any, effect: Any, error: Any) -> object:
         return error
 
-    planting.put(door, "_refused", forgetful)
+    planting.put(refusal, "_refused", forgetful)
 
 
 def a_rejection_is_not_recorded(planting: Planting) -> None:

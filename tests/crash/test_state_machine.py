@@ -17,7 +17,8 @@ from pilotage.agent import AgentApprovalRequest, AgentRecoveryRequest, RecoveryD
 from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import CallerError
-from pilotage.jsonvalue import JsonObject, canonical_json
+from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.events.event_log import logged_events
 from pilotage.runtime.journal.action import RESULT
 from pilotage.runtime.journal.interruptions import RunInterruption, RunOwnershipLost
 from pilotage.runtime.journal.lease import LeaseSettings
@@ -232,11 +233,8 @@ class Runs(RuleBasedStateMachine):
         self.written[state.id] = digests
         results = sum(row.action_id == RESULT for row in rows)
         assert results == (state.status in WITH_RESULT)
-        told = [row.view for row in rows if row.stage is JournalStage.TOLD]
-        assert (
-            sum('"run_finished"' in canonical_json(cast(JsonObject, each)) for each in told)
-            == state.is_terminal
-        )
+        ends = [item for item in logged_events(rows, state.id) if item.kind == "run_finished"]
+        assert len(ends) == state.is_terminal
         if state.is_terminal:
             known = self.ended.setdefault(state.id, state)
             assert (state.status, state.reason, state.updated_at) == (

@@ -32,7 +32,7 @@ from tests.crash.shop import Clerk, Shop
 
 LEASE_SECONDS = LeaseSettings().seconds
 
-COMMITS = range(1, 10)
+COMMITS = range(1, 12)
 
 
 class MortalLeases(MemoryLeases):

@@ -68,7 +68,7 @@ class _Words:
         self._add("idempotency", row.idempotency.value)
         self._add("steps", _structure_of(row.action_id))
         for part in ("record", "view"):
-            payload = getattr(row, part)
+            payload = _with_events(getattr(row, part))
             where = f"{part} of {kind}/{stage}"
             if payload is None or isinstance(payload, dict):
                 self._take(where, payload or {}, cut=GIVEN | GIVEN_BY_KIND.get(kind, frozenset()))
@@ -76,6 +76,10 @@ class _Words:
                 self._add(where, "(a value)")
             else:
                 self._add(where, f"({type(payload).__name__})")
+
+        if row.events:
+            _, *items = json.loads(row.events)
+            self._take("view of /told", _with_events({"items": items}), cut=GIVEN)
 
     def take_tables(self, connection: sqlite3.Connection) -> None:
         names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'pilotage%'"
@@ -105,6 +109,14 @@ class _Words:
 
     def _add(self, where: str, word: str) -> None:
         self._found.setdefault(where, set()).add(word)
+
+
+def _with_events(payload: object) -> object:
+    """A payload whose items are events as far as they are stored; what follows from rows has no words of its own."""
+    if not isinstance(payload, dict) or "items" not in payload:
+        return payload
+    items = payload["items"]
+    return {**payload, "items": [], "events": [each for each in items if isinstance(each, dict)]}
 
 
 def _paths(

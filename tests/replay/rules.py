@@ -17,7 +17,7 @@ from pilotage.runtime.effect import new_outcome
 from pilotage.runtime.journal.decisions import END
 from pilotage.runtime.journal.durable_replay import DurableReplay
 from pilotage.runtime.journal.kernel import Kernel
-from tests.crash.planted import Planting, fingerprints_are_ignored
+from tests.crash.planted import Planting, a_pause_does_not_wait_for_siblings, fingerprints_are_ignored
 from tests.replay.kit import PROGRAMS
 from tests.replay.story import Verdict, try_everywhere, try_losing
 
@@ -72,10 +72,6 @@ def a_program_may_end_early(planting: Planting) -> None:
     planting.put(Kernel, "program_ended", lambda _self, _below: END)
 
 
-def a_wait_ends_the_attempt(planting: Planting) -> None:
-    planting.put(Kernel, "is_alone", lambda _self, _call: True)
-
-
 def records_are_believed(planting: Planting) -> None:
     planting.put(history, "damage_in", lambda _rows, _head, _chain: None)
 
@@ -97,8 +93,8 @@ BUILDS: dict[int, Build] = {
         new_calls_begin_at_once,
         {
             "tasks_that_begin_with_uuids": _TWICE,
-            "queue_of_workers": _DIVERGES,
-            "reads_that_return_at_once": _DIVERGES,
+            "background_payment_with_a_uuid": _TWICE,
+            "tasks_that_begin_with_the_clock": _TWICE,
         },
     ),
     13: Build(
@@ -139,7 +135,7 @@ BUILDS: dict[int, Build] = {
     ),
     17: Build(
         "a wait unwinds nobody else",
-        a_wait_ends_the_attempt,
+        a_pause_does_not_wait_for_siblings,
         {
             "gather_payments": _ASKS,
             "tasks_with_equal_first_calls": _ASKS,

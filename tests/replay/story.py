@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from pilotage import Application, ApprovalDecision, RunContext
+from pilotage import Application, ApprovalDecision, RunContext, RunHandle
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.ports.handlers import ApprovalSubject, IAgentApprovalHandler, IAgentRecoveryHandler
 from pilotage.agent.ports.journal import CommitOutcome, IAgentJournal, JournalCommit
@@ -45,6 +45,8 @@ from tests.replay.kit import Process, Program, Recovery, Shop, World
 MOST_PROCESSES = 14
 SECONDS = 4.0
 MOST_HANGS = 2
+PATIENCE = 0.4
+"""The seconds after which people answer the questions of a run that goes on beside them."""
 DYING = 0.2
 """The seconds that the code of a dead process is left to end by itself."""
 _ENDS = {"divergence", "damage"}
@@ -210,12 +212,19 @@ class Story:
     async def _carry_on(self, runs: AgentRuns) -> RunResult:
         known = await self._states()
         if not known:
-            return await (await runs.start(self.agent)).result()
+            return await self._until_it_stops(runs, await runs.start(self.agent))
         run = known[0].id
         if known[0].is_terminal:
             return await runs.result(run)
         await self._answer(runs, run)
-        return await (await runs.resume(run)).result()
+        return await self._until_it_stops(runs, await runs.resume(run))
+
+    async def _until_it_stops(self, runs: AgentRuns, handle: RunHandle) -> RunResult:
+        """Return the result of one attempt; a program that goes on beside its questions is answered meanwhile."""
+        stopping = asyncio.ensure_future(handle.result())
+        while not (await asyncio.wait([stopping], timeout=PATIENCE))[0]:
+            await self._answer(runs, handle.id)
+        return await stopping
 
     async def _answer(self, runs: AgentRuns, run: str) -> None:
         has_asked = False

@@ -84,8 +84,16 @@ class AgUiLimits:
 class AgUiConfig:
     """The paths of the three endpoints, which snapshots are sent, which pages may connect, how much may come in.
 
-    `messages_snapshot_enabled` sends the whole conversation once more when a run has ended. Pages of the server's own
-    origin may always connect, others where `allowed_origins` names them.
+    `messages_snapshot_enabled` sends the messages of the client and of the run once more when a run has ended,
+    `history_at_start` those of the whole thread from the store when one begins. Without `emit_reasoning`
+    the reasoning of models is left out. Pages of the server's own origin may always connect, others where
+    `allowed_origins` names them. `approval_calls` shows a question also as a call of the tool `hitl_approval`, for
+    clients that know no interrupts. With `report_rejections` a rejection in a run of AG-UI is reported to the model
+    and the run goes on; otherwise the spec of the agent decides.
+
+    Tools and state of clients are untrusted. `own_page_tools` names those of a page that is the application's own, and
+    `owns_page_state` says so of its state: they count as words of the user. A client is believed as far as its
+    principal is authenticated, so declare that only where pages of others cannot connect.
     """
 
     sse_path: str = "/agui"
@@ -93,12 +101,19 @@ class AgUiConfig:
     http_stream_path: str = "/agui/stream"
     emit_state_snapshot: bool = True
     messages_snapshot_enabled: bool = False
+    history_at_start: bool = False
+    emit_reasoning: bool = True
     allowed_origins: tuple[str, ...] = ()
+    approval_calls: bool = False
+    report_rejections: bool = True
+    own_page_tools: tuple[str, ...] = ()
+    owns_page_state: bool = False
     limits: AgUiLimits = field(default_factory=shared(AgUiLimits))
 
     def __post_init__(self) -> None:
         origins = http_settings.checked_origins("AgUiConfig.allowed_origins", self.allowed_origins)
         object.__setattr__(self, "allowed_origins", origins)
+        object.__setattr__(self, "own_page_tools", tuple(self.own_page_tools))
         for name in ("sse_path", "websocket_path", "http_stream_path"):
             check_path(f"AgUiConfig.{name}", getattr(self, name))
 
@@ -120,6 +135,8 @@ class AgUiConfig:
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> AgUiConfig:
         """Return the settings in `PILOTAGE_AGUI_*`; others have their defaults.
 
+        Origins in `PILOTAGE_HTTP_ALLOWED_ORIGINS` are allowed as well.
+
         Raises:
             AgentDefinitionError: a variable has a value that cannot be.
         """
@@ -132,7 +149,16 @@ class AgUiConfig:
             messages_snapshot_enabled=_switch(
                 environ, "MESSAGES_SNAPSHOT_ENABLED", usual.messages_snapshot_enabled
             ),
-            allowed_origins=http_settings.origins_in(environ, PREFIX),
+            history_at_start=_switch(environ, "HISTORY_AT_START", usual.history_at_start),
+            emit_reasoning=_switch(environ, "EMIT_REASONING", usual.emit_reasoning),
+            allowed_origins=(
+                *http_settings.origins_in(environ, PREFIX),
+                *http_settings.origins_in(environ, http_settings.PREFIX),
+            ),
+            approval_calls=_switch(environ, "APPROVAL_CALLS", usual.approval_calls),
+            report_rejections=_switch(environ, "REPORT_REJECTIONS", usual.report_rejections),
+            own_page_tools=_names(environ, "OWN_PAGE_TOOLS"),
+            owns_page_state=_switch(environ, "OWNS_PAGE_STATE", usual.owns_page_state),
             limits=AgUiLimits(**http_settings.numbers_in(environ, PREFIX, fields(AgUiLimits))),
         )
 
@@ -147,6 +173,10 @@ def check_path(name: str, path: str) -> None:
 
 def _text(environ: Mapping[str, str], name: str, usual: str) -> str:
     return environ.get(PREFIX + name, "").strip() or usual
+
+
+def _names(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in _text(environ, name, "").split(",") if each.strip())
 
 
 def _switch(environ: Mapping[str, str], name: str, usual: bool) -> bool:

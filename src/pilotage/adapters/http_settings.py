@@ -9,13 +9,14 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import Field, fields
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pilotage.checks import reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.values import value
 
 PREFIX = "PILOTAGE_HTTP_"
+_USUAL_PORTS = {"http": ":80", "https": ":443"}
 
 
 @value
@@ -115,12 +116,25 @@ def origins_in(environ: Mapping[str, str], prefix: str) -> tuple[str, ...]:
 
 
 def checked_origins(setting: str, origins: Collection[str]) -> tuple[str, ...]:
-    """Return origins in lower case, without a slash at the end; refuse what is no origin, with the setting's name."""
-    for text in origins:
-        parts = urlsplit(text.rstrip("/"))
-        is_origin = parts.scheme in ("http", "https") and parts.netloc and "*" not in parts.netloc
-        if not is_origin or text.lower().rstrip("/") != f"{parts.scheme}://{parts.netloc}".lower():
-            raise AgentDefinitionError(
-                f"{setting} has {text!r}, which is no origin. Write scheme and host: 'https://shop.example'."
-            )
-    return tuple(text.lower().rstrip("/") for text in origins)
+    """Return origins as browsers send them; refuse what is no origin, with the setting's name."""
+    return tuple(_as_browsers_send(setting, text) for text in origins)
+
+
+def _as_browsers_send(setting: str, text: str) -> str:
+    """Return an origin in lower case, without a slash at the end and without the usual port of its scheme."""
+    origin = text.lower().rstrip("/")
+    parts = urlsplit(origin)
+    if parts.scheme not in _USUAL_PORTS or not parts.netloc or set("*@") & set(parts.netloc):
+        parts = parts._replace(netloc="")
+    if origin != f"{parts.scheme}://{parts.netloc}" or not _has_good_port(parts):
+        raise AgentDefinitionError(
+            f"{setting} has {text!r}, which is no origin. Write scheme and host: 'https://shop.example'."
+        )
+    return origin.removesuffix(_USUAL_PORTS[parts.scheme])
+
+
+def _has_good_port(parts: SplitResult) -> bool:
+    try:
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

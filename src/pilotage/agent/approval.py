@@ -17,6 +17,7 @@ from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentSituation, AgentState
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.metadata import ToolRisk
+from pilotage.agent.tools.prompts import filled_prompt
 from pilotage.agent.yields import AgentYield, Approval
 from pilotage.checks import reject_blank, reject_empty, reject_naive, reject_not_positive
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object, json_digest, object_or_empty
@@ -128,15 +129,16 @@ class AgentApprovalRequest:
         }
         if call_id is not None:
             details["call_id"] = call_id
+        shown = _shown(arguments or {}, descriptor, policy)
         return cls(
             id=approval_id,
             agent_state_id=agent_state_id,
             boundary=AgentApprovalBoundaryKind.TOOL_INVOCATION,
-            prompt=f"Approve the call of tool {descriptor.name!r}?" if prompt is None else prompt,
+            prompt=_prompt(descriptor, shown) if prompt is None else prompt,
             risk=descriptor.metadata.risk,
             action_ref=descriptor.identity.key if action_ref is None else action_ref,
             metadata=details,
-            arguments=_shown(arguments or {}, descriptor, policy),
+            arguments=shown,
             argument_digest=None if arguments is None else _argument_digest(approval_id, arguments),
             tool_digest=_tool_digest(descriptor),
             attempt=attempt,
@@ -263,6 +265,16 @@ def _binding(request: AgentApprovalRequest) -> str:
             request.approver_scope,
             request.policy_version,
         ]
+    )
+
+
+def _prompt(descriptor: AgentToolDescriptor, shown: JsonObject) -> str:
+    """Return the question of a tool about a call, as its declaration words it; `shown` are the guarded arguments."""
+    template = descriptor.metadata.prompt
+    return (
+        f"Approve the call of tool {descriptor.name!r}?"
+        if template is None
+        else filled_prompt(template, shown)
     )
 
 

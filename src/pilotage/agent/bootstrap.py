@@ -14,7 +14,6 @@ from functools import partial
 
 from pilotage.agent.definition import AgentDefinition, attach_runner
 from pilotage.agent.model_request import StructuredOutputSpec
-from pilotage.agent.ports.architecture import AgentRef, workers_of
 from pilotage.agent.ports.budget import IAgentPricing
 from pilotage.agent.ports.handlers import AgentOutputGuardProfile
 from pilotage.agent.ports.memory import IAgentMemory
@@ -22,9 +21,18 @@ from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.permissions import ISecrets
 from pilotage.agent.ports.runner import IAgentRunnerFactory
 from pilotage.agent.ports.sealing import IRecordSealer
-from pilotage.agent.safety_checks import AgentReach, rule_of_two, unsealable
+from pilotage.agent.reach import (
+    agent_id_of,
+    agent_reaches,
+    agent_tools,
+    delegates_of,
+    durable_agents,
+    inner_tools,
+    readable_tools,
+)
+from pilotage.agent.safety_checks import rule_of_two, unsealable
 from pilotage.agent.spec import RecoveryStrategy
-from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, discover_agent_tools
+from pilotage.agent.tools.catalog import AgentToolCatalog
 from pilotage.container.graph import Graph, Node
 from pilotage.container.processing import IContainer, IContainerAware, IPostProcessor
 from pilotage.errors import (
@@ -115,16 +123,6 @@ def _problems(graph: Graph) -> Iterator[Problem]:
     yield from rule_of_two(agent_reaches(graph))
 
 
-def agent_tools(node: Node, graph: Graph) -> tuple[AgentToolDescriptor, ...]:
-    """Return the tools an agent offers to its model: its own, and those of the pods it injects."""
-    return _tools_of([node, *graph.dependencies(node)])
-
-
-def _tools_of(owners: Iterable[Node]) -> tuple[AgentToolDescriptor, ...]:
-    classes = [owner.pod.type_ for owner in owners if isinstance(owner.pod.type_, type)]
-    return tuple(tool for owner in classes for tool in discover_agent_tools(owner).descriptors)
-
-
 def _wrong_definition(definition: AgentDefinition) -> Iterator[Problem]:
     try:
         definition.validate_bootstrap()
@@ -151,38 +149,8 @@ def _missing_sealer(
 ) -> Iterator[Problem]:
     if graph.contains(IRecordSealer):
         return
-    tools, is_below = _readable_tools(node, graph), definition.agent_id in durable
-    yield from unsealable(definition, tools, _inner_tools(node, graph), has_durable_parent=is_below)
-
-
-def durable_agents(graph: Graph) -> frozenset[str]:
-    """Return the names of the agents whose runs are durable: by their spec, or because a durable agent starts them."""
-    agents = {node.pod.agent_id: node.pod for node in graph.nodes if isinstance(node.pod, AgentDefinition)}
-    waiting = [name for name, definition in agents.items() if definition.spec.is_durable]
-    found = set[str]()
-    while waiting:
-        name = waiting.pop()
-        if name not in found and name in agents:
-            found.add(name)
-            waiting.extend(map(_id_of, delegates_of(agents[name])))
-    return frozenset(found)
-
-
-def _inner_tools(node: Node, graph: Graph) -> tuple[AgentToolDescriptor, ...]:
-    """Return the tools of the pods that an agent needs indirectly: calls of them are actions of its runs, too."""
-    seen = {node, *graph.dependencies(node)}
-    waiting = [each for each in graph.dependencies(node) if not isinstance(each.pod, AgentDefinition)]
-    inner = list[Node]()
-    while waiting:
-        for found in graph.dependencies(waiting.pop()):
-            if found not in seen and not isinstance(found.pod, AgentDefinition):
-                seen.add(found)
-                inner.append(found)
-                waiting.append(found)
-    try:
-        return _tools_of(inner)
-    except AgentDefinitionError:
-        return ()
+    tools, is_below = readable_tools(node, graph), definition.agent_id in durable
+    yield from unsealable(definition, tools, inner_tools(node, graph), has_durable_parent=is_below)
 
 
 def _missing_prices(definition: AgentDefinition, graph: Graph) -> Iterator[Problem]:
@@ -199,7 +167,7 @@ def _missing_prices(definition: AgentDefinition, graph: Graph) -> Iterator[Probl
 
 def _missing_workers(definition: AgentDefinition, agents: list[AgentDefinition]) -> Iterator[Problem]:
     known = {agent.agent_id for agent in agents}
-    for worker in dict.fromkeys(map(_id_of, delegates_of(definition))):
+    for worker in dict.fromkeys(map(agent_id_of, delegates_of(definition))):
         if worker not in known:
             yield Problem(
                 code="agent_worker_missing",
@@ -292,7 +260,7 @@ def _missing_secrets(node: Node, definition: AgentDefinition, graph: Graph) -> I
     """Report tools that need secrets where nothing hands them out: every call of them would be refused."""
     if graph.contains(ISecrets):
         return
-    for tool in _readable_tools(node, graph):
+    for tool in readable_tools(node, graph):
         if tool.secrets:
             names = ", ".join(map(repr, tool.secrets))
             yield Problem(
@@ -302,52 +270,6 @@ def _missing_secrets(node: Node, definition: AgentDefinition, graph: Graph) -> I
                 path=(definition.target.__name__,),
                 family=AgentBootstrapError,
             )
-
-
-def agent_reaches(graph: Graph) -> list[AgentReach]:
-    """Return the tools and delegates of each agent of an application, as far as classes declare them."""
-    return [_reach(node, node.pod, graph) for node in graph.nodes if isinstance(node.pod, AgentDefinition)]
-
-
-def _reach(node: Node, definition: AgentDefinition, graph: Graph) -> AgentReach:
-    """Return the tools and delegates of an agent: its teammates, the workers of its loop, agents it injects."""
-    injected = [
-        each.pod.agent_id for each in graph.dependencies(node) if isinstance(each.pod, AgentDefinition)
-    ]
-    accepted = definition.spec.accepted_signals
-    return AgentReach(
-        definition.agent_id,
-        _readable_tools(node, graph),
-        (*injected, *map(_id_of, delegates_of(definition))),
-        tuple(kind.value for kind in definition.spec.untrusted_signals if kind in accepted),
-        definition.spec.memory is not None,
-    )
-
-
-def delegates_of(definition: AgentDefinition) -> Iterator[AgentRef]:
-    """Yield the agents that an agent may delegate to: its teammates, and the workers of its loop.
-
-    A loop that is only named is made without arguments, so it has no workers of its own.
-    """
-    yield from (mate.pod for mate in definition.spec.teammates if mate.pod is not None)
-    architecture = definition.spec.architecture
-    if architecture is not None and not isinstance(architecture, str):
-        yield from workers_of(architecture).values()
-
-
-def _id_of(agent: AgentRef) -> str:
-    if isinstance(agent, str):
-        return agent
-    definition = AgentDefinition.get_or_none(agent)
-    return agent.__name__ if definition is None else definition.agent_id
-
-
-def _readable_tools(node: Node, graph: Graph) -> tuple[AgentToolDescriptor, ...]:
-    """Return the tools of an agent; none where one of them cannot be read, which is a problem of its own."""
-    try:
-        return agent_tools(node, graph)
-    except AgentDefinitionError:
-        return ()
 
 
 def _durable(definition: AgentDefinition) -> str:

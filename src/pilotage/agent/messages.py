@@ -230,9 +230,23 @@ def check_taken_by(model: str, taken: frozenset[str] | None, parts: Iterable[Med
 
 def media_in(messages: Iterable[ModelMessage]) -> list[MediaPart]:
     """Return the media parts of messages, in their order."""
-    # Most messages are plain text, and every model call looks through all of them.
-    mixed = [content for message in messages if type(content := message.content) is not str]
-    return [part for content in mixed for part in content if isinstance(part, MediaPart)]
+    found: list[MediaPart] = []
+    for message in messages:
+        # Most messages are plain text, and every model call looks through the new ones.
+        if type(content := message.content) is not str:
+            found += [part for part in content if isinstance(part, MediaPart)]
+    return found
+
+
+def media_after(known: Sequence[ModelMessage], messages: Sequence[ModelMessage]) -> list[MediaPart]:
+    """Return the media parts of messages; where they continue `known` ones, which have none, only the rest is read.
+
+    A transcript grows, and looking through all of it for every request would take longer with every turn.
+    """
+    count = len(known)
+    # The last one first: messages that were made anew are not compared by value.
+    goes_on = 0 < count <= len(messages) and messages[count - 1] is known[-1] and messages[:count] == known
+    return media_in(messages[count:] if goes_on else messages)
 
 
 def is_one_of(media_type: str, types: frozenset[str]) -> bool:

@@ -90,7 +90,7 @@ class ModelEventProjector:
         self,
         by: AgentEventAttribution,
         message_id: str,
-        reasoning_id: str,
+        reasoning_id: str | None = None,
         hidden: Mapping[str, Sequence[SensitiveFieldDescriptor]] = _NOTHING_HIDDEN,
     ) -> None:
         self.message_id = message_id
@@ -110,7 +110,7 @@ class ModelEventProjector:
             return (_message_delta(self._by, self.message_id, text),) if text else ()
         if kind is _REASONING:
             text = event.reasoning_delta
-            return (ReasoningDeltaEvent(self._by, self._reasoning_id, text),) if text else ()
+            return (ReasoningDeltaEvent(self._by, self._id_of_reasoning, text),) if text else ()
         if kind is _MESSAGE:
             return self._message(event)
         projected: list[AgentEvent] = []
@@ -129,6 +129,10 @@ class ModelEventProjector:
             self._start(call, projected.append)
         return projected
 
+    @property
+    def _id_of_reasoning(self) -> str:
+        return self._reasoning_id or f"{self.message_id}:reasoning"
+
     def _message(self, event: ModelStreamEvent) -> Sequence[AgentEvent]:
         if event.is_restart:
             return self._restarted(event.metadata)
@@ -140,12 +144,12 @@ class ModelEventProjector:
         mark: JsonObject = {SUPERSEDED: True}
         projected: list[AgentEvent] = [ToolCallEndEvent(self._by, call_id, mark) for call_id in self._calls]
         if facts.get("reasoning"):
-            projected.append(ReasoningDeltaEvent(self._by, self._reasoning_id, "", mark))
+            projected.append(ReasoningDeltaEvent(self._by, self._id_of_reasoning, "", mark))
         if facts.get("text"):
             projected.append(MessageDeltaEvent(self._by, self.message_id, "", mark))
         restarts = facts[RESTARTED]
         self.message_id = restarted_id(self._first_id, restarts if isinstance(restarts, int) else 1)
-        self._reasoning_id = f"{self.message_id}:reasoning"
+        self._reasoning_id = None
         self._calls.clear()
         self._partial.clear()
         return projected
@@ -209,13 +213,14 @@ class ModelEventProjector:
 class ReplyAssembly:
     """The parts of one reply, in the order in which its stream gave them."""
 
+    _structured: JsonValue = None
+    _usage: ModelUsage | None = None
+
     def __init__(self) -> None:
         self.text: list[str] = []
         self.reasoning: list[str] = []
         self._announced: list[ModelToolCall] = []
         self._calls: list[ModelToolCall] = []
-        self._structured: JsonValue = None
-        self._usage: ModelUsage | None = None
 
     @property
     def has_calls(self) -> bool:

@@ -19,6 +19,7 @@ from pilotage.agent.messages import MediaPart, ModelMessage
 from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.model_request import ModelSelection, ModelToolSpec
 from pilotage.agent.ports.budget import BudgetAmount
+from pilotage.agent.signals import RejectionPolicy
 from pilotage.agent.state import AgentState
 from pilotage.agent.yields import AgentYield
 from pilotage.checks import reject_blank
@@ -46,7 +47,7 @@ class RunAgentInput:
     `deferred_tools` are offered to the model besides the agent's own, and carried out by the caller: the run waits for
     the results of calls. Only a durable agent whose loop a model drives can wait so. With `steering_input_required` the
     run waits for a steering instruction before it begins, and so before its first model call: only a run of an agent
-    that accepts such signals can.
+    that accepts such signals can. `on_rejection` counts for this run instead of the one in the agent's spec.
     """
 
     state_id: str
@@ -61,6 +62,7 @@ class RunAgentInput:
     attachments: Sequence[MediaPart] = ()
     steering_input_required: bool = False
     deferred_tools: Sequence[ModelToolSpec] = ()
+    on_rejection: RejectionPolicy | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.deferred_tools, tuple):

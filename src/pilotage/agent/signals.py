@@ -67,6 +67,13 @@ class ApprovalDecision(StrEnum):
     CANCEL = "cancel"
 
 
+class RejectionPolicy(StrEnum):
+    """The effect of a rejected approval: the run fails, or the model reads the rejection and goes on."""
+
+    FAIL = "fail"
+    TELL_MODEL = "tell_model"
+
+
 class AgentSignalEnd(StrEnum):
     """The end of a signal; every accepted signal has one.
 

@@ -18,7 +18,7 @@ from pilotage.agent.delegation import AgentTeammate
 from pilotage.agent.messages import MediaSafetyLimits
 from pilotage.agent.ports.architecture import Architecture
 from pilotage.agent.ports.memory import MemoryUse
-from pilotage.agent.signals import AgentSignalKind
+from pilotage.agent.signals import AgentSignalKind, RejectionPolicy
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.container.names import snake_case, type_name
 from pilotage.errors import AgentDefinitionError
@@ -88,13 +88,6 @@ class StreamingExposureMode(StrEnum):
     BALANCED = "balanced"
     STRICT = "strict"
     NO_STREAM_UNTIL_FINAL_GUARDED = "no_stream_until_final_guarded"
-
-
-class RejectionPolicy(StrEnum):
-    """The effect of a rejected approval: the run fails, or the model reads the rejection and goes on."""
-
-    FAIL = "fail"
-    TELL_MODEL = "tell_model"
 
 
 UNTRUSTED_SIGNALS = (AgentSignalKind.EXTERNAL_EVENT, AgentSignalKind.SCHEDULER_WAKE_UP)

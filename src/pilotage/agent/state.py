@@ -6,16 +6,15 @@ finished run never reopens.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import datetime
 from enum import Enum, StrEnum
 from functools import cache
-from typing import cast
 
 from pilotage.checks import reject_naive, reject_negative
 from pilotage.errors import AgentDefinitionError
-from pilotage.filling import unchecked
+from pilotage.filling import changing
 from pilotage.jsonvalue import JsonObject, empty_object
 from pilotage.markdown import code, fenced, summary
 from pilotage.values import value
@@ -201,26 +200,19 @@ class AgentState:
         if situation is AgentSituation.RUNNING and not _OF_INTERRUPTIONS.isdisjoint(known):
             known = {name: each for name, each in known.items() if name not in _OF_INTERRUPTIONS}
         return _moved()(
-            id=self.id,
-            agent_type=self.agent_type,
+            self,
             status=situation.status,
             transition=situation.transition,
             reason=situation.reason,
             current_activity=None if situation.status in _TERMINAL else activity,
-            input_ref=self.input_ref,
-            output_ref=self.output_ref,
-            pending_signal_count=self.pending_signal_count,
-            last_event_cursor=self.last_event_cursor,
-            recovery_marker=self.recovery_marker,
             metadata={**known, **metadata} if metadata else known,
-            created_at=self.created_at,
-            updated_at=self.updated_at,
-            tenant_id=self.tenant_id,
             wake_at=wake_at,
+            awaits=None,
         )
 
 
 @cache
-def _moved() -> type[AgentState]:
+def _moved() -> Callable[..., AgentState]:
     """Makes states from states: what was checked there is not checked again."""
-    return cast("type[AgentState]", unchecked(AgentState))
+    changed = ("status", "transition", "reason", "current_activity", "metadata", "wake_at", "awaits")
+    return changing(AgentState, *changed)

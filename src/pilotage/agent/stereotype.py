@@ -1,4 +1,4 @@
-"""`@Agent`: the stereotype that makes a class an agent."""
+"""`@Agent`: the stereotype that makes a class an agent, and the plugin `agent` of applications that hold agents."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from pilotage.agent.bootstrap import AgentBootstrapValidationPostProcessor
 from pilotage.agent.definition import AgentDefinition
+from pilotage.container.application import Application
 
 
 @dataclass(kw_only=True, eq=False)
@@ -26,3 +27,8 @@ class Agent(AgentDefinition):
     """
 
     post_processors: ClassVar[tuple[type, ...]] = (AgentBootstrapValidationPostProcessor,)
+
+
+def initialize(app: Application) -> None:
+    """Register the validation of agents; models and persistence come from their own plugins."""
+    app.add(AgentBootstrapValidationPostProcessor)

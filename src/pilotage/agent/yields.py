@@ -1,4 +1,4 @@
-"""The public stream of an agent: eight payloads, each of which is its own yield.
+"""The public stream of an agent: ten payloads, each of which is its own yield.
 
 `yield Token("Hello")` is enough: a payload knows its kind, so it *is* an `AgentYield`. Wrapping one by hand,
 `AgentYield(AgentYieldKind.TOKEN, Token("Hello"))`, gives an item with the same `kind` and `payload`.
@@ -6,15 +6,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import FrozenInstanceError, field
 from enum import StrEnum
 from typing import Any, Generic, Never, Protocol, TypeAlias, TypeVar, cast
 
 from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.json_patch import checked_patch
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject, JsonValue, empty_object, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, to_json_value
 from pilotage.values import value
 
 T_co = TypeVar("T_co", covariant=True)
@@ -31,6 +32,8 @@ class AgentYieldKind(StrEnum):
     FINAL = "final"
     ERROR = "error"
     CANCEL = "cancel"
+    STATE = "state"
+    STATE_PATCH = "state_patch"
 
 
 class AgentYield(Generic[T_co]):
@@ -53,7 +56,7 @@ class AgentYield(Generic[T_co]):
 
     @property
     def kind(self) -> AgentYieldKind:
-        """Which of the eight kinds this item is."""
+        """Which of the kinds this item is."""
         return _KINDS[type(self.payload)]
 
     @property
@@ -170,6 +173,33 @@ class Cancel(AgentYield[Never]):
     metadata: JsonObject = field(default_factory=empty_object)
 
 
+@value
+class State(AgentYield[Never]):
+    """The whole state that the agent shares with its clients; a page shows it. It replaces the state before."""
+
+    snapshot: JsonValue
+    metadata: JsonObject = field(default_factory=empty_object)
+
+    def __post_init__(self) -> None:
+        try:
+            snapshot = to_json_value(self.snapshot)
+            canonical_json(snapshot)
+        except (TypeError, ValueError) as error:
+            raise AgentDefinitionError(f"State.snapshot cannot be shared: {error}.") from error
+        object.__setattr__(self, "snapshot", snapshot)
+
+
+@value
+class StatePatch(AgentYield[Never]):
+    """A change of the shared state: operations of a JSON Patch (RFC 6902), which clients apply in order."""
+
+    operations: Sequence[JsonObject]
+    metadata: JsonObject = field(default_factory=empty_object)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "operations", checked_patch(self.operations))
+
+
 @value(slots=False)
 class Final(AgentYield[T_co]):
     """The agent's answer; nothing follows it."""
@@ -184,7 +214,9 @@ def _is_item(payload: object) -> bool:
 
 TextDelta = Token
 Message = Progress
-AgentYieldPayload: TypeAlias = Token | Progress | Tool | Evidence | Approval | Error | Cancel | Final[T_co]
+AgentYieldPayload: TypeAlias = (
+    Token | Progress | Tool | Evidence | Approval | Error | Cancel | Final[T_co] | State | StatePatch
+)
 
 _PAYLOADS: Mapping[AgentYieldKind, type[AgentYieldPayload[Any]]] = {
     AgentYieldKind.TOKEN: Token,
@@ -195,6 +227,8 @@ _PAYLOADS: Mapping[AgentYieldKind, type[AgentYieldPayload[Any]]] = {
     AgentYieldKind.ERROR: Error,
     AgentYieldKind.CANCEL: Cancel,
     AgentYieldKind.FINAL: Final,
+    AgentYieldKind.STATE: State,
+    AgentYieldKind.STATE_PATCH: StatePatch,
 }
 _KINDS: Mapping[type[AgentYield[Any]], AgentYieldKind] = {
     payload: kind for kind, payload in _PAYLOADS.items()

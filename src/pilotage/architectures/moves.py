@@ -247,7 +247,7 @@ class Course:
                 self._session.output = with_last_words(outcome.result, self._text, self._session.messages)
                 return True
             has_worked = has_worked or outcome.error is None
-        if outcomes and all(outcome.is_wrong_control for outcome in outcomes):
+        if not has_worked and outcomes and all(outcome.is_wrong_control for outcome in outcomes):
             # A wrong control call gets an error as its result and is no failed tool; `max_turns` bounds it.
             return False
         self._failed_turns = 0 if has_worked else self._failed_turns + 1

@@ -41,22 +41,15 @@ class ModelTurn:
     project: Project
     """Return the events of the run for one event of the model."""
     reply: ModelResponse = _NO_REPLY
+    _projector: ModelEventProjector
 
     def __init__(self, session: AgentSession, deps: Dependencies, lead: Sequence[ModelMessage]) -> None:
         self._session = session
         self._deps = deps
-        self._calling = calling = deps.tools.calling
         self._lead = lead
         self._step = f"model-{session.turns + 1}"
-        message_id = deps.next_message_id()
         self._misfit: AgentStructuredOutputError | None = None
         self._texts: list[str] = []
-        self._projector = projector = ModelEventProjector(
-            deps.attribution, message_id, f"{message_id}:reasoning", calling.hidden if calling else {}
-        )
-        self.project = (
-            projector.project if deps.output is None else _recording(self._texts, projector.project)
-        )
 
     def begin(self) -> StepStartedEvent:
         """Return the event that begins the step."""
@@ -65,11 +58,17 @@ class ModelTurn:
     def stream(self) -> AsyncIterator[ModelStreamEvent]:
         """Return the stream of the model; a caller that leaves it early must close it."""
         messages, deps = (*self._lead, *self._session.messages), self._deps
-        return deps.model.stream(
-            _request(
-                messages, structured_output=deps.output, tool_calling=self._calling, streaming=_RESTARTING
-            )
+        calling = deps.tools.calling
+        message_id, stream = deps.ask(
+            _request(messages, structured_output=deps.output, tool_calling=calling, streaming=_RESTARTING)
         )
+        self._projector = projector = ModelEventProjector(
+            deps.attribution, message_id, hidden=calling.hidden if calling else {}
+        )
+        self.project = (
+            projector.project if deps.output is None else _recording(self._texts, projector.project)
+        )
+        return stream
 
     def miss(self, misfit: AgentStructuredOutputError) -> None:
         """Record that the reply does not have the declared type; its text is needed for the repair."""

@@ -23,6 +23,7 @@ from pilotage.adapters.sqlalchemy.plugin import (
 from pilotage.adapters.sqlalchemy.settings import URL, DatabaseSettings, sqlite_file
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.journal import IAgentJournal
+from pilotage.agent.ports.leases import IAgentLeases
 from pilotage.agent.ports.memory import IAgentMemory
 from pilotage.agent.ports.repositories import (
     IAgentEvidenceRepository,
@@ -168,6 +169,25 @@ def application_to_change(option: str | None) -> ChosenApplication:
     return chosen
 
 
+def application_to_serve(target: str | None, option: str | None) -> Application:
+    """Return the application that a command names as an argument or with --app, else that of the project.
+
+    Raises:
+        CallerError: none is named, or it is named twice.
+    """
+    if target is not None and option is not None:
+        raise CallerError(
+            f"the application is named twice: {target!r} and --app {option}. Leave one of them out."
+        )
+    chosen = chosen_application(target or option)
+    if chosen is None:
+        raise CallerError(
+            f"no application is named. Write MODULE:NAME, for example shop.main:app, or name it in {APP}, or as app in "
+            "[tool.pilotage] of pyproject.toml."
+        )
+    return chosen.app
+
+
 def application_to_run(agent: str, option: str | None) -> tuple[ChosenApplication, AgentDefinition]:
     """Return an agent and its application: `MODULE:CLASS`, `FILE.py:CLASS`, or an agent's name in the application.
 
@@ -216,6 +236,7 @@ _PORTS_OF_RUNS = (
     IAgentSignalRepository,
     IAgentEvidenceRepository,
     IAgentLateOutcomes,
+    IAgentLeases,
     IRecordSealer,
     IClock,
     IIds,

@@ -12,6 +12,7 @@ from pilotage.agent.state import AgentState
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.answers import Question, StoredAnswer
 from pilotage.runtime.events.event_record import encode_event
+from pilotage.runtime.outline import RunOutline
 
 _RUN = "id agent_type status transition reason current_activity awaits metadata created_at updated_at wake_at"
 _RESULT = "output error interruption_reason turns usage spent artifacts"
@@ -23,6 +24,16 @@ _TERMS = "expires_at requested_by approver_scope policy_version"
 def run_json(state: AgentState) -> JsonObject:
     """Return the state of a run."""
     return _picked(state, _RUN)
+
+
+def listed_json(state: AgentState, outline: RunOutline) -> JsonObject:
+    """Return the state of a run with what a list says beside it."""
+    return {
+        **run_json(state),
+        "input": outline.input,
+        "conversation_id": outline.conversation,
+        "is_driven": outline.is_driven,
+    }
 
 
 def result_json(result: RunResult) -> JsonObject:

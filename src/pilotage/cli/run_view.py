@@ -28,6 +28,7 @@ from pilotage.cli.text import (
 from pilotage.cli.timeline import TimelineEntry, count_words, counted, timeline_lines
 from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
 from pilotage.runtime.answers import Question, StoredAnswer
+from pilotage.runtime.outline import RunOutline
 from pilotage.values import value
 
 _TONES = {
@@ -50,7 +51,9 @@ _WAITS = {
     AgentStateReason.DIVERGED: "diverged from its record",
     AgentStateReason.LIMIT_REACHED: "stopped at a limit",
 }
-_HEADINGS = ("RUN", "AGENT", "STATUS", "STARTED", "ACTIVITY")
+_HEADINGS = ("RUN", "AGENT", "STATUS", "STARTED", "INPUT", "CONVERSATION", "ACTIVITY")
+_CONVERSATION = _HEADINGS.index("CONVERSATION")
+_LONGEST_INPUT = 32
 _LEAST_ACTIVITY = 12
 _LONGEST_ERROR = 500
 _SIDES = ("", "RECORDED", "ASKED")
@@ -70,29 +73,39 @@ def status_of(state: AgentState) -> TextSpan:
     return TextSpan(words, _TONES[state.status])
 
 
-def run_lines(states: Sequence[AgentState], now: datetime, room: int | None = None) -> list[Line]:
+def run_lines(
+    listed: Sequence[tuple[AgentState, RunOutline]], now: datetime, room: int | None = None
+) -> list[Line]:
     """Return one line for each run, two where the room is small. On a terminal ids are abbreviated."""
-    if not states:
+    if not listed:
         return [line(TextSpan("no runs", Tone.QUIET))]
-    rows = [_list_row(each, now, room is not None) for each in states]
+    rows = [_list_row(state, outline, now, room is not None) for state, outline in listed]
     table = [[TextSpan(each, Tone.STRONG) for each in _HEADINGS], *rows]
+    if not any(outline.conversation for _, outline in listed):
+        table = [[*row[:_CONVERSATION], *row[_CONVERSATION + 1 :]] for row in table]
     if room is None or fits_columns(table, room, _LEAST_ACTIVITY):
         return columns(table, room)
     lines: list[Line] = []
-    for run, agent, status, started, activity in rows:
-        about = ", ".join(each.text for each in (started, activity) if each.text)
+    for run, agent, status, *rest in rows:
+        about = ", ".join(each.text for each in rest if each.text)
         lines.append(line(run, "  ", agent, "  ", status))
         lines.append(line("    ", TextSpan(about, Tone.QUIET, hangs=True)))
     return lines
 
 
-def _list_row(state: AgentState, now: datetime, is_short: bool) -> list[TextSpan]:
+def _list_row(state: AgentState, outline: RunOutline, now: datetime, is_short: bool) -> list[TextSpan]:
+    activity = "" if state.is_terminal else one_line(state.current_activity or "")
+    status = status_of(state)
+    if outline.is_driven is False:
+        status = TextSpan(f"{status.text}, no process drives it", Tone.BAD)
     return [
         TextSpan(short(state.id) if is_short else state.id, Tone.NAME),
         TextSpan(one_line(state.agent_type, 40)),
-        status_of(state),
+        status,
         TextSpan(ago(state.created_at, now)),
-        TextSpan("" if state.is_terminal else one_line(state.current_activity or ""), Tone.QUIET),
+        TextSpan(one_line(outline.input, _LONGEST_INPUT)),
+        TextSpan(one_line(outline.conversation or "", _LONGEST_INPUT), Tone.QUIET),
+        TextSpan(activity, Tone.QUIET),
     ]
 
 
@@ -140,7 +153,7 @@ def what_next(state: AgentState, hints: Hints, *, is_asked: bool) -> Line | None
         send = hints.command("runs", "send", run, "TEXT", *(["--steering"] if is_steering else []))
         return line("answer it: ", send)
     if state.status in (AgentStatus.INTERRUPTED, AgentStatus.CANCELLING) and is_asked:
-        return line("then, unless a worker does: ", hints.command("runs", "resume", run))
+        return None
     if state.status in (AgentStatus.INTERRUPTED, AgentStatus.ACTIVE, AgentStatus.CANCELLING):
         return line("if no process drives it: ", hints.command("runs", "resume", run))
     return None

@@ -45,18 +45,6 @@ def load(target: str) -> object:
     return found
 
 
-def load_application(target: str) -> Application:
-    """Return the application that a target names.
-
-    Raises:
-        TargetNotFoundError: the target is no application.
-    """
-    found = load(target)
-    if not isinstance(found, Application):
-        raise TargetNotFoundError(f"{target!r} is a {type(found).__name__}, not an Application.")
-    return found
-
-
 def _imported(target: str, place: str) -> ModuleType:
     root, name = _module_of_file(target, Path(place)) if place.endswith(_FILE) else (Path.cwd(), place)
     if str(root) not in sys.path:

@@ -128,7 +128,10 @@ def wrapped(long: Line, room: int) -> list[Line]:
     indent, column = _hanging_indent(long, room), 0
     for span, word in _words_of(long):
         reserved = len(_CONTINUED) if span.tone is Tone.COMMAND else 0
-        if column + width(word) + reserved > room and "".join(each.text for each in lines[-1]).strip():
+        is_blank = not "".join(each.text for each in lines[-1]).strip()
+        if is_blank and len(lines) > 1:
+            word = word.lstrip(" ")  # noqa: PLW2901 - a continuation begins at its indent
+        elif column + width(word) + reserved > room and not is_blank:
             if reserved and word[:1] == " ":
                 lines[-1].append(TextSpan(_CONTINUED, span.tone))
             lines.append([TextSpan(" " * indent)])

@@ -52,13 +52,13 @@ class TrustedHeaders(IPrincipalResolver):
     """
 
     def __init__(self, id_header: str, tenant_header: str | None = None) -> None:
-        self._id_header = id_header.lower()
+        self.id_header = id_header.lower()
         self._tenant_header = tenant_header.lower() if tenant_header is not None else None
 
     async def resolve(self, headers: Mapping[str, str]) -> Principal:
         tenant = self._tenant_header
         return Principal(
-            _only(headers, self._id_header), DEFAULT_TENANT if tenant is None else _only(headers, tenant)
+            _only(headers, self.id_header), DEFAULT_TENANT if tenant is None else _only(headers, tenant)
         )
 
 

@@ -27,8 +27,12 @@ _OWN_REQUESTS = {
 _ALIAS = "alias"
 
 
-def _finite(value: Any) -> Any:
-    """Refuse numbers that a decoder accepts and JSON does not have. The middleware bounds the depth."""
+def finite(value: Any) -> Any:
+    """Return a value without numbers that a decoder accepts and JSON does not have; the caller bounds its depth.
+
+    Raises:
+        ValueError: it has such a number.
+    """
     level: list[Any] = [value]
     while level:
         if any(isinstance(each, float) and not isfinite(each) for each in level):
@@ -50,8 +54,8 @@ def _without_own_keys(metadata: dict[str, Any]) -> dict[str, Any]:
     return metadata
 
 
-Json = Annotated[Any, AfterValidator(_finite)]
-JsonDict = Annotated[dict[str, Any], AfterValidator(_finite)]
+Json = Annotated[Any, AfterValidator(finite)]
+JsonDict = Annotated[dict[str, Any], AfterValidator(finite)]
 # Not every database keeps a null character.
 Name = Annotated[str, Field(max_length=255, pattern=r"^[^\x00]*[^\x00\s][^\x00]*$")]
 LongText = Annotated[str, Field(max_length=10_000)]

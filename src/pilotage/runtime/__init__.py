@@ -11,6 +11,7 @@ from pilotage.runtime.delivery.worker import WorkerSettings
 from pilotage.runtime.door.hooks import GateSettings
 from pilotage.runtime.door.model import RunAwareModel
 from pilotage.runtime.door.model_retry import ModelRetrySettings
+from pilotage.runtime.door.shared_state import patch_state, set_state
 from pilotage.runtime.door.signals import next_signal
 from pilotage.runtime.door.step import changed, now, random, step, uid
 from pilotage.runtime.door.timers import sleep, timeout
@@ -61,7 +62,9 @@ __all__ = [
     "find_architecture",
     "next_signal",
     "now",
+    "patch_state",
     "random",
+    "set_state",
     "sleep",
     "step",
     "timeout",

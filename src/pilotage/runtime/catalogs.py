@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias, cast
 
-from pilotage.agent.bootstrap import agent_reaches, durable_agents
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.sealing import IRecordSealer
+from pilotage.agent.reach import agent_reaches, durable_agents
 from pilotage.agent.safety_checks import rule_of_two, unsealable
 from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, discover_agent_tools
 from pilotage.agent.tools.described import IAgentToolProvider, described
@@ -59,6 +59,10 @@ class Catalogs:
         object.__setattr__(instance, _PROVIDED, tuple(bound.values()))
         foreign = [tool for _, tool in offered if described(tool.callable) is not None]
         object.__setattr__(instance, DESCRIPTIONS, _label_of_descriptions(foreign))
+
+    def tools_of(self, agent_id: str) -> Sequence[AgentToolDescriptor]:
+        """Return the tools of an agent whose providers have catalogs, its declared ones included; none for others."""
+        return self._by_agent.get(agent_id, ())
 
     def tool(self, identity: str) -> AgentToolDescriptor | None:
         """Return the tool of this identity."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from operator import attrgetter
 
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.evidence import AgentEvidence
@@ -28,7 +29,7 @@ from pilotage.errors import (
 )
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.context.snapshots import is_prompt, prompt_in
-from pilotage.runtime.events.event_log import LoggedEvent, is_erased, items_of, refuse_erased
+from pilotage.runtime.events.event_log import LoggedEvent, LogRows, is_erased, refuse_erased
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.approved import approval_mismatch
 from pilotage.runtime.journal.chain import NO_HEAD, Chain, Damage, damage_in
@@ -41,6 +42,9 @@ from pilotage.runtime.people.answers import refused_evidence
 from pilotage.runtime.results import as_shown, evidence_in, result_in, typed_output
 from pilotage.runtime.services import Services
 from pilotage.values import value
+
+_EVENTS, _CLAIMED = JournalStage.TOLD, JournalStage.CLAIMED
+_is_plain: Callable[[JournalRow], bool] = attrgetter("is_plain")
 
 
 @value
@@ -58,25 +62,25 @@ class RunHistory:
     events: deque[LoggedEvent]
 
     @classmethod
-    def of(cls, rows: Sequence[JournalRow]) -> RunHistory:
+    def of(cls, rows: Sequence[JournalRow], run_id: str) -> RunHistory:
         """Return the history of a run from all of its rows; there is at least the first one.
 
         Raises:
             DamagedRecordError: a row does not hold the events that its stage says.
         """
         claims, actions, events = list[JournalRow](), list[JournalRow](), deque[LoggedEvent]()
+        log = LogRows(run_id)
         for row in rows:
             stage = row.stage
-            if stage is JournalStage.TOLD:
-                try:
-                    events.extend(items_of(row))
-                except (LookupError, TypeError) as error:
-                    raise DamagedRecordError(
-                        words.VIEW, "a list of events", seq=row.seq, action_id=row.action_id
-                    ) from error
-            elif stage is JournalStage.CLAIMED:
+            try:
+                events.extend(log.events_in(row))
+            except (LookupError, TypeError, ValueError) as error:
+                raise DamagedRecordError(
+                    words.VIEW, "a list of events", seq=row.seq, action_id=row.action_id
+                ) from error
+            if stage is _CLAIMED:
                 claims.append(row)
-            else:
+            elif stage is not _EVENTS:
                 actions.append(row)
         return cls(rows[0], rows[-1], claims, actions, events)
 
@@ -145,7 +149,7 @@ class RunReader:
         return self._opened(run, await self.stored_rows(run))
 
     def _opened(self, run: RunKey, stored: list[JournalRow]) -> list[JournalRow]:
-        if all(row.is_plain for row in stored):
+        if all(map(_is_plain, stored)):
             return stored
         refuse_erased(run, stored)
         return self._services.seals(run).opened_rows(stored)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from pilotage.agent import plugin as agent_plugin
-from pilotage.agent.bootstrap import delegates_of
+from pilotage.agent import stereotype
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.principal import Principal
+from pilotage.agent.reach import delegates_of
 from pilotage.agent.run_values import RunResult
 from pilotage.container.application import Application
 from pilotage.container.graph import Graph, Missing
@@ -35,7 +35,7 @@ async def run_once(
     app = Application(definition.agent_id).add(agent, *add)
     if model is not None:
         app.bind(IAgentModel, model)
-    agent_plugin.initialize(app)
+    stereotype.initialize(app)
     runtime_plugin.initialize(app)
     if with_pods_asked_for(app).graph.derive(asks_for_model):
         app.add(*default_model())

@@ -20,6 +20,7 @@ from pilotage.runtime.audit import evaluation_of
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.history import RunReader
+from pilotage.runtime.outline import RunOutline, outline_of
 from pilotage.runtime.run.resume import RunResumer, acting
 from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services
@@ -74,6 +75,10 @@ class ReadsRuns:
             after=after,
             limit=limit,
         )
+
+    async def outline(self, run_id: str, *, principal: Principal | None = None) -> RunOutline:
+        """Return the beginning of a run's input, its conversation, and whether a process drives it."""
+        return await outline_of(self.services, await self.get(run_id, principal=principal))
 
     async def claims(self, run_id: str, *, principal: Principal | None = None) -> ClaimRecord:
         """Return the claims of a run that ended without progress, with the last error and the time of the next one."""

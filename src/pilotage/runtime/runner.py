@@ -17,6 +17,11 @@ from pilotage.agent.execution import ExecuteShape
 from pilotage.agent.ports.budget import IAgentPricing
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.observability import IAgentTelemetry
+from pilotage.agent.ports.repositories import (
+    IAgentEvidenceRepository,
+    IAgentSignalRepository,
+    IAgentStateRepository,
+)
 from pilotage.agent.ports.runner import IAgentRunner, IAgentRunnerFactory
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_values import RunAgentInput, RunResult
@@ -61,6 +66,21 @@ class AgentRunner(IAgentRunner):
                 "Get it from one: app.get(...)."
             )
         return runner
+
+    @property
+    def states(self) -> IAgentStateRepository:
+        """The states of durable runs; raise AgentPersistenceConfigurationError where nothing stores them."""
+        return self.runs.services.states
+
+    @property
+    def signals(self) -> IAgentSignalRepository:
+        """The signals of durable runs; raise AgentPersistenceConfigurationError where nothing stores them."""
+        return self.runs.services.signals
+
+    @property
+    def evidence(self) -> IAgentEvidenceRepository | None:
+        """The evidence of durable runs; None where nothing stores it."""
+        return self.runs.services.evidence
 
     def with_model(self, model: IAgentModel) -> AgentRunner:
         """Return a copy of this runner with another model for the agent's loop.

@@ -52,7 +52,7 @@ class AgentRuns(StartsRuns, ReadsRuns, OldNames):
         self._acceptance = AnswerAcceptance(self.services, self._answers, self._sender)
         self._resumer = RunResumer(self.services, self.launcher, self._watch)
         self._resolver = RunResolver(self.services, self.launcher, self._starts)
-        self.opened = CallerRuns(self.services, self.launcher, self._starts, self._watch.begin)
+        self.opened = CallerRuns(self.services, self.launcher, self._starts, self._resumer, self._watch.begin)
 
     async def resume(
         self,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from os import getpid
-from socket import gethostname
 from typing import TypeVar
 
 from pilotage.agent.definition import AgentDefinition
@@ -53,6 +51,7 @@ from pilotage.runtime.exposure.secret_stream import HandedOutSecrets
 from pilotage.runtime.journal.chain import Chain, ChainKey
 from pilotage.runtime.journal.commits import JournalWriter, OutboxNotifier
 from pilotage.runtime.journal.lease import HeldLease, LeaseSettings, Leasing
+from pilotage.runtime.journal.owners import owner_name
 from pilotage.runtime.journal.seals import Seals, SignalSeals
 from pilotage.values import value
 
@@ -151,8 +150,8 @@ class Services:
 
     @cached_property
     def owner(self) -> str:
-        """Return the name of this process as an owner of leases: host, process id and a unique part."""
-        return f"{gethostname()}:{getpid()}:{self.ids.uid()}"
+        """Return the name of this process as an owner of leases."""
+        return owner_name(self.ids.uid())
 
     def new_lease(self, run: RunKey) -> HeldLease | None:
         """Return a lease on a run that is not acquired yet; None if the application has no leases."""

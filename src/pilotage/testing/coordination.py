@@ -46,6 +46,15 @@ class MemoryLeases(OverTables, IAgentLeases):
     async def holder(self, run: RunKey) -> Lease | None:
         return self._current(run)
 
+    async def owners(self) -> frozenset[str]:
+        current = [self._current(run) for run in self._tables.leases]
+        return frozenset(lease.owner for lease in current if lease is not None)
+
+    async def release_all(self, owner: str) -> None:
+        leases = self._tables.leases
+        for run in [run for run, lease in leases.items() if lease.owner == owner]:
+            del leases[run]
+
     def _current(self, run: RunKey) -> Lease | None:
         return self._tables.lease_of(run)
 

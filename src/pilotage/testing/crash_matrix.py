@@ -3,11 +3,13 @@
 The run goes through once without a fault; that is the reference. Then, for every commit and every kind of fault, it
 is started in a new world, stopped there, and continued by new processes; for every stop also with a
 second stop while it recovers. Questions are answered: approvals by the caller's function, unknown outcomes
-by the actual outcome, which is in the commit that did not reach the store.
+by the actual outcome, which is in a row of the dead process that no commit made durable. Calls that are under way when
+a process stops come to their own end.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -29,6 +31,7 @@ from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.container.application import Application
 from pilotage.jsonvalue import JsonValue, to_json_value
 from pilotage.runtime.journal.action import MAY_BE_REPEATED, idempotency_key
+from pilotage.runtime.journal.rest import TO_ITS_END
 from pilotage.runtime.journal.seals import Seals
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.quick import with_pods_asked_for
@@ -45,6 +48,7 @@ CarryOut: TypeAlias = Callable[[AgentRecoveryRequest], JsonValue]
 
 _MOST_PROCESSES = 30
 _RECOVERY_COMMITS = (1, 2, 3)
+_MOST_SECONDS_TO_END = 0.25
 
 _RowOf: TypeAlias = tuple[RunKey, JournalRow]
 CrashPoint: TypeAlias = tuple[Fault | None, ...]
@@ -172,6 +176,16 @@ def _points(commits: Sequence[int], second_stops: Sequence[int]) -> Iterator[Cra
                     yield from ((*before, first(number), second(again)) for second in STOPS)
 
 
+async def _calls_end() -> None:
+    """Let parallel calls that may not be repeated come to their end, as requests that another machine has received do.
+
+    A call that makes further calls waits for the commit that fails, and cannot end.
+    """
+    under_way = [task for task in asyncio.all_tasks() if task.get_name() == TO_ITS_END]
+    if under_way:
+        await asyncio.wait(under_way, timeout=_MOST_SECONDS_TO_END)
+
+
 def _has_stopped(state: AgentState) -> bool:
     """Return whether a run has ended, or waits at a limit, which is not raised here."""
     return state.is_terminal or state.reason is AgentStateReason.LIMIT_REACHED
@@ -232,7 +246,7 @@ class _Story:
         return (action_id for (_, action_id), numbers in attempts.items() if len(numbers) > 1)
 
     async def _one_process(self, fault: Fault | None) -> RunResult | None:
-        journal = FaultyJournal(self.store.journal, fault)
+        journal = FaultyJournal(self.store.journal, fault, before_stop=_calls_end)
         app = Application("crash matrix").add(self.agent, *self.world, journal, self._ids)
         app.add(self.store.states, self.store.signals, self.store.evidence, self._sealer)
         if self.model is not None:
@@ -240,14 +254,18 @@ class _Story:
         initialize(app)
         try:
             async with with_pods_asked_for(app):
-                return await self._carry_on(app.get(AgentRuns))
+                runs = app.get(AgentRuns)
+                runs.services.writer.on_lost = self._lose
+                return await self._carry_on(runs)
         except ProcessStopped:
             return None
         finally:
             self.commits.append(journal.commits)
-            for commit in journal.lost:
-                self._lost += self._opened(commit.run, commit.rows)
             self.model = self.model and self.model.restarted()
+
+    def _lose(self, run: RunKey, rows: Sequence[JournalRow]) -> None:
+        """Remember rows of a dead process: its calls under way end, and their outcomes reach no store."""
+        self._lost += self._opened(run, rows)
 
     def _opened(self, run: RunKey, rows: Sequence[JournalRow]) -> list[_RowOf]:
         """Return the rows with sealed records opened."""

@@ -52,6 +52,7 @@ class EncodedRow:
     digest: str
     created_at: datetime | None
     salt: str
+    events: str
 
     @classmethod
     def of(cls, row: JournalRow, created_at: datetime | None = None) -> EncodedRow:
@@ -67,7 +68,8 @@ class EncodedRow:
         name = (row.seq, row.action_id, row.kind, row.stage)
         columns = (*name, row.attempt, row.epoch, row.fingerprint, row.idempotency)
         made = created_at or row.created_at
-        return _new_row(columns, row.number, row.turn, sealed or record, view, row.digest, made, row.salt)
+        given = (sealed or record, view, row.digest, made, row.salt, row.events)
+        return _new_row(columns, row.number, row.turn, *given)
 
     @property
     def seq(self) -> int:
@@ -105,9 +107,8 @@ class EncodedRow:
 
     def read(self) -> JournalRow:
         """Return the decoded row."""
-        read = stored_row(
-            *self.columns, self.digest, self.salt, number=self.number, turn=self.turn, source=self
-        )
+        given = (self.digest, self.salt, self.number, self.turn, self.events)
+        read = stored_row(*self.columns, *given, source=self)
         if read.stage is not JournalStage.BEFORE:
             # A record that cannot be decoded is found before the run is claimed.
             _ = read.record

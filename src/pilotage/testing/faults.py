@@ -5,7 +5,7 @@ Commits are counted by calls of `commit`, from 1, whatever each of them carries.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeAlias, assert_never
 
 from pilotage.agent.ports.journal import CommitOutcome, IAgentJournal, JournalCommit, JournalHead
@@ -55,11 +55,17 @@ class FaultyJournal(IAgentJournal):
     """Any journal, with one fault. After a stop every further call raises `ProcessStopped`.
 
     Without a fault it only counts: `commits` is the number of calls, which are the places for faults. `lost` holds the
-    commits that did not reach the store.
+    commits that did not reach the store. `before_stop` is awaited before the fault stops the process.
     """
 
-    def __init__(self, journal: IAgentJournal, fault: Fault | None = None) -> None:
-        self._journal, self._fault = journal, fault
+    def __init__(
+        self,
+        journal: IAgentJournal,
+        fault: Fault | None = None,
+        *,
+        before_stop: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._journal, self._fault, self._before_stop = journal, fault, before_stop
         self._is_stopped = False
         self.commits = 0
         self.lost: list[JournalCommit] = []
@@ -85,10 +91,10 @@ class FaultyJournal(IAgentJournal):
         match fault:
             case StopBefore():
                 self.lost.extend(commits)
-                raise self._stop(f"before commit {fault.number}")
+                raise await self._stop(f"before commit {fault.number}")
             case StopAfter():
                 await self._journal.commit(commits)
-                raise self._stop(f"after commit {fault.number}")
+                raise await self._stop(f"after commit {fault.number}")
             case LoseReply():
                 await self._journal.commit(commits)
                 raise OSError(f"the reply of commit {fault.number} was lost")
@@ -97,8 +103,10 @@ class FaultyJournal(IAgentJournal):
             case _:
                 assert_never(fault)
 
-    def _stop(self, where: str) -> ProcessStopped:
+    async def _stop(self, where: str) -> ProcessStopped:
         self._is_stopped = True
+        if self._before_stop is not None:
+            await self._before_stop()
         return ProcessStopped(f"the process stopped {where}")
 
     def _require_alive(self) -> None:

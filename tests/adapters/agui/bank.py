@@ -97,6 +97,13 @@ def interrupts_of(frames: list[Frame]) -> list[Frame]:
     return list(frames[-1]["outcome"]["interrupts"])
 
 
+def refusal(frames: list[Frame]) -> Frame:
+    """The CUSTOM event about an answer that was refused; its stream ends as every answer's does."""
+    assert frames[-1]["type"] == "RUN_FINISHED"
+    (found,) = [frame for frame in frames if frame["type"] == "CUSTOM"]
+    return found
+
+
 def paying(*last: str) -> ScriptedModel:
     return ScriptedModel([calls("pay", **PAY), *map(says, last or ["Done."])])
 

@@ -24,12 +24,18 @@ class Badges(IPrincipalResolver):
 
 @Pod
 class Gate:
-    """A tool that waits until it is stopped."""
+    """A tool that waits until it is stopped, or the gate is open."""
 
     def __init__(self) -> None:
         self.reached = asyncio.Queue[int]()
         self.left = asyncio.Queue[int]()
+        self.open = asyncio.Event()
         self.count = 0
+
+    @agent_tool(effects=ToolEffects.external_side_effect())
+    async def ask_first(self) -> str:
+        """Do something that a person has to allow."""
+        return "done"
 
     @agent_tool(effects=ToolEffects.read_only())
     async def hold(self) -> str:
@@ -38,10 +44,10 @@ class Gate:
         number = self.count
         self.reached.put_nowait(number)
         try:
-            await asyncio.Event().wait()
+            await self.open.wait()
         finally:
             self.left.put_nowait(number)
-        return "never"
+        return "held"
 
 
 @Agent

@@ -18,15 +18,19 @@ Step = dict[str, Any]
 Report = dict[str, Any]
 
 
-def cache_folder(config: pytest.Config) -> Path:
+NEWEST = "1.0.0"
+
+
+def cache_folder(config: pytest.Config, version: str = NEWEST) -> Path:
     """Return a folder in pytest's cache, or one of the same kind where the cache is off (`-p no:cacheprovider`)."""
     cache: pytest.Cache | None = getattr(config, "cache", None)
+    name = "agui-javascript" if version == NEWEST else f"agui-javascript-{version}"
     if cache is not None:
-        return cache.mkdir("agui-javascript")
-    return config.rootpath / ".pytest_cache" / "d" / "agui-javascript"
+        return cache.mkdir(name)
+    return config.rootpath / ".pytest_cache" / "d" / name
 
 
-def install(cache: Path) -> Path:
+def install(cache: Path, version: str = NEWEST) -> Path:
     """The folder with the client and what it needs; a test is skipped where it cannot be had."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
@@ -35,9 +39,10 @@ def install(cache: Path) -> Path:
     with (cache / "lock").open("w") as lock:
         # Several processes may run tests at once.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        stamp, wanted = cache / "installed", (SOURCES / "package.json").read_text()
+        stamp, wanted = cache / "installed", (SOURCES / "package.json").read_text().replace(NEWEST, version)
         for name in _FILES:
             shutil.copyfile(SOURCES / name, cache / name)
+        (cache / "package.json").write_text(wanted)
         if not stamp.exists() or stamp.read_text() != wanted:
             done = subprocess.run(  # noqa: S603
                 [npm, "install", "--loglevel=error"], cwd=cache, capture_output=True, text=True, check=False

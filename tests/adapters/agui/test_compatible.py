@@ -63,7 +63,9 @@ async def test_agents_are_mounted_on_every_web_application_among_the_pods() -> N
         answer = await http.post("/porter", json=said())
     assert texts(frames_in(answer.text)) == "At the door."
     assert paths(api) == paths(plain)
-    assert paths(api) == {"/agui", "/agui/stream", "/agui/ws", "/porter", "/porter/stream", "/sockets/porter"}
+    history = {f"{path}/threads/{{thread_id:path}}" for path in ("/agui", "/porter")}
+    streams = {"/agui", "/agui/stream", "/agui/ws", "/porter", "/porter/stream", "/sockets/porter"}
+    assert paths(api) == streams | history
 
 
 async def test_an_application_that_is_no_pod_takes_the_routes_as_an_extension() -> None:
@@ -72,7 +74,7 @@ async def test_an_application_that_is_no_pod_takes_the_routes_as_an_extension() 
     agui_extension(app, principal=Badges())(api)
     async with app, served(api) as address, client(address) as http:
         refused = await http.post("/porter", json=said())
-    assert (refused.status_code, len(agui_routes(app))) == (401, 3)
+    assert (refused.status_code, len(agui_routes(app))) == (401, 4)
 
 
 async def test_two_agents_on_one_path_keep_the_application_from_starting() -> None:
@@ -100,7 +102,8 @@ async def test_a_path_that_something_else_has_is_a_conflict_too() -> None:
 
 def test_the_other_paths_lie_below_the_first() -> None:
     app = Application("house").add(Neighbour, AgUiConfig(websocket_path="/never")).load_plugins()
-    assert [route.path for route in agui_routes(app)] == ["/next/", "/next/stream", "/next/ws"]
+    paths = ["/next/", "/next/stream", "/next/ws", "/next/threads/{thread_id:path}"]
+    assert [route.path for route in agui_routes(app)] == paths
 
 
 def test_a_path_that_is_none_is_refused_by_name() -> None:

@@ -153,10 +153,12 @@ def test_an_input_without_a_decision_carries_none(given: RunAgentInput) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (resume(None), "no object as payload"),
-        (resume("approve"), "no object as payload"),
+        (resume(None), "has no answer in it"),
+        (resume([True]), "has no answer in it"),
+        (resume("sure"), "no known decision"),
         (resume({}), "no known decision"),
-        (resume({"approved": True}), "'approved' is no field of an answer"),
+        (resume({"approved": 1}), "`approved` that is not true or false"),
+        (resume({"approved": False, "decision": "approve"}), "answers in two ways"),
         (
             resume({"decision": "approve"}, status="cancelled"),
             "is cancelled, and its payload decides 'approve'",
@@ -168,7 +170,6 @@ def test_an_input_without_a_decision_carries_none(given: RunAgentInput) -> None:
         (resume({"decision": "retry", "actions": ["pay"]}), "actions that are no object of answers"),
         (resume({"decision": "modify", "modified_payload": [1]}), "modified_payload that is no object"),
         (resume({"decision": "approve", "comment": 7}), "comment that is no text"),
-        (answered({"decision": "approve"}), "decides about another request"),
         (answered({"decision": "approve", "request_id": "run-2:a"}), "decides about another request"),
         (forwarded("approve"), "is no object"),
         (forwarded({"decision": "approve"}), "names no request"),
@@ -192,5 +193,5 @@ async def test_a_decision_is_queued_as_a_signal_of_the_run() -> None:
 async def test_nothing_is_queued_where_one_of_several_cannot_be_read() -> None:
     signals = MemoryStore().signals
     with pytest.raises(AgUiApprovalDecodeError):
-        await ingest_decision(answered(APPROVED, {"decision": "approve"}), signals, "run-1")
+        await ingest_decision(answered(APPROVED, {"decision": "sure"}), signals, "run-1")
     assert list(await signals.list_pending("run-1")) == []

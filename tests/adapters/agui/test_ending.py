@@ -17,7 +17,8 @@ from pilotage.testing import ScriptedModel, calls, says
 
 
 def end(name: str = "client-1", **fields: Any) -> Any:
-    return ag_ui_input(None, runId="client-9", forwardedProps={"cancelRun": name}, **fields)
+    props = {"cancelRun": name}
+    return ag_ui_input(None, runId="client-9", forwardedProps=props, protocolVersion="1.0", **fields)
 
 
 async def test_a_waiting_run_is_cancelled_and_a_finished_one_stays_as_it_is() -> None:
@@ -54,7 +55,7 @@ async def test_over_a_socket_a_run_is_ended_while_it_is_told() -> None:
         served(endpoints(driver_for(app, KeptDoorman))) as address,
         websockets.connect(f"ws://{address}/agui/ws") as socket,
     ):
-        await socket.send(json.dumps(said("Hold it")))
+        await socket.send(json.dumps(said("Hold it", protocolVersion="1.0")))
         await gate.reached.get()
         await socket.send(end().model_dump_json(by_alias=True))
         while [frame["type"] for frame in read].count("RUN_FINISHED") < 2:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import websockets
 from fastapi import APIRouter, FastAPI
-from tests.adapters.agui.bank import Bank, Clerk, Frame, Teller, interrupts_of, paying, texts
+from tests.adapters.agui.bank import Bank, Clerk, Frame, Teller, interrupts_of, paying, refusal, texts
 from tests.adapters.agui.door import Badges, Doorman, Gate, KeptDoorman
 from tests.adapters.agui.samples import said, yes
 from tests.adapters.agui.sequence import fault_in
@@ -91,7 +91,11 @@ async def test_a_socket_takes_further_inputs_one_after_the_other() -> None:
     [
         (b"no JSON", 422, "agui_run_resolution_error"),
         (b"\xff\xfe", 422, "agui_run_resolution_error"),
-        (b'{"threadId": "t", "runId": "r", "messages": []}', 422, "agui_run_resolution_error"),
+        (
+            b'{"threadId": "t", "runId": "r", "messages": [{"id": "u", "role": "user", "content": " "}]}',
+            422,
+            "agui_run_resolution_error",
+        ),
         (b'{"threadId": "t", "runId": "a\\u0000b", "messages": []}', 422, "agui_run_resolution_error"),
         (b'{"a":' * 33 + b"1" + b"}" * 33, 422, "agui_run_resolution_error"),
         (b"[" * 4_000, 422, "agui_run_resolution_error"),
@@ -139,14 +143,14 @@ async def test_the_resolver_says_who_asks_and_runs_belong_to_them(path: str, med
         (interrupt,) = interrupts_of(
             frames_in((await http.post(path, json=said("Pay Bo"), headers=ada)).text)
         )
-        (foreign,) = frames_in((await http.post(path, json=yes(interrupt), headers=eve)).text)
+        foreign = refusal(frames_in((await http.post(path, json=yes(interrupt), headers=eve)).text))
         assert bank.payments.paid == []
         await http.post(path, json=yes(interrupt), headers=ada)
         evidence = await app.get(AgentRuns).evidence(interrupt["id"].partition(":")[0])
     assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
     assert (refused.json()["detail"], broken.status_code) == ("show a badge.", 401)
     assert "hunter2" not in broken.text
-    assert foreign["code"] == "run_not_found"
+    assert foreign["name"] == "run_not_found"
     assert (bank.payments.paid, "ada" in str(evidence)) == (["5 to Bo"], True)
 
 

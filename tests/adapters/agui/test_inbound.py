@@ -74,7 +74,6 @@ def test_a_pause_without_a_question_is_resumed_by_its_id() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"text": None}, "no user message with text"),
         ({"text": "  "}, "no user message with text"),
         ({"messages": user()}, "no user message with text"),
         ({"runId": " "}, "RunAgentInput.state_id"),

@@ -139,13 +139,6 @@ ROWS: dict[str, tuple[list[AgentEvent], list[dict[str, Any]]]] = {
         [STARTED, paused(), STARTED, RunFinishedEvent(BY)],
         [
             {"type": "RUN_STARTED", "threadId": "thread-1", "runId": "run-1"},
-            {"type": "TOOL_CALL_START", "toolCallId": "run-1:a", "toolCallName": "hitl_approval"},
-            {
-                "type": "TOOL_CALL_ARGS",
-                "toolCallId": "run-1:a",
-                "delta": '{"allowed_decisions":["approve","reject"],"prompt":"May I?","run_id":"run-1"}',
-            },
-            {"type": "TOOL_CALL_END", "toolCallId": "run-1:a"},
             {
                 "type": "RUN_FINISHED",
                 "threadId": "thread-1",
@@ -173,8 +166,20 @@ ROWS: dict[str, tuple[list[AgentEvent], list[dict[str, Any]]]] = {
                 "type": "RUN_FINISHED",
                 "threadId": "thread-1",
                 "runId": "run-1",
-                "outcome": {"type": "cancelled"},
+                "outcome": {"type": "success"},
             }
+        ],
+    ),
+    "a rejected run": (
+        [RunFinishedEvent(BY, {"code": "approval_rejected", "message": "no"})],
+        [
+            {"type": "CUSTOM", "name": "approval_rejected", "value": {"runId": "run-1", "message": "no"}},
+            {
+                "type": "RUN_FINISHED",
+                "threadId": "thread-1",
+                "runId": "run-1",
+                "outcome": {"type": "success"},
+            },
         ],
     ),
     "a failure in words": (
@@ -241,7 +246,8 @@ def test_what_is_open_is_closed_in_order_text_reasoning_calls() -> None:
 
 def test_a_paused_run_shows_the_deferred_call_and_ends_with_the_native_interrupt() -> None:
     facts = {"arguments": {"amount": "5"}, "expires_at": "2030-01-01T00:00:00+00:00"}
-    frames = told(STARTED, SAID, paused(metadata=facts), finish=True)
+    config = AgUiConfig(approval_calls=True)
+    frames = told(STARTED, SAID, paused(metadata=facts), by=AgUiProjector(config), finish=True)
     assert types(frames)[3:] == [
         "TEXT_MESSAGE_END",
         "TOOL_CALL_START",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.adapters.agui.bank import PAY, Bank, Frame, ask, interrupts_of, texts
+from tests.adapters.agui.bank import PAY, Bank, Frame, ask, interrupts_of, refusal, texts
 from tests.adapters.agui.samples import PICK, ag_ui_input, tool_message
 from tests.adapters.agui.test_given import assistant, called
 
@@ -64,12 +64,14 @@ async def test_one_refused_answer_pays_nothing_and_leaves_both_open(
     async with bank.open(paying_twice()) as app:
         one, two = await asked_twice(app)
         entries = [entry(one, payload), entry(two, APPROVE)]
-        (refused,) = await resume_both(app, *(entries if is_first else reversed(entries)))
+        frames = await resume_both(app, *(entries if is_first else reversed(entries)))
         still_open = await app.get(AgentRuns).questions(one.partition(":")[0])
         assert [each.id for each in still_open] == [one, two]
-    assert (refused["type"], refused["code"], bank.payments.paid) == ("RUN_ERROR", "caller_error", [])
-    assert refused["message"].startswith(f"of 2 answers, the one to {one!r} is refused: ")
-    assert reason in refused["message"]
+    refused = refusal(frames)
+    assert (refused["name"], bank.payments.paid) == ("caller_error", [])
+    assert refused["value"]["message"].startswith(f"of 2 answers, the one to {one!r} is refused: ")
+    assert reason in refused["value"]["message"]
+    assert [each["id"] for each in interrupts_of(frames)] == [one, two]
 
 
 async def test_a_question_that_somebody_else_closed_refuses_the_input() -> None:
@@ -78,12 +80,16 @@ async def test_a_question_that_somebody_else_closed_refuses_the_input() -> None:
         one, two = await asked_twice(app)
         runs, run_id = app.get(AgentRuns), one.partition(":")[0]
         await runs.answer(run_id, two, ApprovalDecision.REJECT, resume=False, principal=BOB)
-        *_, refused = await resume_both(app, entry(one, APPROVE), entry(two, APPROVE))
+        frames = await resume_both(app, entry(one, APPROVE), entry(two, APPROVE))
         assert [each.id for each in await runs.questions(run_id)] == [one]
-    assert (refused["code"], bank.payments.paid) == ("answer_conflict", [])
-    assert f"the one to {two!r} is refused: " in refused["message"]
-    assert "'reject' by 'bob'" in refused["message"]
-    assert refused["message"].endswith("None was accepted.")
+    refused, (still_open,) = refusal(frames), interrupts_of(frames)
+    assert (refused["name"], bank.payments.paid) == ("answer_conflict", [])
+    assert (refused["value"]["requestId"], refused["value"]["decidedBy"]) == (two, "bob")
+    assert still_open["id"] == one
+    message = refused["value"]["message"]
+    assert f"the one to {two!r} is refused: " in message
+    assert "'reject' by 'bob'" in message
+    assert message.endswith("None was accepted.")
 
 
 async def test_a_refused_decision_refuses_the_result_of_a_clients_tool_and_the_other_way_round() -> None:
@@ -95,14 +101,14 @@ async def test_a_refused_decision_refuses_the_result_of_a_clients_tool_and_the_o
         (pick, _) = next(each for each in called(first) if each[1] == "pick")
         messages = [assistant((pick, "pick")), tool_message(pick, "red")]
         wrong = entry(interrupt["id"], {"decision": "retry"})
-        (refused,) = await ask(app, ag_ui_input(messages=messages, runId="client-2", resume=[wrong]))
-        assert refused["code"] == "caller_error"
+        refused = refusal(await ask(app, ag_ui_input(messages=messages, runId="client-2", resume=[wrong])))
+        assert refused["name"] == "caller_error"
         assert (len(await runs.questions(run_id)), await runs.waiting_answers(run_id)) == (2, ())
         (call,) = [each for each in await runs.questions(run_id) if each.id != interrupt["id"]]
         await runs.answer(run_id, call.id, RecoveryDecision.DONE, resume=False, result="blue")
         right = entry(interrupt["id"], APPROVE)
-        *_, refused = await ask(app, ag_ui_input(messages=messages, runId="client-3", resume=[right]))
-        assert (refused["code"], call.id in refused["message"]) == ("answer_conflict", True)
+        refused = refusal(await ask(app, ag_ui_input(messages=messages, runId="client-3", resume=[right])))
+        assert (refused["name"], call.id in refused["value"]["message"]) == ("answer_conflict", True)
         assert [each.id for each in await runs.questions(run_id)] == [interrupt["id"]]
     assert bank.payments.paid == []
 

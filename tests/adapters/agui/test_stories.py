@@ -20,6 +20,7 @@ from tests.adapters.agui.bank import (
     ask,
     interrupts_of,
     paying,
+    refusal,
     texts,
 )
 from tests.adapters.agui.samples import ag_ui_input, resume, tool_message, types
@@ -43,6 +44,16 @@ def by_tool_message(request_id: str, answer: dict[str, Any]) -> RunAgentInput:
     content = json.dumps({"request_id": request_id, **answer})
     user = {"id": "u1", "role": "user", "content": "Pay Bo"}
     return ag_ui_input(runId="client-2", messages=[user, tool_message(request_id, content)])
+
+
+def by_hitl_call(request_id: str, payload: object) -> RunAgentInput:
+    """An answer as a page gives it to the deferred call that it was shown."""
+    call = {"id": request_id, "type": "function", "function": {"name": "hitl_approval", "arguments": "{}"}}
+    messages = [
+        {"id": "a1", "role": "assistant", "toolCalls": [call]},
+        tool_message(request_id, payload if isinstance(payload, str) else json.dumps(payload)),
+    ]
+    return ag_ui_input(messages=messages, runId="client-2")
 
 
 def by_props(request_id: str, answer: dict[str, Any]) -> RunAgentInput:
@@ -91,8 +102,7 @@ async def test_a_run_asks_waits_and_goes_on_in_another_process(decide: Any) -> N
         asked = await ask(app, ag_ui_input("Pay Bo"))
     (interrupt,) = interrupts_of(asked)
     assert (interrupt["message"], bank.payments.paid) == ("Approve the call of tool 'pay'?", [])
-    deferred = [f for f in asked if f.get("toolCallName") == "hitl_approval"]
-    assert [each["toolCallId"] for each in deferred] == [interrupt["id"]]
+    assert "hitl_approval" not in str(asked)
     async with bank.open(model.restarted()) as app:
         frames = await ask(app, decide(interrupt["id"], {"decision": "approve"}))
     assert bank.payments.paid == ["5 to Bo"]
@@ -108,8 +118,11 @@ async def test_arguments_can_be_modified_and_who_decided_is_recorded() -> None:
         (interrupt,) = interrupts_of(await ask(app, ag_ui_input("Pay Bo")))
         answer = {"decision": "modify", "modified_payload": {**PAY, "amount": "3"}}
         forged = {**answer, "decided_by": "eve"}
-        (refused,) = await ask(app, resume(interrupt["id"], forged), principal=Principal("grace"))
-        assert (refused["code"], "decided_by" in refused["message"]) == ("agui_approval_decode_error", True)
+        refused = refusal(await ask(app, resume(interrupt["id"], forged), principal=Principal("grace")))
+        assert (refused["name"], "decided_by" in refused["value"]["message"]) == (
+            "agui_approval_decode_error",
+            True,
+        )
         await ask(app, resume(interrupt["id"], answer), principal=Principal("grace"))
         run_id = interrupt["id"].partition(":")[0]
         evidence = await app.get(AgentRuns).evidence(run_id)
@@ -118,16 +131,53 @@ async def test_arguments_can_be_modified_and_who_decided_is_recorded() -> None:
     assert "eve" not in str(evidence)
 
 
-async def test_a_rejected_run_ends_with_an_error_and_an_abandoned_one_as_cancelled() -> None:
-    ends: list[Frame] = []
-    for given in [({"decision": "reject"}, "resolved"), (None, "cancelled")]:
-        bank = Bank()
-        async with bank.open(paying()) as app:
-            (interrupt,) = interrupts_of(await ask(app, ag_ui_input("Pay Bo")))
-            ends.append((await ask(app, resume(interrupt["id"], *given)))[-1])
-        assert bank.payments.paid == []
-    assert (ends[0]["type"], ends[0]["code"]) == ("RUN_ERROR", "approval_rejected")
-    assert (ends[1]["type"], ends[1]["outcome"]) == ("RUN_FINISHED", {"type": "cancelled"})
+async def test_a_rejection_tells_the_model_and_the_run_goes_on() -> None:
+    bank, model = Bank(), paying("Then not.")
+    async with bank.open(model) as app:
+        (interrupt,) = interrupts_of(await ask(app, ag_ui_input("Pay Bo")))
+        frames = await ask(app, resume(interrupt["id"], {"decision": "reject", "comment": "too much"}))
+    assert (texts(frames), frames[-1]["outcome"]) == ("Then not.", {"type": "success"})
+    assert "a person rejected this call: too much" in str(model.requests[-1].messages)
+    assert bank.payments.paid == []
+
+
+async def test_a_rejection_tells_the_model_in_the_next_process_too() -> None:
+    bank, model = Bank(), paying("Then not.")
+    async with bank.open(model) as app:
+        (interrupt,) = interrupts_of(await ask(app, ag_ui_input("Pay Bo")))
+    async with bank.open(model.restarted()) as app:
+        config = AgUiConfig(report_rejections=False)
+        frames = await ask(app, resume(interrupt["id"], False), config=config)
+    assert (texts(frames), bank.payments.paid) == ("Then not.", [])
+
+
+async def test_where_a_rejection_ends_the_run_its_stream_is_finished_and_the_thread_goes_on() -> None:
+    bank, config = Bank(), AgUiConfig(report_rejections=False)
+    async with bank.open(ScriptedModel([calls("pay", **PAY), says("Hi.")])) as app:
+        (interrupt,) = interrupts_of(await ask(app, ag_ui_input("Pay Bo"), config=config))
+        frames = await ask(app, resume(interrupt["id"], {"decision": "reject"}), config=config)
+        after = await ask(app, ag_ui_input("Hello", runId="client-3"), config=config)
+    assert refusal(frames)["name"] == "approval_rejected"
+    assert frames[-1]["outcome"] == {"type": "success"}
+    assert (texts(after), bank.payments.paid) == ("Hi.", [])
+
+
+@pytest.mark.parametrize(
+    ("protocol", "outcome"),
+    [("1.0", "cancelled"), ("2.7", "cancelled"), ("0.9", "success"), (None, "success")],
+)
+async def test_an_abandoned_run_is_cancelled_in_words_that_the_client_knows(
+    protocol: str | None, outcome: str
+) -> None:
+    bank = Bank()
+    async with bank.open(ScriptedModel([calls("pay", **PAY), says("Hi.")])) as app:
+        (interrupt,) = interrupts_of(await ask(app, ag_ui_input("Pay Bo")))
+        given = resume(interrupt["id"], None, "cancelled")
+        frames = await ask(app, given.model_copy(update={"protocol_version": protocol}))
+        after = await ask(app, ag_ui_input("Hello", runId="client-3"))
+    assert (frames[-1]["type"], frames[-1]["outcome"]) == ("RUN_FINISHED", {"type": outcome})
+    assert frames[0].get("protocolVersion") == (None if protocol is None else "1.0")
+    assert (texts(after), bank.payments.paid) == ("Hi.", [])
 
 
 async def test_a_deferred_question_is_asked_again() -> None:
@@ -144,8 +194,12 @@ async def test_a_deferred_question_is_asked_again() -> None:
         ({"decision": "modify", "modified_payload": {"to": 1}}, "caller_error"),
         ({"decision": "retry"}, "caller_error"),
         ({"decision": "yes"}, "agui_approval_decode_error"),
-        ({"approved": True}, "agui_approval_decode_error"),
-        (True, "agui_approval_decode_error"),
+        ({"approved": "yes"}, "agui_approval_decode_error"),
+        ({"approved": True, "decision": "reject"}, "agui_approval_decode_error"),
+        ({"approved": True, "decided_by": "eve"}, "agui_approval_decode_error"),
+        ("yes", "agui_approval_decode_error"),
+        (None, "agui_approval_decode_error"),
+        (7, "agui_approval_decode_error"),
     ],
 )
 async def test_a_decision_that_does_not_fit_pays_nothing_and_leaves_the_question_open(
@@ -154,10 +208,61 @@ async def test_a_decision_that_does_not_fit_pays_nothing_and_leaves_the_question
     bank = Bank()
     async with bank.open(paying()) as app:
         (interrupt,) = interrupts_of(await ask(app, ag_ui_input("Pay Bo")))
-        (refused,) = await ask(app, resume(interrupt["id"], payload))
-        assert (refused["type"], refused["code"], bank.payments.paid) == ("RUN_ERROR", code, [])
+        refused = await ask(app, resume(interrupt["id"], payload))
+        assert (refusal(refused)["name"], bank.payments.paid) == (code, [])
+        (again,) = interrupts_of(refused)
+        assert {**again, "message": ""} == {**interrupt, "message": ""}
+        assert again["message"].startswith(f"{interrupt['message']} The answer was not accepted: ")
+        assert again["message"].endswith("It takes: approve, reject, modify, defer, cancel.")
         frames = await ask(app, resume(interrupt["id"], {"decision": "approve"}))
     assert (bank.payments.paid, frames[-1]["outcome"]["type"]) == (["5 to Bo"], "success")
+
+
+@pytest.mark.parametrize(
+    ("payload", "paid"),
+    [
+        ({"approved": True}, True),
+        ({"approved": True, "decision": "approve", "comment": "fine"}, True),
+        (True, True),
+        ("approve", True),
+        ({"approved": False}, False),
+        (False, False),
+        ("reject", False),
+    ],
+)
+async def test_answers_count_as_pages_send_them(payload: object, paid: bool) -> None:
+    for way in (resume, by_hitl_call):
+        bank = Bank()
+        async with bank.open(paying()) as app:
+            (interrupt,) = interrupts_of(await ask(app, ag_ui_input("Pay Bo")))
+            frames = await ask(app, way(interrupt["id"], payload))
+        assert (bank.payments.paid == ["5 to Bo"], frames[-1]["outcome"]["type"]) == (paid, "success")
+
+
+async def test_an_input_that_answers_in_two_ways_gets_the_question_again() -> None:
+    bank = Bank()
+    async with bank.open(paying()) as app:
+        (interrupt,) = interrupts_of(await ask(app, ag_ui_input("Pay Bo")))
+        both = [
+            {"interruptId": interrupt["id"], "status": "resolved", "payload": each} for each in (True, False)
+        ]
+        frames = await ask(app, ag_ui_input(None, runId="client-2", resume=both))
+    (again,) = interrupts_of(frames)
+    assert (again["id"], "in two ways" in again["message"]) == (interrupt["id"], True)
+    assert bank.payments.paid == []
+
+
+async def test_old_clients_may_be_shown_a_call_and_get_its_result_once_it_is_decided() -> None:
+    bank, config = Bank(), AgUiConfig(approval_calls=True)
+    async with bank.open(paying()) as app:
+        asked = await ask(app, ag_ui_input("Pay Bo"), config=config)
+        (interrupt,) = interrupts_of(asked)
+        frames = await ask(app, by_hitl_call(interrupt["id"], True), config=config)
+    deferred = [f["toolCallId"] for f in asked if f.get("toolCallName") == "hitl_approval"]
+    results = {f["toolCallId"]: f["content"] for f in frames if f["type"] == "TOOL_CALL_RESULT"}
+    assert deferred == [interrupt["id"]]
+    assert results[interrupt["id"]] == '{"decision":"approve"}'
+    assert bank.payments.paid == ["5 to Bo"]
 
 
 async def test_nobody_decides_about_the_run_of_another_tenant_or_of_another_agent() -> None:
@@ -165,13 +270,13 @@ async def test_nobody_decides_about_the_run_of_another_tenant_or_of_another_agen
     async with bank.open(paying()) as app:
         (interrupt,) = interrupts_of(await ask(app, ag_ui_input("Pay Bo")))
         yes = resume(interrupt["id"], {"decision": "approve"})
-        (foreign,) = await ask(app, yes, principal=Principal("eve", tenant="elsewhere"))
-        (misplaced,) = await ask(app, yes, Porter)
-        (unknown,) = await ask(app, resume("guessed:id", {"decision": "approve"}))
+        foreign = refusal(await ask(app, yes, principal=Principal("eve", tenant="elsewhere")))
+        misplaced = refusal(await ask(app, yes, Porter))
+        unknown = refusal(await ask(app, resume("guessed:id", {"decision": "approve"})))
         run_id = interrupt["id"].partition(":")[0]
         open_questions = await app.get(AgentRuns).questions(run_id)
         pending = await bank.store.signals.list_pending(run_id)
-    assert [each["code"] for each in (foreign, misplaced, unknown)] == [
+    assert [each["name"] for each in (foreign, misplaced, unknown)] == [
         "run_not_found",
         "run_conflict",
         "run_not_found",
@@ -188,8 +293,8 @@ async def test_decisions_about_several_runs_decide_nothing() -> None:
             {"interruptId": each["id"], "status": "resolved", "payload": {"decision": "approve"}}
             for each in (one, other)
         ]
-        (refused,) = await ask(app, ag_ui_input(None, runId="client-3", resume=yes))
-    assert (refused["code"], bank.payments.paid) == ("run_conflict", [])
+        refused = refusal(await ask(app, ag_ui_input(None, runId="client-3", resume=yes)))
+    assert (refused["name"], bank.payments.paid) == ("run_conflict", [])
 
 
 async def test_a_decision_that_is_sent_twice_counts_once() -> None:
@@ -325,7 +430,8 @@ async def test_a_run_that_was_paused_goes_on_or_is_given_up_as_its_interrupt_is_
             (interrupt,) = interrupts_of(await ask(app, ag_ui_input("Pay Bo")))
             run_id = interrupt["id"].partition(":")[0]
             await app.get(AgentRuns).approve(interrupt["id"])
-            frames = await ask(app, resume(f"pause:{run_id}", None, status))
+            given = resume(f"pause:{run_id}", None, status).model_copy(update={"protocol_version": "1.0"})
+            frames = await ask(app, given)
         ends.append(frames[-1])
         assert bank.payments.paid == (["5 to Bo"] if status == "resolved" else [])
     assert [end["outcome"]["type"] for end in ends] == ["success", "cancelled"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ag_ui.core import RunAgentInput
-from tests.adapters.agui.bank import ask, interrupts_of
+from tests.adapters.agui.bank import ask, interrupts_of, refusal
 from tests.adapters.agui.samples import ag_ui_input, types
 from tests.behaviour.family import Family, member
 
+from pilotage.adapters.agui import AgUiConfig
 from pilotage.agent.ports.architecture import Dependencies
 
 
@@ -28,7 +29,8 @@ def decide(request_id: str, decision: str) -> RunAgentInput:
 async def test_what_a_child_asks_is_decided_and_the_run_at_the_top_goes_on() -> None:
     family = Family()
     async with family.process(*(agents := generations(family))) as runs:
-        asked = await ask(runs.services.app, ag_ui_input("go"), agents[0])
+        config = AgUiConfig(approval_calls=True)
+        asked = await ask(runs.services.app, ag_ui_input("go"), agents[0], config=config)
         (interrupt,) = interrupts_of(asked)
         child = await family.state_of("child")
     assert interrupt["subagentRunId"] == child.id
@@ -49,5 +51,5 @@ async def test_the_question_of_a_child_cannot_be_decided_at_the_childs_own_agent
     family = Family()
     async with family.process(*(agents := generations(family))) as runs:
         (interrupt,) = interrupts_of(await ask(runs.services.app, ag_ui_input("go"), agents[0]))
-        (refused,) = await ask(runs.services.app, decide(interrupt["id"], "approve"), agents[1])
-    assert (refused["code"], dict(family.world.done)) == ("run_conflict", {})
+        refused = refusal(await ask(runs.services.app, decide(interrupt["id"], "approve"), agents[1]))
+    assert (refused["name"], dict(family.world.done)) == ("run_conflict", {})

@@ -237,6 +237,7 @@ class Connection:
         kind: str = "http",
         body: bytes | None = BODY,
         client: tuple[str, int] | None = ("127.0.0.1", 1),
+        method: str = "POST",
     ) -> None:
         self._api, self.path = api, path
         self.sent: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -266,7 +267,7 @@ class Connection:
             "scheme": "http" if kind == "http" else "ws",
             "extensions": {"websocket.http.response": {}},
             "subprotocols": [],
-        } | ({"method": "POST"} if kind == "http" else {})
+        } | ({"method": method} if kind == "http" else {})
 
     async def __aenter__(self) -> Self:
         self.task = asyncio.create_task(self._api(self._scope, self._receive, self._send))

@@ -107,7 +107,7 @@ def empty(store: SqlAlchemyStore) -> None:
     with store.database.engines.writing.begin() as connection:
         for table in reversed(metadata.sorted_tables):
             connection.execute(table.delete())
-        if not store.database.is_sqlite:
+        if store.database.dialect.name != "sqlite":
             connection.execute(text("UPDATE clock SET ahead = '0'"))
 
 

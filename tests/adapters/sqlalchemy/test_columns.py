@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.dialects import sqlite
 
-from pilotage.adapters.sqlalchemy.columns import MomentColumn, from_stored, is_stored_as_it_is, to_stored
+from pilotage.adapters.sqlalchemy.columns import (
+    MomentColumn,
+    as_moment,
+    from_stored,
+    is_stored_as_it_is,
+    moment_text,
+    to_stored,
+)
 
 ANY_TEXT = st.text(st.characters(min_codepoint=0, max_codepoint=0x10FFFF, exclude_categories=()))
 
@@ -65,3 +72,16 @@ def test_moments_are_kept_to_the_microsecond(moment: datetime) -> None:
 def test_a_moment_is_the_same_wherever_it_was_said() -> None:
     here = datetime(2026, 3, 29, 3, 30, tzinfo=timezone(timedelta(hours=2)))
     assert stored(here) == stored(here.astimezone(UTC))
+
+
+@pytest.mark.parametrize(
+    "stored", [0, 1, 999_999, 1_000_000, 1_000_001, 1_795_000_000_000_000, -1, -1_000_001]
+)
+def test_the_text_of_a_stored_moment_is_that_of_the_moment(stored: int) -> None:
+    assert moment_text(stored) == as_moment(stored).isoformat()
+
+
+@given(st.datetimes(timezones=st.just(UTC)))
+def test_the_text_of_every_moment_is_the_same_as_number_and_as_time(moment: datetime) -> None:
+    number = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    assert moment_text(number) == moment_text(moment) == moment.isoformat()

@@ -107,7 +107,7 @@ DAMAGES = {
     "view": (changed("view", "'{}'"), CHANGED),
     "view that points nowhere": (changed("view", "'=99.0.5.1;{}'"), DECODED),
     "cut events": (
-        "UPDATE pilotage_journal SET view = substr(view, 1, 20) WHERE stage = 'told'",
+        "UPDATE pilotage_journal SET events = substr(events, 1, 20) WHERE events IS NOT NULL",
         CHANGED,
     ),
     "digest": (changed("digest", "x'78ffff'"), CHANGED),
@@ -197,8 +197,7 @@ OUT_OF_RANGE = {
     "attempt": changed("attempt", "0", "run/result#1"),
     "row of a later run, and unreadable": changed("run", "run + 1000, kind = 'magic'", "run/result#1"),
     "event without its name": (
-        'UPDATE pilotage_journal SET view = replace(view, \'"kind":"run_started"\', \'"kimd":"run_started"\')'
-        " WHERE stage = 'told'"
+        'UPDATE pilotage_journal SET events = replace(events, \'"kind":"run_started"\', \'"kimd":"run_started"\')'
     ),
 }
 

@@ -152,7 +152,7 @@ def kill_in_between(settings: DatabaseSettings) -> None:
         with pytest.raises(KeyboardInterrupt):
             use_keys(database, KEY, DyingCodes(KEY.values()))
         assert coded(database) == 1_000
-        assert not database.engines.codes.is_on
+        assert not database.codes.is_on
 
 
 async def entries(settings: DatabaseSettings) -> int:

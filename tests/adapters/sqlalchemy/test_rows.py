@@ -10,14 +10,18 @@ from hypothesis import strategies as st
 
 from pilotage.adapters.sqlalchemy.columns import from_packed, to_packed
 from pilotage.adapters.sqlalchemy.rows import (
+    COLUMNS,
+    Columns,
+    Page,
     Payloads,
     echoed_rows,
     payloads_of,
     record_of,
     view_of,
 )
+from pilotage.adapters.sqlalchemy.rows import rows_of as stored_rows
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
-from pilotage.agent.ports.persistence import JournalRow, JournalStage, SealedRecord
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, SealedRecord, UnreadableRecord
 from pilotage.jsonvalue import JsonValue
 from pilotage.testing.conformance.kit import RUN
 from pilotage.testing.conformance.samples import commit_of, row, rows_of
@@ -91,6 +95,55 @@ async def test_a_page_that_begins_between_a_result_and_what_is_told_of_it_is_rea
     for after in range(4):
         found = await rows_of(store.journal, RUN, after=after)
         assert [each.view for each in found] == [each.view for each in rows[after:]]
+
+
+def columns_of(rows: list[JournalRow]) -> list[Columns]:
+    """The columns of rows as a database gives them."""
+    found: list[Columns] = []
+    for each, stored in zip(rows, payloads_of(rows), strict=True):
+        given = {
+            "stage": each.stage.value,
+            "idempotency": each.idempotency.value,
+            "kind": each.kind,
+            "created_at": 1_795_000_000_000_000,
+            **{name: bytes(to_packed(getattr(each, name))) for name in ("fingerprint", "digest", "salt")},
+            **stored._asdict(),
+        }
+        found.append((each.seq, *(given.get(name, getattr(each, name, None)) for name in COLUMNS)))
+    return found
+
+
+@given(st.lists(st.text(min_size=60, max_size=90) | JSON, min_size=1, max_size=4), st.data())
+def test_the_texts_that_a_digest_covers_are_those_that_were_written(
+    results: list[JsonValue], data: st.DataObject
+) -> None:
+    said = data.draw(st.lists(st.sampled_from(results) | JSON, max_size=5))
+    rows = [done(seq, result) for seq, result in enumerate(results, start=1)]
+    rows.append(told(len(rows) + 1, *said))
+    rows.append(row(len(rows) + 1, record={"result": results[0]}, view={"result": results[0], "more": said}))
+    read = stored_rows(Page(columns_of(rows)))
+    # Twice: what is put together once is the same afterwards.
+    for _ in range(2):
+        assert [each.source and each.source.payloads for each in read] == [
+            (each.texts.record_json, each.texts.view_json) for each in rows
+        ]
+        assert [(each.record, each.view) for each in read] == [(each.record, each.view) for each in rows]
+
+
+def test_a_view_that_points_to_a_row_that_is_not_there_cannot_be_read() -> None:
+    rows = [done(4, LONG), told(5, LONG)]
+    (alone,) = stored_rows(Page(columns_of(rows)[1:]))
+    assert alone.view is None
+    assert alone.source is not None
+    with pytest.raises(LookupError):
+        _ = alone.source.payloads
+
+
+def test_columns_that_describe_no_row_are_named() -> None:
+    (columns,) = columns_of([done(4, "short")])
+    place = 1 + COLUMNS.index("stage")
+    (unreadable,) = stored_rows(Page([(*columns[:place], "later", *columns[place + 1 :])]))
+    assert unreadable.record == UnreadableRecord("'later' is no kind, stage or class of actions")
 
 
 @given(st.text() | st.binary().map(bytes.hex))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pilotage.adapters.sqlalchemy import DatabaseSettings, DatabaseStartError, DatabaseUrlError
-from pilotage.adapters.sqlalchemy.database import database_url
 from pilotage.adapters.sqlalchemy.settings import sqlite_file
+from pilotage.adapters.sqlalchemy.supported import database_url
 from pilotage.errors import AgentDefinitionError
 
 

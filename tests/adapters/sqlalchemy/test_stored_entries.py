@@ -18,7 +18,7 @@ from pilotage.adapters.sqlalchemy.tables import metadata
 from pilotage.errors import DamagedEntryError
 
 NO_ENTRIES = {
-    "pilotage_journal": "rows.row_of decodes its rows, and the chain of their run checks them",
+    "pilotage_journal": "rows.rows_of decodes its rows, and the chain of their run checks them",
     "pilotage_blobs": "texts of rows of the journal",
     "pilotage_leases": "who may try next; no answer is made of them",
     "pilotage_memory_words": "an index of the memories",

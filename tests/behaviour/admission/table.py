@@ -97,8 +97,8 @@ REFUSALS: tuple[RefusalRow, ...] = (
     ),
     _refusal(_OF_A_MODEL, _LIMITS, charged=(2, 1), counted=(2, 1)),
     _refusal(_OF_A_MODEL, _BUDGET, charged=(2, 1), counted=(2, 1)),
-    # All tool calls of a reply are counted before the first is refused, and stay counted when the run ends there.
-    _refusal("tool calls of one reply", _BUDGET, charged=(2, 1), counted=(2, 3)),
+    # All tool calls of a reply are counted before the first is refused; those that do not begin are given back.
+    _refusal("tool calls of one reply", _BUDGET, charged=(2, 1), counted=(2, 1)),
     # A tool call and a model call came before; a denied model call is recorded too.
     _refusal("model call", _HOOKS, charged=(1, 1), counted=(2, 1)),
     _refusal("model call", _BUDGET, charged=(1, 1), counted=(1, 1)),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tests.behaviour.bureau import Bureau
 
 from pilotage.agent.ports.persistence import ErasedRecord, JournalRow, JournalStage, SealedRecord
-from pilotage.jsonvalue import JsonValue, canonical_json, to_json_value
+from pilotage.jsonvalue import JsonValue, canonical_json, parsed, to_json_value
 
 SENTENCES = frozenset({"prompt", "reason", "current_activity", "difference", "line"})
 """Keys whose values may be sentences for people: their words may change."""
@@ -18,18 +18,23 @@ OF_MACHINES = frozenset({"owner"})
 
 
 async def text_of(bureau: Bureau, run_id: str, *, with_events: bool) -> list[str]:
-    """The rows of a run, with or without those that hold events for readers, and its state."""
+    """The rows of a run, with or without its events for readers, and its state."""
     rows = await bureau.rows(run_id)
     shown = [row for row in rows if with_events or row.stage is not JournalStage.TOLD]
     state = await bureau.store.states.get(run_id)
-    return [*(line for row in shown for line in _lines_of(row)), f"state {_json_of(to_json_value(state))}"]
+    lines = [line for row in shown for line in _lines_of(row, with_events=with_events)]
+    return [*lines, f"state {_json_of(to_json_value(state))}"]
 
 
-def _lines_of(row: JournalRow) -> list[str]:
+def _lines_of(row: JournalRow, *, with_events: bool) -> list[str]:
     columns = (row.stage.value, row.kind.value if row.kind else "-", row.action_id, row.idempotency.value)
     record, view = _json_of(row.record), _json_of(row.view)
     lines = [" ".join(columns), f"    record {record}"]
-    return lines if view == record else [*lines, f"    view   {view}"]
+    if view != record:
+        lines.append(f"    view   {view}")
+    if with_events and row.events:
+        lines.append(f"    events {_json_of(parsed(row.events))}")
+    return lines
 
 
 def _json_of(payload: JsonValue | SealedRecord | ErasedRecord) -> str:

@@ -420,5 +420,5 @@ STORIES: tuple[Story, ...] = (
     deferred,
     context_of_provider,
 )
-WITH_EVENTS = frozenset({actions, child})
-"""The stories whose rows for readers are compared too."""
+WITH_EVENTS = frozenset({actions, child, repetition})
+"""The stories whose events for readers are compared too."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random as chance
+import time
 from uuid import uuid4
 
 from pilotage import IAgentModel
@@ -324,3 +325,23 @@ async def tasks_that_begin_with_uuids(shop: Shop, model: IAgentModel) -> str:
         return await shop.pay(item, note=str(uuid4()))
 
     return ",".join(await asyncio.gather(buy("apple"), buy("pear")))
+
+
+@program(may_diverge="at a payment")
+async def background_payment_with_a_uuid(shop: Shop, model: IAgentModel) -> str:
+    async def buy() -> str:
+        return await shop.pay("pear", note=str(uuid4()))
+
+    paying = asyncio.create_task(buy())
+    seen = await shop.slow("apple")
+    return f"{await paying}; {seen}; {await shop.pay('apple')}"
+
+
+@program(may_diverge="at a payment")
+async def tasks_that_begin_with_the_clock(shop: Shop, model: IAgentModel) -> str:
+    async def buy(item: str) -> str:
+        return await shop.pay(item, note=str(time.perf_counter_ns()))
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(buy(item)) for item in ("apple", "pear")]
+    return ",".join(task.result() for task in tasks)

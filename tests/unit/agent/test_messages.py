@@ -17,6 +17,7 @@ from pilotage.agent.messages import (
     TextPart,
     check_taken_by,
     is_one_of,
+    media_after,
     media_in,
     size_of,
 )
@@ -185,3 +186,23 @@ def test_the_media_of_messages_are_found_in_order() -> None:
         ModelMessage.user([second]),
     ]
     assert list(media_in(messages)) == [first, second]
+
+
+def test_the_media_of_a_transcript_that_goes_on_are_those_of_its_new_messages() -> None:
+    picture = data(1)
+    known = (ModelMessage.system("Look."), ModelMessage.user("What?"), ModelMessage.assistant("Hm."))
+    assert media_after((), known) == []
+    assert media_after(known, (*known, ModelMessage.user([picture]))) == [picture]
+    assert media_after(known, (*known, ModelMessage.user("Go on."))) == []
+
+
+def test_media_that_came_into_the_part_before_are_found() -> None:
+    picture = data(1)
+    known = (ModelMessage.system("Look."), ModelMessage.user("What?"), ModelMessage.assistant("Hm."))
+    changed = (known[0], ModelMessage.user([picture]), known[2])
+    assert media_after(known, changed) == [picture]
+    assert media_after(known, list(changed)) == [picture]
+    assert media_after(known, (ModelMessage.user([picture]),)) == [picture]
+    assert media_after(known, (*changed[:2], ModelMessage.assistant("Hm."), ModelMessage.user("Go on."))) == [
+        picture
+    ]

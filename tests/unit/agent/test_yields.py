@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, dataclass
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,8 @@ from pilotage.agent.yields import (
     Final,
     Message,
     Progress,
+    State,
+    StatePatch,
     TextDelta,
     Token,
     Tool,
@@ -42,6 +45,12 @@ PAYLOADS = [
     (Error("c", "m"), "error", {"code": "c", "message": "m", "retryable": False, "metadata": {}}),
     (Cancel("r"), "cancel", {"reason": "r", "requested_by": None, "metadata": {}}),
     (Final({"n": 1}), "final", {"output": {"n": 1}, "metadata": {}}),
+    (State(("x", Decimal("1.5"))), "state", {"snapshot": ["x", "1.5"], "metadata": {}}),
+    (
+        StatePatch(({"op": "remove", "path": "/a"},)),
+        "state_patch",
+        {"operations": [{"op": "remove", "path": "/a"}], "metadata": {}},
+    ),
 ]
 
 
@@ -64,7 +73,8 @@ def test_a_wrapped_payload_is_the_same_item(payload: AgentYield[object], kind: s
 
 def test_every_kind_has_a_payload() -> None:
     assert [kind for _, kind, _ in PAYLOADS] == [
-        "token", "progress", "tool", "evidence", "approval", "error", "cancel", "final"
+        "token", "progress", "tool", "evidence", "approval", "error", "cancel", "final",
+        "state", "state_patch",
     ]  # fmt: skip
     assert {kind.value for kind in AgentYieldKind} == {kind for _, kind, _ in PAYLOADS}
 
@@ -120,3 +130,33 @@ def test_an_approval_is_made_from_a_request() -> None:
 def test_evidence_without_a_json_form_is_refused() -> None:
     with pytest.raises(AgentDefinitionError, match="object has no JSON form"):
         Evidence(object())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "snapshot", [object(), {"n": float("nan")}, [{1: "a"}, b"\x00", {"n": float("inf")}]]
+)
+def test_a_state_without_a_json_form_is_refused(snapshot: Any) -> None:
+    with pytest.raises(AgentDefinitionError, match="State.snapshot cannot be shared"):
+        State(snapshot)
+
+
+@pytest.mark.parametrize(
+    ("operations", "problem"),
+    [
+        ("add", "it is str, and a list of operations is needed"),
+        ({"op": "remove", "path": "/a"}, "it is dict"),
+        (["remove"], "operation 1 has no 'op' of add, remove"),
+        ([{"op": "remove", "path": "/a"}, {"op": "delete", "path": "/a"}], "operation 2 has no 'op'"),
+        ([{"op": ["add"], "path": "/a"}], "operation 1 has no 'op'"),
+        ([{"op": "add", "path": "/a"}], r"operation 1 \(add\) lacks 'value'"),
+        ([{"op": "move", "path": "/a"}], r"operation 1 \(move\) lacks 'from'"),
+        ([{"op": "remove", "path": "a"}], "'path' of operation 1 is no JSON Pointer"),
+        ([{"op": "remove", "path": "/a~2"}], "'path' of operation 1 is no JSON Pointer"),
+        ([{"op": "copy", "path": "/a", "from": 1}], "'from' of operation 1 is no JSON Pointer"),
+        ([{"op": "add", "path": "/a", "value": float("nan")}], "cannot be shared"),
+        ([{"op": "add", "path": "/a", "value": object()}], "object has no JSON form"),
+    ],
+)
+def test_a_patch_that_no_client_could_apply_is_refused(operations: Any, problem: str) -> None:
+    with pytest.raises(AgentDefinitionError, match=problem):
+        StatePatch(operations)

@@ -14,7 +14,7 @@ from pilotage.agent.state import AgentSituation, AgentState
 from pilotage.cli.commands.runs import moment
 from pilotage.cli.exit_codes import ExitCode, code_of
 from pilotage.cli.follow import ending_code
-from pilotage.cli.handlers.application import known_token
+from pilotage.cli.handlers.serve import known_token
 from pilotage.cli.options import principal_of
 from pilotage.cli.prompt import chosen_in
 from pilotage.cli.target import configured_application

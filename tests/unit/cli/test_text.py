@@ -88,6 +88,7 @@ def test_lines_are_joined_without_blanks_at_their_ends() -> None:
         (line("go: ", TextSpan("pilotage run x", Tone.COMMAND)), 15, "go: pilotage \\\n  run x\n"),
         (line("ab", "cd ef"), 6, "abcd\n  ef\n"),
         (line("no-blank-at-all"), 5, "no-blank-at-all\n"),
+        (line(TextSpan(" aaa"), TextSpan(" "), TextSpan("   aaa")), 4, " aaa\n    aaa\n"),
     ],
 )
 def test_a_long_line_is_broken_between_words(long: tuple[TextSpan, ...], room: int, shown: str) -> None:

@@ -53,6 +53,7 @@ from pilotage.errors import CallerError
 from pilotage.inbound.questions import QuestionView
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.answers import Question
+from pilotage.runtime.outline import RunOutline
 
 RUN, CHILD = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 NOW = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
@@ -209,22 +210,30 @@ def test_a_question_shows_why_it_is_asked(metadata: JsonObject, lines: list[str]
 def test_a_run_stands_somewhere_in_words(
     situation: AgentSituation, more: dict[str, object], words: str
 ) -> None:
-    heading, listed = plain(run_lines([state(situation, **more)], NOW)).splitlines()
-    assert heading.split() == ["RUN", "AGENT", "STATUS", "STARTED", "ACTIVITY"]
+    heading, listed = plain(run_lines([(state(situation, **more), RunOutline("pay Bo"))], NOW)).splitlines()
+    assert heading.split() == ["RUN", "AGENT", "STATUS", "STARTED", "INPUT", "ACTIVITY"]
     assert listed.startswith(f"{RUN}  desk   {words}")
     assert "3 min ago" in listed
 
 
 def test_a_list_on_a_terminal_has_short_ids_and_fits() -> None:
-    busy = state(AgentSituation.RUNNING, current_activity="a long tale\nof many\x1b[2J words")
-    assert plain(run_lines([busy], NOW, room=60)) == (
-        "RUN           AGENT  STATUS  STARTED    ACTIVITY\n"
-        "0123456789ab  desk   active  3 min ago  a long tale of many…\n"
+    busy = (
+        state(AgentSituation.RUNNING, current_activity="a long tale\nof many\x1b[2J words"),
+        RunOutline("pay\nBo", "talk-1"),
+    )
+    assert plain(run_lines([busy], NOW, room=80)) == (
+        "RUN           AGENT  STATUS  STARTED    INPUT   CONVERSATION  ACTIVITY\n"
+        "0123456789ab  desk   active  3 min ago  pay Bo  talk-1        a long tale of ma…\n"
     )
     assert plain(run_lines([busy], NOW, room=50)) == (
-        "0123456789ab  desk  active\n    3 min ago, a long tale of many\\x1b[2J words\n"
+        "0123456789ab  desk  active\n    3 min ago, pay Bo, talk-1, a long tale of many\\x1b[2J words\n"
     )
     assert plain(run_lines([], NOW)) == "no runs\n"
+
+
+def test_a_run_that_no_process_drives_is_marked() -> None:
+    left = (state(AgentSituation.RUNNING), RunOutline("pay Bo", is_driven=False))
+    assert "active, no process drives it" in plain(run_lines([left], NOW))
 
 
 def test_two_questions_of_one_run_are_answered_by_their_own_ids() -> None:

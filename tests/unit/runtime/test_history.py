@@ -29,7 +29,7 @@ def test_every_row_is_where_it_belongs_in_its_order() -> None:
         a_row(PAY, AFTER, seq=5),
         told(6, 3, "step_finished", epoch=2),
     ]
-    past = RunHistory.of(rows)
+    past = RunHistory.of(rows, "run-1")
     assert (past.first, past.last) == (rows[0], rows[5])
     assert past.claims == [rows[0], rows[3]]
     assert past.actions == [rows[1], rows[4]]
@@ -42,5 +42,5 @@ def test_every_row_is_where_it_belongs_in_its_order() -> None:
 
 
 def test_a_run_that_told_nothing_has_no_last_event() -> None:
-    past = RunHistory.of([a_claim(1)])
+    past = RunHistory.of([a_claim(1)], "run-1")
     assert (past.last_number, list(past.events), past.actions) == (0, [], [])

@@ -5,7 +5,17 @@ from importlib.util import find_spec
 if find_spec("ag_ui") is None or find_spec("starlette") is None:
     raise ImportError('this adapter needs an extra: pip install "pilotage[agui]"')
 
+from pilotage.adapters.agui.decisions import (
+    AgUiContinuation,
+    AgUiDecision,
+    AgUiToolResult,
+    carries_approval_decision,
+    decisions_in,
+    ingest_decision,
+    tool_results_in,
+)
 from pilotage.adapters.agui.driver import AgentDriver, driver_for
+from pilotage.adapters.agui.encoding import AgUiEncoder, NdjsonEncoder, SseEncoder, encoder_for, line_of
 from pilotage.adapters.agui.endpoints import (
     AgUiAgent,
     AGUICompatible,
@@ -22,34 +32,18 @@ from pilotage.adapters.agui.errors import (
     AgUiInputTooLargeError,
     AgUiPendingApprovalError,
     AgUiRunResolutionError,
+    AgUiThreadBusyError,
 )
 from pilotage.adapters.agui.projector import AgUiProjector
 from pilotage.adapters.agui.questions import (
     AgUiApproval,
-    AgUiContinuation,
-    AgUiDecision,
-    AgUiToolResult,
     approval_from_pause,
-    carries_approval_decision,
-    decisions_in,
     find_pending_approval,
-    ingest_decision,
     project_approval,
     project_pending_approval,
-    tool_results_in,
 )
 from pilotage.adapters.agui.run_input import parse_input, run_input_of
-from pilotage.adapters.agui.stream import (
-    AgUiEncoder,
-    AgUiRunDriver,
-    Bookmark,
-    NdjsonEncoder,
-    RunDriverFactory,
-    RunOpener,
-    SseEncoder,
-    encoder_for,
-    line_of,
-)
+from pilotage.adapters.agui.stream import AgUiRunDriver, Bookmark, RunDriverFactory, RunOpener
 from pilotage.adapters.agui.transport import AgUiStdioCommand, frames_for
 from pilotage.adapters.agui_plugin import AgUiConfig, AgUiEndpoints, AgUiLimits
 
@@ -72,6 +66,7 @@ __all__ = [
     "AgUiRunDriver",
     "AgUiRunResolutionError",
     "AgUiStdioCommand",
+    "AgUiThreadBusyError",
     "AgUiToolResult",
     "AgentDriver",
     "Bookmark",

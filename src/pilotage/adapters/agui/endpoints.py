@@ -15,18 +15,21 @@ from typing import Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 from ag_ui.core import RunErrorEvent
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from pilotage.adapters.agui.driver import AgentDriver, driver_for
+from pilotage.adapters.agui.encoding import NDJSON, SSE, encoder_for, line_of
 from pilotage.adapters.agui.errors import AgUiEndpointConflictError
-from pilotage.adapters.agui.stream import NDJSON, SSE, RunDriverFactory, encoder_for, line_of
+from pilotage.adapters.agui.operations import post_operation
+from pilotage.adapters.agui.stream import RunDriverFactory
 from pilotage.adapters.agui.transport import Dialogue, frames_of, open_stream
 from pilotage.adapters.agui_plugin import AgUiConfig, check_path
 from pilotage.adapters.asgi import streaming, websockets
 from pilotage.adapters.asgi.authentication import Authentication, principal_in
 from pilotage.adapters.asgi.middleware import HttpMiddleware
+from pilotage.adapters.asgi.operations import with_operation
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.agent.principal import Principal
@@ -60,12 +63,15 @@ def add_agui_endpoint(
 ) -> None:
     """Serve an agent as server-sent events: POST of a RunAgentInput to `config.sse_path`.
 
+    GET of `threads/<id>` below it returns the messages of a thread.
+
     `principal` resolves the principal of a request, by default the application's `IPrincipalResolver`.
 
     Raises:
         AgUiEndpointConflictError: something else is served on the path.
     """
-    add_routes(app, [Endpoints(run_driver_factory, config, principal).sse_route()])
+    served = Endpoints(run_driver_factory, config, principal)
+    add_routes(app, [served.sse_route(), *served.history_routes()])
 
 
 def add_agui_http_stream_endpoint(
@@ -137,6 +143,23 @@ class Endpoints:
         """Return the route of server-sent events."""
         return self._post_route(self._config.sse_path, SSE_FORMAT)
 
+    def history_routes(self) -> list[AgUiRoute]:
+        """Return the route of the messages of a thread; none for a factory that is not of `driver_for`."""
+        if not isinstance(self._factory, AgentDriver):
+            return []
+        path = f"{self._config.sse_path.rstrip('/')}/threads/{{thread_id:path}}"
+        middleware = HttpMiddleware(self._authentication, self._settings, owns_errors=True)
+        handle = middleware.wrap(self._serve_history)
+        return [Route(path, handle, methods=["GET"], name=f"agui:{path}", include_in_schema=False)]
+
+    async def _serve_history(self, request: Request) -> Response:
+        """Return the messages of a thread, oldest first; raise PilotageError where they cannot be read."""
+        thread_id = str(request.path_params["thread_id"])
+        factory = self._factory_for(principal_in(request.scope))
+        messages = await factory.messages(thread_id) if isinstance(factory, AgentDriver) else []
+        shown = [message.model_dump(by_alias=True, mode="json", exclude_none=True) for message in messages]
+        return JSONResponse({"threadId": thread_id, "messages": shown})
+
     def http_stream_route(self) -> Route:
         """Return the route of lines of JSON."""
         return self._post_route(self._config.http_stream_path, NDJSON_FORMAT)
@@ -148,8 +171,12 @@ class Endpoints:
 
     def _post_route(self, path: str, stream_format: streaming.StreamFormat[str]) -> Route:
         middleware = HttpMiddleware(self._authentication, self._settings, owns_errors=True)
-        handle = middleware.wrap(partial(self._serve_post, stream_format))
-        return Route(path, handle, methods=["POST"], name=f"agui:{path}", include_in_schema=False)
+        serve = middleware.endpoint(partial(self._serve_post, stream_format))
+        route = Route(path, serve, methods=["POST", "OPTIONS"], name=f"agui:{path}", include_in_schema=False)
+        factory = self._factory
+        definition = AgentDefinition.get_or_none(factory.agent) if isinstance(factory, AgentDriver) else None
+        agent = definition.agent_id if definition is not None else None
+        return with_operation(route, post_operation(path, stream_format.media_type, agent))
 
     async def _serve_post(self, stream_format: streaming.StreamFormat[str], request: Request) -> Response:
         """Return the stream for an input that is posted; raise PilotageError for one that cannot be served."""
@@ -282,6 +309,7 @@ def agui_routes(
         factory = driver_for(app, definition.target, config=own)
         served = Endpoints(factory, own, principal)
         routes += [served.sse_route(), served.http_stream_route(), served.websocket_route()]
+        routes += served.history_routes()
     return routes
 
 

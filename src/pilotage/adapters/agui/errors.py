@@ -4,6 +4,7 @@ AbstractAgUiError
 ├── AgUiRunResolutionError      an input names no run: no user message, a wrong field
 ├── AgUiInputTooLargeError      an input is longer than this server accepts
 ├── AgUiApprovalDecodeError     an input carries no decision that can be read
+├── AgUiThreadBusyError         the run of the thread is under way and takes no messages
 ├── AgUiPendingApprovalError    a run does not wait for an approval, or for the result of a tool call
 └── AgUiEndpointConflictError   two agents want the same path
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pilotage.errors import ApplicationStartError, CallerError
+from pilotage.errors import ApplicationStartError, CallerError, RunConflictError
 from pilotage.inbound.problems import BodyTooLargeError, RequestRefusedError
 
 
@@ -42,6 +43,13 @@ class AgUiApprovalDecodeError(AbstractAgUiError, RequestRefusedError):
 
     message: ClassVar[str] = "The AG-UI input carries no decision that can be read."
     code: ClassVar[str] = "agui_approval_decode_error"
+
+
+class AgUiThreadBusyError(AbstractAgUiError, RunConflictError):
+    """The run of the thread is under way, and the message cannot be given to it; the page shows the reason."""
+
+    message: ClassVar[str] = "The thread is busy."
+    code: ClassVar[str] = "agui_thread_busy"
 
 
 class AgUiPendingApprovalError(AbstractAgUiError):

@@ -4,13 +4,41 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ag_ui import core as agui
 
+from pilotage.agent import events as neutral
 from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent
 from pilotage.jsonvalue import JsonObject, canonical_json
 
 _COUNTED = ("input_tokens", "output_tokens", "total_tokens")
+
+
+_MARK = 8
+_CALLS = (
+    neutral.ToolCallStartEvent,
+    neutral.ToolCallArgsDeltaEvent,
+    neutral.ToolCallEndEvent,
+    neutral.ToolCallResultEvent,
+)
+
+
+def marked_call(run_id: str, call_id: str) -> str:
+    """Return the id of a call on the wire, which no other run of the thread uses."""
+    return f"{call_id}~{run_id[:_MARK]}"
+
+
+def marked(event: neutral.AgentEvent) -> neutral.AgentEvent:
+    """Return an event with the id of its call as it is on the wire."""
+    run_id = event.attribution.run_id
+    if isinstance(event, _CALLS):
+        return replace(event, call_id=marked_call(run_id, event.call_id))
+    if isinstance(event, neutral.RunPausedEvent) and event.tool_call_id is not None:
+        asking = event.metadata.get("agent_state_id")
+        asked_by = asking if isinstance(asking, str) else run_id
+        return replace(event, tool_call_id=marked_call(asked_by, event.tool_call_id))
+    return event
 
 
 class OpenFrames:
@@ -238,6 +266,16 @@ class TranscriptOfFrames:
             return found
         made = self._messages[message_id] = agui.AssistantMessage(id=message_id)
         return made
+
+
+def messages_at_the_end(messages: Sequence[agui.Message]) -> list[agui.ToolMessage]:
+    """Return the tool messages at the end of the messages of a client; earlier ones are history."""
+    found: list[agui.ToolMessage] = []
+    for message in reversed(messages):
+        if not isinstance(message, agui.ToolMessage):
+            break
+        found.append(message)
+    return found[::-1]
 
 
 def message_of(error: JsonObject) -> str:

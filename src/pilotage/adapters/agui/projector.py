@@ -18,12 +18,14 @@ from pilotage.adapters.agui.frames import (
     TokensUsed,
     TranscriptOfFrames,
     code_of,
+    marked,
     message_of,
+    messages_at_the_end,
 )
 from pilotage.adapters.agui_plugin import AgUiConfig
 from pilotage.agent import events as neutral
 from pilotage.agent.events import SUPERSEDED
-from pilotage.errors import AnswerConflictError
+from pilotage.agent.state import AgentStateReason
 from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.events.projections import CANCELLED
 
@@ -44,7 +46,12 @@ _MessageEvent: TypeAlias = (
 
 
 class AgUiProjector:
-    """Projection of the stream of one run. `run_id` and `thread_id` are the client's own, which are echoed."""
+    """Projection of the stream of one run. `run_id` and `thread_id` are the client's own, which are echoed.
+
+    `protocol` is the version that the client declares, None for clients before 1.0. A stream may begin with an earlier
+    run of the thread (`begin`), after which the client's own follows (`next_run`): for the client both are one run.
+    With `marks_calls` the ids of calls have a mark of their run: a model may use the same ones in every run.
+    """
 
     def __init__(
         self,
@@ -53,10 +60,18 @@ class AgUiProjector:
         run_id: str | None = None,
         thread_id: str | None = None,
         messages: Sequence[agui.Message] = (),
+        protocol: str | None = None,
+        marks_calls: bool = False,
     ) -> None:
         self._config = config or AgUiConfig()
         self._run_id, self._thread_id = run_id, thread_id
         self._messages = tuple(messages)
+        self._protocol = protocol
+        self._marks_calls = marks_calls
+        self._own_results = {message.tool_call_id for message in messages_at_the_end(messages)}
+        self._notices: Sequence[agui.BaseEvent] = ()
+        self._is_earlier = False
+        self._held_end: neutral.RunFinishedEvent | None = None
         self._root: neutral.AgentEventAttribution | None = None
         self._frames = OpenFrames()
         self._subagents = SubAgents()
@@ -68,9 +83,33 @@ class AgUiProjector:
 
     def fresh(self) -> AgUiProjector:
         """Return a projector for the same client that has seen nothing yet."""
-        return AgUiProjector(
-            self._config, run_id=self._run_id, thread_id=self._thread_id, messages=self._messages
+        made = AgUiProjector(
+            self._config,
+            run_id=self._run_id,
+            thread_id=self._thread_id,
+            messages=self._messages,
+            protocol=self._protocol,
+            marks_calls=self._marks_calls,
         )
+        made.begin(self._notices, is_earlier=self._is_earlier)
+        return made
+
+    def begin(self, notices: Sequence[agui.BaseEvent], *, is_earlier: bool) -> None:
+        """Send these frames after RUN_STARTED; the end of an earlier run is not the end of the stream."""
+        self._notices, self._is_earlier = notices, is_earlier
+
+    def begin_now(self) -> list[agui.BaseEvent]:
+        """Begin the stream before the run has an event, with RUN_STARTED and the notices."""
+        return self._run_started(None, self._run_id or "", self._thread_id or "")
+
+    def next_run(self) -> list[agui.BaseEvent]:
+        """End an earlier run whose message has a run of its own; an error of it is a CUSTOM event."""
+        frames_out, ended = self._close(), self._held_end
+        if ended is not None and ended.error is not None:
+            frames_out.append(_ended_early(ended))
+        self._root, self._held_end, self._is_earlier = None, None, False
+        self._interrupts, self._waits_for_client = [], False
+        return frames_out
 
     def project(self, event: neutral.AgentEvent) -> list[agui.BaseEvent]:
         """Return the frames of an event."""
@@ -78,7 +117,7 @@ class AgUiProjector:
             self._root = event.attribution
         if self._has_ended:
             return []
-        frames_out = self._projected(event)
+        frames_out = self._projected(marked(event) if self._marks_calls else event)
         if self._config.messages_snapshot_enabled:
             self._transcript.take(frames_out)
         return frames_out
@@ -87,6 +126,8 @@ class AgUiProjector:
         """End the stream: close open frames, with the interrupts of the run, or an error where its end is not known."""
         if self._has_ended:
             return []
+        if self._held_end is not None:
+            return self._end_with(self._held_end)
         if self._interrupts:
             return self._end(agui.RunFinishedInterruptOutcome(interrupts=self._interrupts))
         if self._waits_for_client:
@@ -104,21 +145,13 @@ class AgUiProjector:
         self._has_ended = True
         return [*frames_out, agui.RunErrorEvent(message=message, code=code, usage=self._usage.totals())]
 
-    def refuse_answer(self, error: AnswerConflictError) -> list[agui.BaseEvent]:
-        """End the stream with a CUSTOM event with the author and time of the other answer, and an error."""
-        if self._has_ended:
-            return []
-        value = {
-            "requestId": error.request_id,
-            "decision": error.decision,
-            "decidedBy": error.decided_by,
-            "decidedAt": error.decided_at.isoformat() if error.decided_at else None,
-        }
-        begun: list[agui.BaseEvent] = []
-        if not self._has_begun:
-            self._has_begun = True
-            begun = [agui.RunStartedEvent(run_id=self._run_id or "", thread_id=self._thread_id or "")]
-        return [*begun, agui.CustomEvent(name=error.code, value=value), *self.fail(str(error), error.code)]
+    def refuse_message(self, message: str, code: str) -> list[agui.BaseEvent]:
+        """End the stream with an error and its words as a text, which pages show, unless something was sent."""
+        if self._has_begun or self._has_ended:
+            return self.fail(message, code)
+        begun = self.begin_now()
+        shown = self._frames.text(f"{self._run_id}:{code}", message)
+        return [*begun, *shown, *self.fail(message, code)]
 
     def _projected(self, event: neutral.AgentEvent) -> list[agui.BaseEvent]:
         by, own = event.attribution, self._by(event)
@@ -138,7 +171,8 @@ class AgUiProjector:
         self, event: neutral.AgentEvent, by: str | None, frames: OpenFrames
     ) -> list[agui.BaseEvent]:
         if event.metadata.get(SUPERSEDED):
-            return _superseded(event, by, frames)
+            is_shown = self._config.emit_reasoning or not isinstance(event, neutral.ReasoningDeltaEvent)
+            return _superseded(event, by, frames) if is_shown else []
         match event:
             case neutral.RunStartedEvent():
                 return self._started(event)
@@ -158,7 +192,8 @@ class AgUiProjector:
             case neutral.MessageDeltaEvent():
                 return frames.text(event.message_id, event.delta)
             case neutral.ReasoningDeltaEvent():
-                return frames.reasoning(event.reasoning_id, event.delta)
+                shown = self._config.emit_reasoning
+                return frames.reasoning(event.reasoning_id, event.delta) if shown else []
             case neutral.ToolCallStartEvent():
                 return frames.call(event.call_id, event.tool_name, event.parent_message_id)
             case neutral.ToolCallArgsDeltaEvent():
@@ -166,6 +201,10 @@ class AgUiProjector:
             case neutral.ToolCallEndEvent():
                 return frames.end_call(event.call_id)
             case neutral.ToolCallResultEvent():
+                if event.call_id in self._own_results:
+                    # The client has it: it is the result that it sent.
+                    self._own_results.discard(event.call_id)
+                    return frames.end_call(event.call_id)
                 return [*frames.end_call(event.call_id), _result(event, by)]
             case neutral.StepStartedEvent():
                 return frames.begin_step(event.step_name)
@@ -190,13 +229,15 @@ class AgUiProjector:
         self._interrupts, self._waits_for_client = [], False
         if self._has_begun:
             return []
+        return self._run_started(event.attribution.parent_run_id, *self._ids())
+
+    def _run_started(self, parent: str | None, run_id: str, thread_id: str) -> list[agui.BaseEvent]:
         self._has_begun = True
-        run_id, thread_id = self._ids()
-        return [
-            agui.RunStartedEvent(
-                run_id=run_id, thread_id=thread_id, parent_run_id=event.attribution.parent_run_id
-            )
-        ]
+        version = agui.PROTOCOL_VERSION if self._protocol is not None else None
+        started = agui.RunStartedEvent(
+            run_id=run_id, thread_id=thread_id, parent_run_id=parent, protocol_version=version
+        )
+        return [started, *self._notices]
 
     def _paused(self, event: neutral.RunPausedEvent) -> list[agui.BaseEvent]:
         frames_out = self._close()
@@ -206,7 +247,7 @@ class AgUiProjector:
         asked_by = event.metadata.get("agent_state_id")
         asking = asked_by if isinstance(asked_by, str) and asked_by != self._top.run_id else None
         self._interrupts.append(questions.interrupt_of(event, asking))
-        if event.approval_id is None:
+        if event.approval_id is None or not self._config.approval_calls:
             return frames_out
         return [
             *frames_out,
@@ -214,12 +255,26 @@ class AgUiProjector:
         ]
 
     def _finished(self, event: neutral.RunFinishedEvent) -> list[agui.BaseEvent]:
+        if self._is_earlier:
+            self._held_end = event
+            return []
+        return self._end_with(event)
+
+    def _end_with(self, event: neutral.RunFinishedEvent) -> list[agui.BaseEvent]:
         error = event.error
         if error is None:
             return self._end(agui.RunFinishedSuccessOutcome(), event.metadata.get("output"))
-        if error.get("code") == CANCELLED:
-            return self._end(agui.RunFinishedCancelledOutcome())
-        return self.fail(message_of(error), code_of(error) or "run_failed")
+        code = code_of(error)
+        if code == CANCELLED:
+            # Clients before 1.0 know no such outcome.
+            is_known = knows_1_0(self._protocol)
+            return self._end(
+                agui.RunFinishedCancelledOutcome() if is_known else agui.RunFinishedSuccessOutcome()
+            )
+        if code == AgentStateReason.APPROVAL_REJECTED:
+            # A person's decision is no breakage.
+            return [*self._close(), _ended_early(event), *self._end(agui.RunFinishedSuccessOutcome())]
+        return self.fail(message_of(error), code or "run_failed")
 
     def _end(self, outcome: agui.RunFinishedOutcome, result: object = None) -> list[agui.BaseEvent]:
         frames_out = self._close()
@@ -249,6 +304,18 @@ class AgUiProjector:
 
     def _ids(self) -> tuple[str, str]:
         return self._run_id or self._top.run_id, self._thread_id or self._top.conversation_id
+
+
+def knows_1_0(protocol: str | None) -> bool:
+    """Return whether a client that declares this version knows protocol 1.0; what cannot be read is a newer one."""
+    return protocol is not None and not protocol.startswith("0.")
+
+
+def _ended_early(event: neutral.RunFinishedEvent) -> agui.CustomEvent:
+    """Return the error of a run as a CUSTOM event, where it is not the end of the stream or a person's decision."""
+    error = event.error or {}
+    value = {"runId": event.attribution.run_id, "message": message_of(error)}
+    return agui.CustomEvent(name=code_of(error) or "run_failed", value=value)
 
 
 def _result(event: neutral.ToolCallResultEvent, by: str | None) -> agui.ToolCallResultEvent:

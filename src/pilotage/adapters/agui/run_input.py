@@ -1,12 +1,14 @@
 """An AG-UI input, from its text to the input of a run. Pure.
 
 Inputs are hostile: they are bounded before they are decoded, and a refusal repeats nothing of them. In `forwardedProps`
-`lastEventId` is the id of the last frame that a reconnecting client has, and `cancelRun` is the run to cancel.
+`lastEventId` is the id of the last frame that a reconnecting client has, `cancelRun` is the run to cancel, and
+`connect` says that the client only wants to see its thread, as an input without messages does.
 
 The run's id is the client's runId, which is a name and no authority; where the input answers a question, it is the run
 that asked. The instruction is the last message of the user; earlier ones are in the conversation of the thread.
 
-State, context, tools and history of a client are not trusted: state and context are shown to a model with their trust
+State, context, tools and history of a client are not trusted, unless the application declares named tools and the state
+to be those of its own page; then they are words of the user. State and context are shown to a model with their trust
 label; the client runs its tools itself; history counts only where the application has none.
 """
 
@@ -20,30 +22,35 @@ from ag_ui.core import AssistantMessage, DataSource, RunAgentInput, TextPart, Ur
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from pilotage.adapters.agui import questions
+from pilotage.adapters.agui import decisions
 from pilotage.adapters.agui.errors import AgUiInputTooLargeError, AgUiRunResolutionError
+from pilotage.adapters.agui.questions import HITL_TOOL
 from pilotage.adapters.agui.stream import Bookmark
-from pilotage.adapters.agui_plugin import AgUiLimits
+from pilotage.adapters.agui_plugin import AgUiConfig, AgUiLimits
 from pilotage.agent.context import ContextFreshness, ContextPack, ContextPackRole
 from pilotage.agent.messages import MediaPart
 from pilotage.agent.model_request import JsonSchemaConstraint, ModelSelection, ModelToolSpec
 from pilotage.agent.run_values import AgentContext
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
+from pilotage.agent.tools.deferred import OWN_PAGE
 from pilotage.errors import AgentDefinitionError
+from pilotage.inbound.bodies import finite
 from pilotage.inbound.limits import is_deeper_than
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, repeated_key, to_json_value
-from pilotage.runtime.answers import run_of
 from pilotage.runtime.exposure.given_context import TRUST
 from pilotage.safety.trust import Integrity, TrustLabel
 
 RESUMED = "Go on with what was decided."
-"""The instruction of a resumed run without a new user message; it is not used."""
+"""The instruction of an input without a new user message; it is not used."""
 FROM_CLIENT = TrustLabel(Integrity.UNTRUSTED, origins=frozenset({"ag-ui client"}))
+FROM_OWN_PAGE = TrustLabel(Integrity.USER, origins=frozenset({"the user's page"}))
 _SOURCE = "ag-ui client"
+_STATE = "agui-state"
 _USUAL = AgUiLimits()
 
 LAST_EVENT_ID = "lastEventId"
 CANCEL_RUN = "cancelRun"
+CONNECT = "connect"
 STEERING_REQUIRED = "steeringInputRequired"
 _SHOWN_PROBLEMS = 3
 _LONGEST_ID = 255
@@ -66,8 +73,8 @@ def parse_input(text: str | bytes, limits: AgUiLimits = _USUAL) -> RunAgentInput
             f"the input is nested more than {limits.max_depth} levels deep. Send less of it."
         )
     try:
-        # Numbers that are none, and halves of surrogate pairs, are no JSON to this reader.
-        decoded: Any = from_json(text, allow_inf_nan=False)
+        # Numbers that are none, and halves of surrogate pairs, are no JSON to this reader; 1e309 is infinite to it.
+        decoded: Any = finite(from_json(text, allow_inf_nan=False))
     except ValueError as error:
         raise AgUiRunResolutionError(
             f"the body is no RunAgentInput: the text: Invalid JSON: {error}."
@@ -126,6 +133,13 @@ def cancelled_run_in(ag_ui_input: RunAgentInput) -> str | None:
     return _text(ag_ui_input, CANCEL_RUN)
 
 
+def connects(ag_ui_input: RunAgentInput) -> bool:
+    """Return whether a client only wants to see its thread: it says so, or sends no message and no answer."""
+    if _flag(props_of(ag_ui_input), CONNECT):
+        return True
+    return not ag_ui_input.messages and not _answers(ag_ui_input) and cancelled_run_in(ag_ui_input) is None
+
+
 def with_last_seen(ag_ui_input: RunAgentInput, header: str | None) -> RunAgentInput:
     """Return the input with the id from a header, which is newer than the one a client may repeat in its input."""
     if not header:
@@ -150,7 +164,6 @@ def run_input_of(ag_ui_input: RunAgentInput, limits: AgUiLimits = _USUAL) -> Cor
     Raises:
         AgUiRunResolutionError: the input has no text of a user, or an invalid field.
         AgUiInputTooLargeError: it gives more than the limits allow.
-        AgUiApprovalDecodeError: it has an answer that cannot be read.
     """
     try:
         run_input = _run_input(ag_ui_input, limits, is_resumed=_answers(ag_ui_input))
@@ -161,11 +174,13 @@ def run_input_of(ag_ui_input: RunAgentInput, limits: AgUiLimits = _USUAL) -> Cor
 
 
 def _answers(ag_ui_input: RunAgentInput) -> bool:
-    return questions.carries_approval_decision(ag_ui_input) or bool(questions.tool_results_in(ag_ui_input))
+    return decisions.carries_approval_decision(ag_ui_input) or bool(decisions.tool_results_in(ag_ui_input))
 
 
 def _run_input(ag_ui_input: RunAgentInput, limits: AgUiLimits, *, is_resumed: bool) -> CoreRunInput:
     instruction, attachments = _last_user_message(ag_ui_input)
+    if connects(ag_ui_input):
+        instruction, attachments = RESUMED, []
     if not instruction.strip():
         if not is_resumed and cancelled_run_in(ag_ui_input) is None:
             raise AgUiRunResolutionError(
@@ -190,11 +205,8 @@ def _run_input(ag_ui_input: RunAgentInput, limits: AgUiLimits, *, is_resumed: bo
 
 
 def _run_of_the_question(ag_ui_input: RunAgentInput) -> str:
-    if not questions.carries_approval_decision(ag_ui_input):
-        # The result of a tool call names no run: it is the one of the thread that waits for it.
-        return ag_ui_input.run_id
-    first = questions.decisions_in(ag_ui_input)[0]
-    return run_of(first.request_id) if isinstance(first, questions.AgUiDecision) else first.run_id
+    """Return the run that an answer is about; the result of a tool call names none, nor does a broken answer."""
+    return next(iter(decisions.asking_runs(ag_ui_input)), ag_ui_input.run_id)
 
 
 def _last_user_message(ag_ui_input: RunAgentInput) -> tuple[str, list[MediaPart]]:
@@ -254,7 +266,7 @@ def packs_of(ag_ui_input: RunAgentInput) -> list[ContextPack]:
     packs: list[ContextPack] = []
     if ag_ui_input.state:
         shown = canonical_json(to_json_value(ag_ui_input.state))
-        packs.append(_pack("agui-state", shown, ContextPackRole.STATE))
+        packs.append(_pack(_STATE, shown, ContextPackRole.STATE))
     for number, each in enumerate(ag_ui_input.context or (), start=1):
         if each.value.strip():
             about = each.description.strip()
@@ -271,7 +283,7 @@ def tools_of(ag_ui_input: RunAgentInput, most: int) -> tuple[ModelToolSpec, ...]
         AgUiRunResolutionError: a tool has parameters that are no schema.
         AgentDefinitionError: a tool has no name.
     """
-    tools = [tool for tool in ag_ui_input.tools or () if tool.name != questions.HITL_TOOL]
+    tools = [tool for tool in ag_ui_input.tools or () if tool.name != HITL_TOOL]
     if len(tools) > most:
         raise AgUiInputTooLargeError(f"the input brings {len(tools)} tools; this server takes {most}.")
     specs: list[ModelToolSpec] = []
@@ -285,6 +297,22 @@ def tools_of(ag_ui_input: RunAgentInput, most: int) -> tuple[ModelToolSpec, ...]
         constraint = JsonSchemaConstraint(schema, strict=False)
         specs.append(ModelToolSpec(tool.name, constraint, tool.description.strip() or None))
     return tuple(specs)
+
+
+def as_of_own_page(run_input: CoreRunInput, config: AgUiConfig) -> CoreRunInput:
+    """Return the input with the tools and the state that the application declares to be those of its own page.
+
+    They count as words of the user, never as trusted.
+    """
+    tools = tuple(
+        replace(tool, metadata={OWN_PAGE: True}) if tool.name in config.own_page_tools else tool
+        for tool in run_input.deferred_tools
+    )
+    packs = run_input.context.packs
+    if config.owns_page_state:
+        label: JsonObject = {TRUST: FROM_OWN_PAGE.to_payload()}
+        packs = tuple(replace(pack, metadata=label) if pack.id == _STATE else pack for pack in packs)
+    return replace(run_input, deferred_tools=tools, context=replace(run_input.context, packs=packs))
 
 
 def with_history(run_input: CoreRunInput, ag_ui_input: RunAgentInput) -> CoreRunInput:

@@ -9,91 +9,39 @@ After any error, the client gets closed frames and one end; leaving the stream d
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Sequence,
+)
 from contextlib import aclosing
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from ag_ui.core import BaseEvent, RunAgentInput
-from pydantic_core import PydanticSerializationError
 
-from pilotage.adapters.agui.errors import AgUiRunResolutionError
+from pilotage.adapters.agui.encoding import AgUiEncoder, PlainEncoder, SseEncoder, with_cursors
+from pilotage.adapters.agui.errors import AgUiRunResolutionError, AgUiThreadBusyError
 from pilotage.adapters.agui.projector import BROKEN, AgUiProjector
 from pilotage.agent.events import AgentEvent
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
 from pilotage.container.application import Application
-from pilotage.errors import AnswerConflictError, CallerError, PilotageError
+from pilotage.errors import CallerError, PilotageError
 from pilotage.runtime.events.feed import EventCursor
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.exposure.deltas import delta_of, with_text
 from pilotage.runtime.journal.interruptions import RunInterruption
-from pilotage.runtime.run.opened import OpenedRun
 from pilotage.values import value
 
-SSE = "text/event-stream"
-NDJSON = "application/x-ndjson"
-CURSOR = "cursor"
-"""The key in the metadata of an event that has the id of the frame, where the transport has no other place for it."""
-_DATA = "data: "
 _BOOKMARK = re.compile(r"([!-}]{1,200})~([0-9.]{1,60})~([0-9.]{1,60})~(e?)([0-9]{1,6})")
 _MOST = 2_000
-
-
-class AgUiEncoder(Protocol):
-    """Turns events into pieces of a stream; `cursor` is the id of the frame, if it has one."""
-
-    content_type: str
-
-    def encode(self, event: BaseEvent, cursor: str | None = None) -> str:
-        """Return the text of one event."""
-        ...
-
-
-class SseEncoder:
-    """Server-sent events; a cursor becomes the frame's `id`."""
-
-    content_type = SSE
-
-    def encode(self, event: BaseEvent, cursor: str | None = None) -> str:
-        """Return one frame, which ends with an empty line."""
-        line = f"id: {cursor}\n" if cursor else ""
-        return f"{line}{_DATA}{json_of(event)}\n\n"
-
-
-class NdjsonEncoder:
-    """One JSON text a line; a cursor goes into the event's metadata."""
-
-    content_type = NDJSON
-
-    def encode(self, event: BaseEvent, cursor: str | None = None) -> str:
-        """Return one line."""
-        if cursor is not None:
-            event = event.model_copy(update={"metadata": {**(event.metadata or {}), CURSOR: cursor}})
-        return f"{json_of(event)}\n"
-
-
-def encoder_for(accept: str | None) -> AgUiEncoder:
-    """Return the encoder for the `Accept` header of a client: lines if it asks for them, else SSE."""
-    return NdjsonEncoder() if NDJSON in (accept or "") else SseEncoder()
-
-
-def line_of(frame: str) -> str:
-    """Return a piece of a stream as one line of JSON, whichever encoder made it."""
-    found = next((each for each in frame.split("\n") if each.startswith(_DATA)), frame)
-    return f"{found.removeprefix(_DATA).strip()}\n"
-
-
-def json_of(event: BaseEvent) -> str:
-    """Return the JSON text of an event, on one line."""
-    try:
-        return event.model_dump_json(by_alias=True)
-    except PydanticSerializationError:
-        # Text of a model may contain half of a surrogate pair, which has no UTF-8: JSON can escape it.
-        return json.dumps(event.model_dump(by_alias=True), separators=(",", ":"))
 
 
 @value
@@ -194,19 +142,26 @@ class FrameStream:
 
     def finish(self) -> list[Marked]:
         """Return the last frames. Raise VoidBookmarkError where `seen` is void."""
+        return self._last_frames(self._projector.finish)
+
+    def _last_frames(self, frames: Callable[[], list[BaseEvent]]) -> list[Marked]:
         seen = self._seen
         if seen is None:
-            return self._ending(self._projector.finish())
+            return self._ending(frames())
         self._check(seen, None)
-        return self._ending(self._projector.finish())[seen.part :]
+        return self._ending(frames())[seen.part :]
 
     def fail(self, message: str, code: str) -> list[Marked]:
         """End the stream with an error."""
         return self._ending(self._projector.fail(message, code))
 
-    def refuse_answer(self, error: AnswerConflictError) -> list[Marked]:
-        """End the stream of an answer to a question that has another one."""
-        return self._ending(self._projector.refuse_answer(error))
+    def refuse_message(self, message: str, code: str) -> list[Marked]:
+        """End the stream of a message that cannot be taken, with a text that pages show."""
+        return self._ending(self._projector.refuse_message(message, code))
+
+    def next_run(self) -> list[Marked]:
+        """End the earlier run of the stream. Raise VoidBookmarkError where `seen` is void."""
+        return self._last_frames(self._projector.next_run)
 
     def _check(self, seen: Bookmark, ahead: EventCursor | None) -> None:
         if seen.is_void(self._reached, ahead):
@@ -266,12 +221,45 @@ RunDriverFactory: TypeAlias = Callable[
 """Makes the stream for one input; `accept` is what the client accepts, where the transport knows."""
 
 
+class StreamedRun(Protocol):
+    """A run with the reader that opened it; an `OpenedRun` is one."""
+
+    @property
+    def id(self) -> str:
+        """Return the id of the run."""
+        ...
+
+    def events(self) -> AsyncIterator[AgentEvent]:
+        """Return the events of the run."""
+        ...
+
+    async def result(self) -> object:
+        """Return when the run has ended or waits; raise the error that ended the attempt."""
+        ...
+
+    async def leave(self) -> None:
+        """Unsubscribe from the run."""
+        ...
+
+
 class RunOpener(Protocol):
     """Opens runs; an `AgentRunner` does."""
 
-    async def open(self, given: object, /) -> OpenedRun:
+    async def open(self, given: CoreRunInput, /) -> StreamedRun:
         """Return a run for this input."""
         ...
+
+
+@runtime_checkable
+class NotedRun(Protocol):
+    """A run with frames for the beginning of its stream, and perhaps a run that follows in the same stream.
+
+    With `is_held` another process has it.
+    """
+
+    notices: Sequence[BaseEvent]
+    is_held: bool
+    following: Callable[[], Awaitable[StreamedRun | None]] | None
 
 
 class AgUiRunDriver(AsyncIterable[str]):
@@ -287,7 +275,7 @@ class AgUiRunDriver(AsyncIterable[str]):
         run_input: CoreRunInput,
         agent_id: str,
         projector: AgUiProjector | None = None,
-        encoder: AgUiEncoder | None = None,
+        encoder: AgUiEncoder | PlainEncoder | None = None,
         *,
         seen: Bookmark | None = None,
         recent: RecentFrames | None = None,
@@ -298,7 +286,7 @@ class AgUiRunDriver(AsyncIterable[str]):
         self._projector = projector or AgUiProjector(
             run_id=run_input.state_id, thread_id=run_input.effective_conversation_id
         )
-        self._encoder = encoder or SseEncoder()
+        self._encoder = with_cursors(encoder or SseEncoder())
         self._seen = seen
         self._recent = recent or RecentFrames()
         self._stream = FrameStream(self._projector)
@@ -307,10 +295,13 @@ class AgUiRunDriver(AsyncIterable[str]):
         return self._frames()
 
     async def _frames(self) -> AsyncGenerator[str, None]:
-        run: OpenedRun | None = None
+        run: StreamedRun | None = None
         last: list[Marked] = []
         try:
             run = await self._runner.open(self._input)
+            self._announce(run)
+            for frame in self._first_frames(run):
+                yield self._encoded((None, frame))
             for each in self._cached_frames():
                 yield self._encoded(each)
             async with aclosing(self._frames_of(run)) as frames:
@@ -324,6 +315,19 @@ class AgUiRunDriver(AsyncIterable[str]):
         for each in last:
             yield self._encoded(each)
 
+    def _announce(self, run: StreamedRun) -> None:
+        if isinstance(run, NotedRun):
+            self._projector.begin(run.notices, is_earlier=run.following is not None)
+
+    def _first_frames(self, run: StreamedRun) -> Sequence[BaseEvent]:
+        """Return the frames to send at once: a run that another process holds may have no event for a while.
+
+        A client that reconnects has RUN_STARTED.
+        """
+        if not isinstance(run, NotedRun) or not run.is_held:
+            return ()
+        return run.notices if self._seen is not None else self._projector.begin_now()
+
     def _cached_frames(self) -> Iterator[Marked]:
         """Yield the cached frames after the last one of the client."""
         if self._seen is not None:
@@ -332,18 +336,46 @@ class AgUiRunDriver(AsyncIterable[str]):
                 yield mark, frame
             self._stream = FrameStream(self._projector, self._seen)
 
-    async def _frames_of(self, run: OpenedRun) -> AsyncGenerator[Marked, None]:
+    async def _frames_of(self, run: StreamedRun) -> AsyncGenerator[Marked, None]:
         try:
-            async with aclosing(self._read(run)) as frames:
+            async with aclosing(self._read_all(run)) as frames:
                 async for each in frames:
                     yield each
         except VoidBookmarkError:
-            self._stream, self._seen = FrameStream(self._projector.fresh()), None
-            async with aclosing(self._read(run)) as frames:
+            self._projector = self._projector.fresh()
+            self._stream, self._seen = FrameStream(self._projector), None
+            async with aclosing(self._read_all(run)) as frames:
                 async for each in frames:
                     yield each
 
-    async def _read(self, run: OpenedRun) -> AsyncGenerator[Marked, None]:
+    async def _read_all(self, run: StreamedRun) -> AsyncGenerator[Marked, None]:
+        """Read a run, and the one that follows in the same stream."""
+        following = run.following if isinstance(run, NotedRun) else None
+        # The cached frames may have come to the run that follows.
+        is_read = following is not None and self._seen is not None and self._seen.run_id != run.id
+        if not is_read:
+            async with aclosing(self._read(run, is_last=following is None)) as frames:
+                async for each in frames:
+                    yield each
+        if following is None:
+            return
+        after = await following()
+        if after is None:
+            for each in self._stream.finish():
+                yield self._noted(each)
+            return
+        try:
+            if is_read:
+                self._projector.next_run()
+            for each in () if is_read else self._stream.next_run():
+                yield self._noted(each)
+            async with aclosing(self._read(after)) as frames:
+                async for each in frames:
+                    yield each
+        finally:
+            await after.leave()
+
+    async def _read(self, run: StreamedRun, *, is_last: bool = True) -> AsyncGenerator[Marked, None]:
         events = run.events()
         origin = _cursor_of(events)
         self._stream.begin(run.id, origin)
@@ -353,8 +385,9 @@ class AgUiRunDriver(AsyncIterable[str]):
             for each in self._stream.take(event, _cursor_of(events)):
                 yield self._noted(each)
         await run.result()
-        for each in self._stream.finish():
-            yield self._noted(each)
+        if is_last:
+            for each in self._stream.finish():
+                yield self._noted(each)
 
     def _noted(self, marked: Marked) -> Marked:
         mark, frame = marked
@@ -368,8 +401,8 @@ class AgUiRunDriver(AsyncIterable[str]):
         return self._encoder.encode(frame, str(bookmark) if bookmark is not None else None)
 
     def _broken(self, error: BaseException) -> list[Marked]:
-        if isinstance(error, AnswerConflictError):
-            return self._stream.refuse_answer(error)
+        if isinstance(error, AgUiThreadBusyError):
+            return self._stream.refuse_message(str(error), error.code)
         if isinstance(error, PilotageError):
             return self._stream.fail(str(error), error.code)
         # Messages of other errors may contain data that clients should not read.

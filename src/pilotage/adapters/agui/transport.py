@@ -7,6 +7,7 @@ run does not wait for its turn: the run may be the one that is being streamed.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import TextIO
@@ -14,6 +15,7 @@ from typing import TextIO
 from ag_ui.core import RunErrorEvent
 
 from pilotage.adapters.agui.driver import AgentDriver
+from pilotage.adapters.agui.encoding import NDJSON, encoder_for, line_of
 from pilotage.adapters.agui.run_input import (
     CANCEL_RUN,
     cancelled_run_in,
@@ -21,11 +23,13 @@ from pilotage.adapters.agui.run_input import (
     run_input_of,
     with_last_seen,
 )
-from pilotage.adapters.agui.stream import NDJSON, RunDriverFactory, encoder_for, line_of
+from pilotage.adapters.agui.stream import RunDriverFactory
 from pilotage.adapters.agui_plugin import AgUiLimits
 from pilotage.errors import PilotageError
+from pilotage.jsonvalue import object_or_empty, parsed
 
 _MOST_WAITING = 16
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _USUAL = AgUiLimits()
 
 
@@ -133,8 +137,52 @@ class Dialogue:
                 await self._factory.cancel(run)
 
 
+class Documents:
+    """Splits lines into JSON documents: one may have several lines, each begins on a line of its own. Pure.
+
+    A line that is an input by itself ends a document that was left incomplete, and so does a length over `most`.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lines: list[str] = []
+        self._size = self._depth = 0
+
+    def add(self, line: str) -> list[str]:
+        """Take a line in, and return the documents that are complete with it."""
+        if not self._lines and not line.strip():
+            return []
+        left = [self.rest()] if self._lines and _is_input(line) else []
+        self._lines.append(line)
+        self._size += len(line)
+        self._scan(line)
+        is_whole = self._depth <= 0
+        return [*left, self.rest()] if is_whole or self._size > self._most else left
+
+    def rest(self) -> str:
+        """Return the document that is not complete, and begin a new one."""
+        text = "".join(self._lines)
+        self._lines, self._size, self._depth = [], 0, 0
+        return text
+
+    def _scan(self, line: str) -> None:
+        """Count the brackets outside of texts; no text of JSON goes over the end of a line."""
+        plain = _TEXT.sub("", line)
+        self._depth += sum(plain.count(each) for each in "{[") - sum(plain.count(each) for each in "}]")
+
+
+def _is_input(line: str) -> bool:
+    """Return whether a line is an input as a whole."""
+    if not line.startswith("{"):
+        return False
+    try:
+        return "runId" in object_or_empty(parsed(line.strip()))
+    except (ValueError, RecursionError):
+        return False
+
+
 class AgUiStdioCommand:
-    """Serves inputs one after the other: the one it is given, or every line until the input ends.
+    """Serves inputs one after the other: the one it is given, or every JSON document until the input ends.
 
     The id of a frame is in the event's metadata; a client that reconnects sends the last it has in
     `forwardedProps.lastEventId`.
@@ -151,10 +199,11 @@ class AgUiStdioCommand:
     ) -> None:
         self._input = input_stream
         self._output = output_stream
+        self._most = (limits or AgUiLimits()).max_body_bytes
         self._dialogue = Dialogue(run_driver_factory, self._write, accept or NDJSON, limits)
 
     async def __call__(self, run_input_json: str | None = None) -> None:
-        """Serve one input, or all lines of the input stream; one that cannot be served is answered with an error."""
+        """Serve one input, or all of the input stream; one that cannot be served is answered with an error."""
         async with aclosing(self._lines(run_input_json)) as lines:
             await self._dialogue.serve_all(lines)
 
@@ -162,10 +211,13 @@ class AgUiStdioCommand:
         if only is not None:
             yield only
             return
+        documents = Documents(self._most)
         # Reading blocks its thread, and runs go on meanwhile.
         while line := await asyncio.to_thread(self._input.readline):
-            if line.strip():
-                yield line
+            for document in documents.add(line):
+                yield document
+        if rest := documents.rest():
+            yield rest
 
     async def _write(self, frame: str) -> None:
         self._output.write(line_of(frame))

@@ -8,12 +8,12 @@ from typing import Any
 
 from starlette.requests import HTTPConnection
 
+from pilotage.adapters.asgi.cross_origin import refuse_foreign_origin
 from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.agent.principal import Principal
 from pilotage.container.application import Application
 from pilotage.errors import NotAuthenticatedError
 from pilotage.inbound.authentication import resolved
-from pilotage.inbound.problems import OriginRefusedError
 
 _PRINCIPAL = "pilotage.principal"
 # Browsers cannot set headers of a WebSocket. They can offer protocols, and one of these carries the token.
@@ -42,17 +42,6 @@ def is_from_this_machine(client: str | None, host: str | None) -> bool:
     to a proxy that serves other machines.
     """
     return client is not None and host is not None and is_loopback(client) and is_loopback(_name_in(host))
-
-
-def is_allowed_origin(origin: str | None, host: str | None, allowed: Collection[str]) -> bool:
-    """Return whether a request may be sent: by a program, by a page of this host, or by a page of an allowed origin."""
-    if origin is None:
-        return True
-    return origin.lower() in allowed or (bool(host) and _host_of(origin) == str(host).lower())
-
-
-def _host_of(origin: str) -> str:
-    return origin.lower().partition("://")[2]
 
 
 def _name_in(host: str) -> str:
@@ -112,16 +101,6 @@ def principal_in(scope: MutableMapping[str, Any]) -> Principal | None:
     """Return the principal that authentication kept in a scope; None where there was no authentication."""
     found: object = scope.get(_PRINCIPAL)
     return found if isinstance(found, Principal) else None
-
-
-def refuse_foreign_origin(connection: HTTPConnection, allowed: Collection[str]) -> None:
-    """Refuse pages of other sites: a browser sends the credentials of its user with the requests of any page."""
-    origin, host = connection.headers.get("origin"), connection.headers.get("host")
-    if not is_allowed_origin(origin, host, allowed):
-        raise OriginRefusedError(
-            f"pages of {origin!r} may not connect. Add the origin to allowed_origins "
-            "(PILOTAGE_HTTP_ALLOWED_ORIGINS, PILOTAGE_AGUI_ALLOWED_ORIGINS) if they should."
-        )
 
 
 def refuse_other_machines(connection: HTTPConnection) -> None:

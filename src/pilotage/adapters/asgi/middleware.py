@@ -7,9 +7,11 @@ from typing import Any, TypeAlias
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Message
+from starlette.routing import request_response
+from starlette.types import ASGIApp, Message
 
 from pilotage.adapters.asgi.authentication import Authentication
+from pilotage.adapters.asgi.cross_origin import CrossOrigin
 from pilotage.adapters.asgi.problems import NOSNIFF, problem_response
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.errors import PilotageError
@@ -61,6 +63,14 @@ class HttpMiddleware:
             return response
 
         return wrapped
+
+    def cross_origin(self, app: ASGIApp) -> CrossOrigin:
+        """Return an ASGI application with answers to preflights, and the headers for pages of allowed origins."""
+        return CrossOrigin(app, self._settings.allowed_origins)
+
+    def endpoint(self, handle: Handler) -> CrossOrigin:
+        """Return the handler, with everything around it, as the endpoint of a route that lets OPTIONS through."""
+        return self.cross_origin(request_response(self.wrap(handle)))
 
     async def _handled(self, request: Request, handle: Handler) -> Response:
         try:

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from inspect import Signature, iscoroutinefunction
 from typing import Any
 
 from fastapi import APIRouter, Depends
+from fastapi.params import Depends as DependsParam
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from pilotage.adapters.asgi import websockets
-from pilotage.adapters.asgi.authentication import (
-    Authentication,
-    has_resolver,
-    principal_in,
-    refuse_foreign_origin,
-)
+from pilotage.adapters.asgi.authentication import Authentication, has_resolver, principal_in
+from pilotage.adapters.asgi.cross_origin import refuse_foreign_origin
 from pilotage.adapters.asgi.middleware import HttpMiddleware
 from pilotage.adapters.asgi.problems import problem_response
 from pilotage.adapters.asgi.streaming import COMPLETED, RECONNECT, StreamingResponse, Streams, stopped
 from pilotage.adapters.fastapi import controller
+from pilotage.adapters.fastapi.description import security_of, stream_responses
 from pilotage.adapters.fastapi.frames import SSE_FORMAT, ItemFrames
-from pilotage.adapters.fastapi.routing import route_class_with, stream_responses
+from pilotage.adapters.fastapi.routing import route_class_with
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.container.application import Application
@@ -111,7 +109,12 @@ def controller_routes(
         raise start_error(app.name, problems)
     bounds = settings or HttpSettings.from_environment()
     authentication = Authentication.of(app, principal, bounds.allowed_origins)
-    routers = _ControllerRouters(app, authentication if has_resolver(app, principal) else None, bounds)
+    routers = _ControllerRouters(
+        app,
+        authentication if has_resolver(app, principal) else None,
+        bounds,
+        security_of(app, principal),
+    )
     router = APIRouter()
     for pod in controller.controllers_in(app.graph):
         router.include_router(routers.router_of(pod))
@@ -122,9 +125,14 @@ class _ControllerRouters:
     """Makes routers of controllers."""
 
     def __init__(
-        self, app: Application, authentication: Authentication | None, settings: HttpSettings
+        self,
+        app: Application,
+        authentication: Authentication | None,
+        settings: HttpSettings,
+        security: Sequence[DependsParam],
     ) -> None:
         self._app = app
+        self._security = security
         self._authentication = authentication
         self._settings = settings
         self._streams = Streams(app, settings)
@@ -156,10 +164,14 @@ class _ControllerRouters:
     def _add(self, route: controller.ControllerRoute, router: APIRouter, authenticate: Any) -> None:
         method = partial(self._method, route)
         function, shape, mark = route.function, controller.seen_signature(route.function), route.mark
+        own: Sequence[DependsParam] = mark.options.get("dependencies", ())
+        secured: dict[str, Any] = {"dependencies": [*own, *(() if route.pod.public else self._security)]}
         match mark.kind:
             case controller.RouteKind.PLAIN:
                 endpoint = plain_endpoint(method, function, shape)
-                router.add_api_route(route.path, endpoint, methods=[mark.method], **mark.options)
+                router.add_api_route(
+                    route.path, endpoint, methods=[mark.method], **{**mark.options, **secured}
+                )
             case controller.RouteKind.SSE:
                 endpoint = stream_endpoint(method, function, shape, self._streams)
                 described: dict[str, Any] = {
@@ -168,6 +180,7 @@ class _ControllerRouters:
                     "response_class": StreamingResponse,
                     "responses": stream_responses(401, 429, 503),
                     **mark.options,
+                    **secured,
                 }
                 router.add_api_route(route.path, endpoint, methods=[mark.method], **described)
             case controller.RouteKind.WEBSOCKET:

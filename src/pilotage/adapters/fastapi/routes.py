@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Annotated, Any
+from inspect import getdoc
+from typing import Annotated, Any, TypeAlias
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Header, Path, Query
+from fastapi.params import Depends
 from pydantic import AwareDatetime
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,15 +18,19 @@ from pilotage.adapters.asgi.authentication import Authentication, has_resolver
 from pilotage.adapters.asgi.middleware import HttpMiddleware
 from pilotage.adapters.asgi.problems import SECURITY_HEADERS
 from pilotage.adapters.asgi.streaming import StreamingResponse, Streams
-from pilotage.adapters.fastapi.frames import SSE_FORMAT, EncodedEvents, EventSocket, RunFrames
-from pilotage.adapters.fastapi.routing import (
-    Caller,
-    json_response,
+from pilotage.adapters.fastapi.description import (
+    FOLLOW_A_RUN,
+    RUN_ID_EXAMPLE,
+    event_responses,
     problem_responses,
-    route_class_with,
-    stream_responses,
+    security_of,
+    start_body,
+    with_annotation,
 )
+from pilotage.adapters.fastapi.frames import SSE_FORMAT, EncodedEvents, EventSocket, RunFrames
+from pilotage.adapters.fastapi.routing import Caller, json_response, route_class_with
 from pilotage.adapters.http_settings import HttpSettings
+from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
@@ -35,6 +41,7 @@ from pilotage.errors import (
     RunConflictError,
 )
 from pilotage.inbound import bodies, views
+from pilotage.inbound.agents import AgentsView, agents_in
 from pilotage.inbound.problems import RequestRefusedError
 from pilotage.inbound.questions import QuestionPageView, QuestionsView
 from pilotage.inbound.requests import answer_question, refuse_unknown_agent, start_run
@@ -42,6 +49,10 @@ from pilotage.runtime.runs import AgentRuns
 
 # A relative link: /runs/<id>/decisions leads to /runs/<id>/answers, under whatever prefix.
 _SUCCEEDED_BY_ANSWERS = {"deprecation": "true", "link": '<answers>; rel="successor-version"'}
+
+AddRoute: TypeAlias = Callable[..., None]
+"""Adds a route: its method, its path, its endpoint, and options of FastAPI."""
+RunIdInPath = Annotated[bodies.RunId, Path(description="The id of a run.", examples=[RUN_ID_EXAMPLE])]
 
 
 class RunQueries:
@@ -52,22 +63,29 @@ class RunQueries:
         self._streams = streams
         self._encoded = encoded
 
-    def add_to(self, router: APIRouter) -> None:
-        """Add the routes to a router."""
+    def add_to(self, add: AddRoute) -> None:
+        """Add the routes."""
         one = problem_responses(401, 404, 409, 410, 422, 503)
-        get = partial(router.add_api_route, methods=["GET"], responses=one)
+        get = partial(add, "GET", responses=one)
         some = problem_responses(401, 409, 422, 503)
         get("/runs", self.list_runs, response_model=views.RunPageView, responses=some)
         get("/runs/{run_id}", self.get_run, response_model=views.RunView)
-        streams = stream_responses(401, 404, 422, 429, 503) | problem_responses(409)
+        streams = event_responses(401, 404, 422, 429, 503) | problem_responses(409)
         streams |= {204: {"description": "Everything was read."}}
         events = partial(get, status_code=200, response_class=StreamingResponse, responses=streams)
-        events("/runs/{run_id}/events", self.read_events)
+        words = f"{getdoc(self.read_events)}\n\n```\n{FOLLOW_A_RUN}\n```"
+        events("/runs/{run_id}/events", self.read_events, description=words)
         get("/runs/{run_id}/result", self.get_result, response_model=views.ResultView)
-        get("/runs/{run_id}/questions", self.list_questions, response_model=QuestionsView)
-        get("/questions", self.list_open_questions, response_model=QuestionPageView, responses=some)
+        asked = partial(get, tags=["questions"])
+        asked("/runs/{run_id}/questions", self.list_questions, response_model=QuestionsView)
+        asked("/questions", self.list_open_questions, response_model=QuestionPageView, responses=some)
         get("/runs/{run_id}/evidence", self.list_evidence, response_model=views.EvidencesView)
         get("/runs/{run_id}/verification", self.verify_run, response_model=views.VerifiedView)
+        get("/agents", self.list_agents, tags=["agents"], response_model=AgentsView, responses=some)
+
+    async def list_agents(self, caller: Caller) -> Response:
+        """Return the agents that are served: their inputs, outputs and tools, with schemas."""
+        return json_response(AgentsView.of(self._runs().services))
 
     async def list_runs(
         self,
@@ -96,14 +114,14 @@ class RunQueries:
             )
         return json_response(views.RunPageView.of(page))
 
-    async def get_run(self, caller: Caller, run_id: bodies.RunId) -> Response:
+    async def get_run(self, caller: Caller, run_id: RunIdInPath) -> Response:
         """Return the state of a run."""
         return json_response(views.RunView.of(await self._runs().get(run_id, principal=caller)))
 
     async def read_events(
         self,
         caller: Caller,
-        run_id: bodies.RunId,
+        run_id: RunIdInPath,
         after: str | None = None,
         last_event_id: Annotated[str | None, Header()] = None,
     ) -> Response:
@@ -121,11 +139,11 @@ class RunQueries:
         frames = RunFrames(runs, run_id, caller, cursor, self._encoded)
         return self._streams.response(frames, SSE_FORMAT)
 
-    async def get_result(self, caller: Caller, run_id: bodies.RunId) -> Response:
+    async def get_result(self, caller: Caller, run_id: RunIdInPath) -> Response:
         """Return the result of a run, with its output once there is one."""
         return json_response(views.ResultView.of(await self._runs().result(run_id, principal=caller)))
 
-    async def list_questions(self, caller: Caller, run_id: bodies.RunId) -> Response:
+    async def list_questions(self, caller: Caller, run_id: RunIdInPath) -> Response:
         """Return the questions that a run and its children wait for."""
         found = await self._runs().questions(run_id, principal=caller)
         return json_response(QuestionsView.of(found))
@@ -141,12 +159,12 @@ class RunQueries:
             page = await self._runs().open_questions(after=after, limit=limit, principal=caller)
         return json_response(QuestionPageView.of_page(page))
 
-    async def list_evidence(self, caller: Caller, run_id: bodies.RunId) -> Response:
+    async def list_evidence(self, caller: Caller, run_id: RunIdInPath) -> Response:
         """Return the evidence of a run, which all principals of its tenant may read."""
         found = await self._runs().evidence(run_id, principal=caller)
         return json_response(views.EvidencesView.of(found))
 
-    async def verify_run(self, caller: Caller, run_id: bodies.RunId) -> Response:
+    async def verify_run(self, caller: Caller, run_id: RunIdInPath) -> Response:
         """Check the journal of a run against itself and its state; 409 says what does not fit."""
         return json_response(views.VerifiedView(rows=await self._runs().verify(run_id, principal=caller)))
 
@@ -168,8 +186,8 @@ class RunCommands:
     def __init__(self, runs: Callable[[], AgentRuns]) -> None:
         self._runs = runs
 
-    def add_to(self, router: APIRouter) -> None:
-        """Add the routes to a router."""
+    def add_to(self, add: AddRoute, agents: Sequence[AgentDefinition]) -> None:
+        """Add the routes; the description of a start names the agents."""
         changes = problem_responses(400, 401, 403, 409, 413, 422, 503)
         starts, problems = changes | problem_responses(415), changes | problem_responses(404, 410)
         on_its_way: dict[int | str, dict[str, Any]] = {
@@ -178,12 +196,11 @@ class RunCommands:
                 "description": "The process that drives it will cancel it.",
             }
         }
-        post = partial(
-            router.add_api_route, methods=["POST"], response_model=views.RunView, responses=problems
-        )
-        post("/runs", self.start_run, status_code=201, responses=starts)
+        post = partial(add, "POST", response_model=views.RunView, responses=problems)
+        start = with_annotation(self.start_run, "body", start_body(agents))
+        post("/runs", start, status_code=201, responses=starts)
         post("/runs/{run_id}/signals", self.send_signal, status_code=202, response_model=views.SignalView)
-        answered = partial(post, status_code=202, response_model=views.AnsweredView)
+        answered = partial(post, status_code=202, response_model=views.AnsweredView, tags=["questions"])
         answered("/runs/{run_id}/answers", self.answer_question)
         answered("/runs/{run_id}/decisions", self.decide, deprecated=True)
         cancelled = problems | on_its_way
@@ -201,30 +218,28 @@ class RunCommands:
         """Start a run, or attach to the one that the client started with the same `id`. It is durable by now."""
         return _created(request.url.path, await start_run(self._runs(), body, caller))
 
-    async def send_signal(self, caller: Caller, run_id: bodies.RunId, body: bodies.SignalBody) -> Response:
+    async def send_signal(self, caller: Caller, run_id: RunIdInPath, body: bodies.SignalBody) -> Response:
         """Send a signal to a run: a message, an instruction, an event, pause or resume."""
         signal = await self._runs().signal(
             run_id, body.sent_kind(), body.payload, id=body.id, principal=caller
         )
         return json_response(views.SignalView.of(signal), 202)
 
-    async def answer_question(
-        self, caller: Caller, run_id: bodies.RunId, body: bodies.AnswerBody
-    ) -> Response:
+    async def answer_question(self, caller: Caller, run_id: RunIdInPath, body: bodies.AnswerBody) -> Response:
         """Answer a question of a run. With the answer to its last open question the run goes on.
 
         With `resume: false` the answer is only stored: the run goes on when it is resumed.
         """
         return json_response(await answer_question(self._runs(), run_id, body, caller), 202)
 
-    async def decide(self, caller: Caller, run_id: bodies.RunId, body: bodies.AnswerBody) -> Response:
+    async def decide(self, caller: Caller, run_id: RunIdInPath, body: bodies.AnswerBody) -> Response:
         """Second name of `/runs/{run_id}/answers` until 0.2."""
         response = await self.answer_question(caller, run_id, body)
         response.headers.update(_SUCCEEDED_BY_ANSWERS)
         return response
 
     async def cancel_run(
-        self, caller: Caller, run_id: bodies.RunId, body: bodies.CancelBody | None = None
+        self, caller: Caller, run_id: RunIdInPath, body: bodies.CancelBody | None = None
     ) -> Response:
         """Cancel a run. 202 says that another process drives it, and will cancel it."""
         reason = body.reason if body is not None else None
@@ -234,23 +249,21 @@ class RunCommands:
             return json_response(views.CancelledView(cancelled=False, is_on_its_way=True), 202)
         return json_response(views.CancelledView(cancelled=cancelled))
 
-    async def resume_run(self, caller: Caller, run_id: bodies.RunId) -> Response:
+    async def resume_run(self, caller: Caller, run_id: RunIdInPath) -> Response:
         """Resume a run; its recorded actions are replayed, not repeated."""
         runs = self._runs()
         await runs.resume(run_id, principal=caller)
         return json_response(views.RunView.of(await runs.get(run_id, principal=caller)), 202)
 
     async def fork_run(
-        self, request: Request, caller: Caller, run_id: bodies.RunId, body: bodies.ForkBody | None = None
+        self, request: Request, caller: Caller, run_id: RunIdInPath, body: bodies.ForkBody | None = None
     ) -> Response:
         """Return a new run with the beginning of another one's record; resume it to continue from there."""
         at = body.at if body is not None else None
         runs_path = request.url.path.rsplit("/", 2)[0]
         return _created(runs_path, await self._runs().fork(run_id, at=at, principal=caller))
 
-    async def resolve_run(
-        self, caller: Caller, run_id: bodies.RunId, body: bodies.ResolutionBody
-    ) -> Response:
+    async def resolve_run(self, caller: Caller, run_id: RunIdInPath, body: bodies.ResolutionBody) -> Response:
         """Decide about a run that diverged: skip a recorded call, give a call its result, or fork.
 
         Answers with the run, or with its fork, which waits to be resumed. 409 says why the decision does not fit.
@@ -287,9 +300,28 @@ def agent_routes(
     settings = settings or HttpSettings.from_environment()
     authentication = Authentication.of(app, principal, settings.allowed_origins)
     middleware = HttpMiddleware(authentication, settings, owns_errors=True)
-    router = APIRouter(tags=["runs"], route_class=route_class_with(middleware))
+    router = APIRouter(route_class=route_class_with(middleware))
+    add = partial(_add_route, router, security_of(app, principal))
     runs, streams, encoded = partial(app.get, AgentRuns), Streams(app, settings), EncodedEvents()
-    RunQueries(runs, streams, encoded).add_to(router)
+    RunQueries(runs, streams, encoded).add_to(add)
     EventSocket(runs, authentication, streams, encoded).add_to(router)
-    RunCommands(runs).add_to(router)
+    RunCommands(runs).add_to(add, agents_in(app.graph))
     return router
+
+
+def _add_route(
+    router: APIRouter,
+    security: Sequence[Depends],
+    method: str,
+    path: str,
+    endpoint: Callable[..., Awaitable[Response]],
+    **options: Any,
+) -> None:
+    """Add a route whose operation id is the name of its method."""
+    described: dict[str, Any] = {
+        "operation_id": getattr(endpoint, "__name__", None),
+        "tags": ["runs"],
+        "dependencies": security,
+        **options,
+    }
+    router.add_api_route(path, endpoint, methods=[method], **described)

@@ -1,4 +1,4 @@
-"""Shared parts of all routes: middleware, the dependencies `Caller` and `Inject()`, responses and their description."""
+"""Shared parts of all routes: middleware, the dependencies `Caller` and `Inject()`, JSON responses."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from pilotage.adapters.asgi.authentication import principal_in
 from pilotage.adapters.asgi.lifespan import application_of
 from pilotage.adapters.asgi.middleware import Handler, HttpMiddleware
-from pilotage.adapters.asgi.problems import PROBLEM_JSON, SECURITY_HEADERS, problem_response
-from pilotage.adapters.asgi.streaming import EVENT_STREAM
+from pilotage.adapters.asgi.problems import SECURITY_HEADERS, problem_response
 from pilotage.agent.principal import Principal
-from pilotage.inbound.problems import ProblemView, json_text, problem_of_fields, problem_of_status
+from pilotage.inbound.problems import json_text, problem_of_fields, problem_of_status
 
 
 class MiddlewareRoute(APIRoute):
@@ -32,6 +32,10 @@ class MiddlewareRoute(APIRoute):
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
         return self.middleware.wrap(_with_problems(handle) if self.middleware.owns_errors else handle)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request of the path; a preflight too, which has another method than the route."""
+        await self.middleware.cross_origin(super().handle)(scope, receive, send)
 
 
 def route_class_with(middleware: HttpMiddleware) -> type[MiddlewareRoute]:
@@ -99,29 +103,3 @@ def json_response(view: BaseModel, status: int = 200, headers: Mapping[str, str]
         headers={**SECURITY_HEADERS, **(headers or {})},
         media_type="application/json",
     )
-
-
-def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the description of the problems of a route."""
-    schema = ProblemView.model_json_schema()
-    # References would point into the whole description, where their targets are missing.
-    schema["properties"]["problems"]["items"] = schema.pop("$defs")["FieldProblem"]
-    content = {PROBLEM_JSON: {"schema": schema}}
-    return {status: {"description": "The request failed.", "content": content} for status in statuses}
-
-
-def stream_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the description of the frames of a stream, and of the problems of its route."""
-    frame: dict[str, Any] = {
-        "title": "Frame",
-        "type": "object",
-        "required": ["data"],
-        "properties": {
-            "id": {"type": "string", "description": "The cursor after the event."},
-            "event": {"type": "string", "description": "The kind of the event; or problem, or reconnect."},
-            "data": {"type": "string", "contentMediaType": "application/json"},
-            "retry": {"type": "integer", "description": "After how many milliseconds to come back."},
-        },
-    }
-    streamed = {"description": "Frames as they come.", "content": {EVENT_STREAM: {"schema": frame}}}
-    return {200: streamed, **problem_responses(*statuses)}

@@ -12,12 +12,17 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from pilotage.adapters.agui_plugin import AgUiConfig
 from pilotage.adapters.asgi import websockets
 from pilotage.adapters.asgi.authentication import Authentication, has_resolver, is_loopback
+from pilotage.adapters.asgi.cross_origin import CrossOrigin
 from pilotage.adapters.asgi.lifespan import pilotage_lifespan
 from pilotage.adapters.asgi.problems import problem_response
 from pilotage.adapters.fastapi.controller import Place, place_of, problems_of
 from pilotage.adapters.fastapi.controller_routes import controller_routes
+from pilotage.adapters.fastapi.description import TAGS, describe_other_routes, security_of
+from pilotage.adapters.fastapi.health import add_health
+from pilotage.adapters.fastapi.pages import add_pages
 from pilotage.adapters.fastapi.routes import agent_routes
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.ports.permissions import IPrincipalResolver
@@ -25,6 +30,7 @@ from pilotage.container.application import Application
 from pilotage.errors import PilotageError, StartupError, start_error
 from pilotage.inbound.authentication import OnePrincipal
 from pilotage.runtime.delivery.watchdog import ProcessOfItsOwn
+from pilotage.runtime.delivery.worker import configure_worker
 
 _THE_ROUTES_OF_RUNS = "the routes of runs"
 
@@ -60,20 +66,31 @@ def asgi_application(
         ApplicationStartError: with all errors in the controllers.
     """
     settings = settings or HttpSettings.from_environment()
-    api = FastAPI(title=app.name, lifespan=pilotage_lifespan(app, settings=settings))
+    api = FastAPI(
+        title=app.name,
+        summary="Runs of agents: start, follow, answer, cancel.",
+        lifespan=pilotage_lifespan(app, settings=settings),
+        openapi_tags=[dict(each) for each in TAGS],
+        docs_url=None,
+        redoc_url=None,
+    )
+    add_pages(api)
     if has_resolver(app, principal):
         if not settings.public_docs:
-            _authenticate_docs(api, Authentication.of(app, principal, settings.allowed_origins))
+            _authenticate_docs(api, Authentication.of(app, principal))
     else:
-        api.add_middleware(LocalOnly, allowed_origins=settings.allowed_origins)
+        api.add_middleware(LocalOnly)
         principal = OnePrincipal()
+    api.add_middleware(CrossOrigin, allowed_origins=_allowed_origins(app, settings), is_server=True)
     runs = agent_routes(app, principal=principal, settings=settings)
     if problems := list(problems_of(app.graph, _places_in(runs))):
         raise start_error(app.name, problems)
     api.include_router(runs)
     api.include_router(controller_routes(app, principal=principal, settings=settings))
+    add_health(api, app)
     for extend in extensions:
         extend(api)
+    describe_other_routes(api, security_of(app, principal))
     return api
 
 
@@ -85,25 +102,33 @@ def serve(
     principal: IPrincipalResolver | None = None,
     settings: HttpSettings | None = None,
     extensions: Iterable[Extension] = (),
+    worker: bool = True,
+    announce: Callable[[str], object] | None = None,
 ) -> None:
     """Serve the application until a signal stops it (SIGTERM, SIGINT); needs `pip install "pilotage[serve]"`.
 
+    A worker beside the server takes up runs without an owner, such as those of a process that died; `worker=False`
+    leaves them to other processes. `WorkerSettings` of the application count.
+
     It stops in good order: streams end with a frame that asks to reconnect, each run stops after its current action,
-    and another process goes on from there.
+    and another process goes on from there. `announce` is called with the URL as soon as requests are served.
 
     Raises:
         BindingRefusedError: others would reach it, and there is no principal resolver.
+        AddressNotFreeError: another program listens there; nothing was created.
         ApplicationStartError: with all errors in the application; nothing was created.
     """
-    from pilotage.adapters.fastapi.server import GracefulServer  # noqa: PLC0415 - needs an extra of its own
+    from pilotage.adapters.fastapi import server  # noqa: PLC0415 - needs an extra of its own
 
     refuse_open_binding(host, has_resolver=has_resolver(app, principal))
     app.bind(ProcessOfItsOwn, ProcessOfItsOwn())
+    configure_worker(app, is_on=worker)
     if problems := app.problems():
         raise start_error(app.name, problems)
     settings = settings or HttpSettings.from_environment()
     api = asgi_application(app, principal=principal, settings=settings, extensions=extensions)
-    GracefulServer.over(app, api, host, port, settings).run()
+    sockets = server.listening(host, port)
+    server.GracefulServer.over(app, api, host, port, settings, announce=announce).run(sockets)
 
 
 def refuse_open_binding(host: str, *, has_resolver: bool) -> None:
@@ -114,6 +139,12 @@ def refuse_open_binding(host: str, *, has_resolver: bool) -> None:
             "principal=BearerTokens({...})), add a pod that implements IPrincipalResolver, or listen on 127.0.0.1.",
             host=host,
         )
+
+
+def _allowed_origins(app: Application, settings: HttpSettings) -> frozenset[str]:
+    """Return the origins whose pages may use the server: those of HTTP and those of AG-UI count for all routes."""
+    agui = app.graph.given(AgUiConfig)
+    return frozenset(settings.allowed_origins) | frozenset(agui.allowed_origins if agui else ())
 
 
 def _authenticate_docs(api: FastAPI, authentication: Authentication) -> None:
@@ -159,5 +190,5 @@ class Authenticated:
 class LocalOnly(Authenticated):
     """ASGI middleware that refuses requests of other machines, and of pages of other sites."""
 
-    def __init__(self, app: ASGIApp, allowed_origins: tuple[str, ...] = ()) -> None:
-        super().__init__(app, Authentication.of(None, None, allowed_origins))
+    def __init__(self, app: ASGIApp) -> None:
+        super().__init__(app, Authentication.of(None, None))

@@ -1,4 +1,4 @@
-"""Key files: one key each, readable by its owner only.
+"""Key files, and the settings that name them: one key each, readable by its owner only.
 
 A file is created atomically and never overwritten, so two processes that start at once both get the key of the first.
 """
@@ -10,6 +10,7 @@ import os
 import secrets
 import stat
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
@@ -18,9 +19,36 @@ from typing import ClassVar
 from pilotage.errors import StartupError
 from pilotage.values import value
 
+KEY_FILE = "PILOTAGE_SEALING_KEY_FILE"
+OLD_KEY_FILES = "PILOTAGE_SEALING_OLD_KEY_FILES"
 KEY_BYTES = 32
 _HEADER = "pilotage-key-1 "
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+@value
+class SealingSettings:
+    """The key that seals, and older ones that still open.
+
+    `creates_key` makes the key file at the first start. Leave it off if a missing file means that it was not
+    mounted: records sealed with a new key cannot be opened with the old one, and vice versa.
+    """
+
+    key_file: Path
+    old_key_files: tuple[Path, ...] = ()
+    creates_key: bool = False
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> SealingSettings | None:
+        """Return the settings in PILOTAGE_SEALING_KEY_FILE and PILOTAGE_SEALING_OLD_KEY_FILES (separated like PATH).
+
+        None where no key file is named.
+        """
+        key_file = environ.get(KEY_FILE)
+        if not key_file:
+            return None
+        old = filter(None, environ.get(OLD_KEY_FILES, "").split(os.pathsep))
+        return cls(Path(key_file), tuple(map(Path, old)))
 
 
 class KeyFileError(StartupError):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pilotage.adapters.sealing.key_file import read_key_file, read_or_create_key_file
+from pilotage.adapters.sealing.key_file import SealingSettings, read_key_file, read_or_create_key_file
 from pilotage.adapters.sealing.sealer import AesGcmSealer
-from pilotage.adapters.sealing.settings import SealingSettings
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.container.application import Application
 from pilotage.container.plugins import is_installed

@@ -7,8 +7,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from pilotage.adapters.sealing.key_file import SealingKey
-from pilotage.adapters.sealing.settings import OLD_KEY_FILES
+from pilotage.adapters.sealing.key_file import OLD_KEY_FILES, SealingKey
 from pilotage.agent.ports.persistence import SealedRecord
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.jsonvalue import to_bytes

@@ -8,20 +8,20 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from sqlalchemy import BigInteger, Dialect, LargeBinary, Text
-from sqlalchemy.dialects.postgresql import TIMESTAMP
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
+from pilotage.adapters.sqlalchemy.dialect import EPOCH, SqlDialect, microseconds
+from pilotage.adapters.sqlalchemy.supported import dialect_of
 from pilotage.jsonvalue import to_bytes
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TICK = timedelta(microseconds=1)
-_ESCAPED = "~"
+ESCAPED = "~"
+"""The first character of a stored text that is escaped."""
 _SECOND = 1_000_000
 """Microseconds."""
 
@@ -29,27 +29,27 @@ _SECOND = 1_000_000
 def to_stored(text: str) -> str:
     """Return a text as every database takes it: U+0000 and halves of surrogate pairs are escaped."""
     is_plain = "\x00" not in text and (text.isascii() or _is_utf8(text))
-    if is_plain and text[:1] != _ESCAPED:
+    if is_plain and text[:1] != ESCAPED:
         return text
-    return _ESCAPED + text.encode("unicode_escape").decode("ascii")
+    return ESCAPED + text.encode("unicode_escape").decode("ascii")
 
 
 def is_stored_as_it_is(text: str) -> bool:
     """Return whether `to_stored` certainly changes no part of a text: many texts, joined or within JSON."""
-    is_strange = _ESCAPED in text or "\x00" in text or "\\u0000" in text
+    is_strange = ESCAPED in text or "\x00" in text or "\\u0000" in text
     return not is_strange and (text.isascii() or _is_utf8(text))
 
 
 def stored_or_none(text: str | None) -> str | None:
     """Return `to_stored` of an optional text, without another call for nearly all of them."""
-    if text is None or (text.isascii() and "\x00" not in text and text[:1] != _ESCAPED):
+    if text is None or (text.isascii() and "\x00" not in text and text[:1] != ESCAPED):
         return text
     return to_stored(text)
 
 
 def from_stored(text: str) -> str:
     """Return the text that was stored."""
-    if not text.startswith(_ESCAPED):
+    if not text.startswith(ESCAPED):
         return text
     return text[1:].encode("ascii").decode("unicode_escape")
 
@@ -143,48 +143,44 @@ def from_packed(packed: bytes) -> str:
 
 
 class MomentColumn(TypeDecorator[datetime]):
-    """A moment to the microsecond: `timestamptz` where there is one, else microseconds since 1970."""
+    """A moment to the microsecond."""
 
     impl = BigInteger
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        if dialect.name == "postgresql":
-            return dialect.type_descriptor(TIMESTAMP(timezone=True))
-        return dialect.type_descriptor(BigInteger())
+        return dialect.type_descriptor(dialect_of(dialect.name).moment_type)
 
     def bind_processor(self, dialect: Dialect) -> Any:
-        return None if dialect.name == "postgresql" else _unless_none(microseconds)
+        return None if dialect_of(dialect.name).has_moments else _unless_none(microseconds)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:
-        return _decoding(_in_utc if dialect.name == "postgresql" else _moment)
-
-
-def microseconds(moment: datetime) -> int:
-    """Return a moment as a number, for databases that have no type for it."""
-    return (moment - _EPOCH) // _TICK
+        return _decoding(_in_utc if dialect_of(dialect.name).has_moments else _moment)
 
 
 def as_moment(stored: int | datetime) -> datetime:
     """Return the moment that a database has stored."""
-    return _EPOCH + timedelta(microseconds=stored) if isinstance(stored, int) else _in_utc(stored)
+    return EPOCH + timedelta(microseconds=stored) if isinstance(stored, int) else _in_utc(stored)
 
 
 def moment_text(stored: int | datetime) -> str:
     """Return the text of `as_moment`, in a tenth of its time for a number: rows of one second share their beginning."""
     if not isinstance(stored, int):
         return _in_utc(stored).isoformat()
-    seconds, rest = divmod(stored, _SECOND)
-    return f"{_second_text(seconds)}.{rest:06d}+00:00" if rest else f"{_second_text(seconds)}+00:00"
+    digits = str(stored)
+    second = _second_text(digits[:-6]) if stored >= _SECOND else None
+    if second is None or digits.endswith("000000"):
+        return as_moment(stored).isoformat()
+    return f"{second}.{digits[-6:]}+00:00"
 
 
 @lru_cache(maxsize=64)
-def _second_text(seconds: int) -> str:
-    return (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()
+def _second_text(seconds: str) -> str:
+    return (EPOCH + timedelta(seconds=int(seconds))).replace(tzinfo=None).isoformat()
 
 
 def _moment(microseconds: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=microseconds)
+    return EPOCH + timedelta(microseconds=microseconds)
 
 
 def _in_utc(moment: datetime) -> datetime:
@@ -230,45 +226,31 @@ class lease_seconds_from_now(FunctionElement[datetime]):  # noqa: N801 - reads a
 
 
 @compiles(now)
-@compiles(lease_now, "postgresql")
-def _now(element: now | lease_now, compiler: SQLCompiler, **options: Any) -> str:
-    # On SQLite this is a function that each connection brings along (see `sqlite`).
-    return "clock_timestamp()"
-
-
-@compiles(epoch_hour, "postgresql")
-def _epoch_hour(element: epoch_hour, compiler: SQLCompiler, **options: Any) -> str:
-    moment = compiler.process(element.clauses, **options)
-    return f"CAST(floor(extract(epoch FROM {moment}) / 3600) AS BIGINT)"
-
-
-@compiles(epoch_hour)
-def _epoch_hour_elsewhere(element: epoch_hour, compiler: SQLCompiler, **options: Any) -> str:
-    moment = compiler.process(element.clauses, **options)
-    return f"({moment} / 3600000000)"
+def _now(element: now, compiler: SQLCompiler, **options: Any) -> str:
+    return _dialect(compiler).now
 
 
 @compiles(lease_now)
 def _lease_now(element: lease_now, compiler: SQLCompiler, **options: Any) -> str:
-    return "boot_timestamp()"
+    return _dialect(compiler).lease_now
 
 
-@compiles(seconds_from_now, "postgresql")
-@compiles(lease_seconds_from_now, "postgresql")
-def _on_postgresql(
-    element: seconds_from_now | lease_seconds_from_now, compiler: SQLCompiler, **options: Any
-) -> str:
-    seconds = compiler.process(element.clauses, **options)
-    return f"(clock_timestamp() + make_interval(secs => {seconds}))"
+@compiles(epoch_hour)
+def _epoch_hour(element: epoch_hour, compiler: SQLCompiler, **options: Any) -> str:
+    return _dialect(compiler).hour.format(moment=compiler.process(element.clauses, **options))
 
 
 @compiles(seconds_from_now)
-def _elsewhere(element: seconds_from_now, compiler: SQLCompiler, **options: Any) -> str:
-    seconds = compiler.process(element.clauses, **options)
-    return f"(clock_timestamp() + CAST({seconds} * 1000000 AS INTEGER))"
+def _later(element: seconds_from_now, compiler: SQLCompiler, **options: Any) -> str:
+    dialect, seconds = _dialect(compiler), compiler.process(element.clauses, **options)
+    return dialect.later.format(now=dialect.now, seconds=seconds)
 
 
 @compiles(lease_seconds_from_now)
-def _since_boot(element: lease_seconds_from_now, compiler: SQLCompiler, **options: Any) -> str:
-    seconds = compiler.process(element.clauses, **options)
-    return f"(boot_timestamp() + CAST({seconds} * 1000000 AS INTEGER))"
+def _lease_later(element: lease_seconds_from_now, compiler: SQLCompiler, **options: Any) -> str:
+    dialect, seconds = _dialect(compiler), compiler.process(element.clauses, **options)
+    return dialect.later.format(now=dialect.lease_now, seconds=seconds)
+
+
+def _dialect(compiler: SQLCompiler) -> SqlDialect:
+    return dialect_of(compiler.dialect.name)

@@ -1,4 +1,4 @@
-"""Connections to a database: the engines that make them, and statements that go straight to the driver.
+"""Connections to a database: statements that go straight to the driver, and the errors of both.
 
 SQLAlchemy needs more time for an execution than SQLite. A statement that every run needs is compiled once and goes to
 the cursor of the driver, on the connection and in the transaction that SQLAlchemy holds.
@@ -6,86 +6,17 @@ the cursor of the driver, on the connection and in the transaction that SQLAlche
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, exc
+from sqlalchemy import Connection, exc
 
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
-from pilotage.adapters.sqlalchemy.stored_entries import NO_CODES, RowCodes
 
 
 class WouldWaitError(Exception):
     """A transaction cannot begin without waiting; a thread can wait for it."""
-
-
-class Engines(ABC):
-    """The differences between databases. Statements are the same; they are in the modules of the ports."""
-
-    writing: Engine
-    """One transaction at a time per connection; what is committed survives a power failure."""
-
-    reading: Engine
-    """No transaction: each statement sees what is committed."""
-
-    single: Callable[[], AbstractContextManager[Connection]] | None
-    """Gives a connection on which each statement is a durable transaction that may write to several tables, or None."""
-
-    answers_at_once: bool
-    """Whether the result of a statement is known as soon as it is sent: there is no network."""
-
-    hinting: Engine
-    """Like `writing`, for what may be lost with the machine: leases and hints."""
-
-    writers: int
-    """How many transactions can write at once."""
-
-    codes: RowCodes = NO_CODES
-    """Makes and checks the codes of rows."""
-
-    retry_seconds: float
-    """How long a request is retried while the server is away."""
-
-    writes_in_place: bool
-    """Whether a small transaction takes less time than waking a thread: it waits for no server and no disk."""
-
-    @abstractmethod
-    def transaction(self, engine: Engine) -> AbstractContextManager[Connection]:
-        """Begin a transaction of `writing` or `hinting` for the length of a block; only for threads that write."""
-
-    @abstractmethod
-    def transaction_in_place(self) -> AbstractContextManager[Connection]:
-        """Begin a transaction of `writing` on the event loop, where the engines write in place.
-
-        Raises:
-            WouldWaitError: another transaction is open, or the log must be checkpointed first; nothing has begun.
-        """
-
-    @abstractmethod
-    def take_turns(self, connection: Connection, *queue: str) -> None:
-        """Lock a queue until the transaction ends, so that entries are numbered in the order of commits."""
-
-    @abstractmethod
-    def in_one_trip(self, connection: Connection) -> AbstractContextManager[object]:
-        """Send the statements of the block together; their results are known after the block.
-
-        Raises:
-            DBAPIError: one of them failed, as SQLAlchemy would raise it.
-        """
-
-    @abstractmethod
-    def check_durability(self, *, may_lose_commits: bool) -> None:
-        """Check that what the database confirms survives a power failure.
-
-        Raises:
-            DatabaseDurabilityError: it does not, and the settings do not allow that.
-        """
-
-    @abstractmethod
-    def dispose(self) -> None:
-        """Close all connections."""
 
 
 class DatabaseLine:

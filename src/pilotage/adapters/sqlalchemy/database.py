@@ -12,23 +12,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
-from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Executable, exc, make_url
+from sqlalchemy import Connection, Executable, exc
 
 from pilotage.adapters.sqlalchemy.columns import UNDECODABLE
-from pilotage.adapters.sqlalchemy.connections import Engines, WouldWaitError, is_away, translated
-from pilotage.adapters.sqlalchemy.errors import (
-    ConflictingWriteError,
-    DatabaseDriverMissingError,
-    DatabaseUrlError,
-    StoreUnreachableError,
-)
+from pilotage.adapters.sqlalchemy.connections import WouldWaitError, is_away, translated
+from pilotage.adapters.sqlalchemy.dialect import Engines
+from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
 from pilotage.adapters.sqlalchemy.mapping import Stored
-from pilotage.adapters.sqlalchemy.postgresql import PostgresqlEngines
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings, shown
-from pilotage.adapters.sqlalchemy.sqlite import SqliteEngines
+from pilotage.adapters.sqlalchemy.stored_entries import NO_CODES, RowCodes
+from pilotage.adapters.sqlalchemy.supported import database_url, dialect_of
 from pilotage.adapters.sqlalchemy.threads import DatabaseThreads, Gathering, ThreadsEndedError, Work
 from pilotage.errors import DamagedEntryError
 from pilotage.ids import IClock, SystemClock
@@ -38,9 +33,6 @@ T = TypeVar("T")
 Begin = Callable[[], AbstractContextManager[Connection]]
 """Begins a transaction, for the length of a block."""
 
-_DRIVERS = {"sqlite": ("sqlite", "sqlite3"), "postgresql": ("postgresql+psycopg", "psycopg")}
-_OTHER_NAMES = {"postgres": "postgresql"}
-_EXAMPLES = "Write sqlite:///file.db, or postgresql://user:password@host/name."
 _FIRST_DELAY, _LONGEST_DELAY = 0.02, 1.0
 
 
@@ -51,11 +43,10 @@ class Database:
         url = database_url(settings.url)
         self.settings, self.url = settings, url
         self.name = shown(settings.url)
-        self.is_sqlite = url.get_backend_name() == "sqlite"
+        self.dialect = dialect_of(url.get_backend_name())
         self._clock = clock or SystemClock()
-        self.engines: Engines = (
-            SqliteEngines(url, settings, self._clock) if self.is_sqlite else PostgresqlEngines(url, settings)
-        )
+        self.engines = self.dialect.engines(url, settings, self._clock)
+        self.codes: RowCodes = NO_CODES
         self._is_closed = False
         self._writers = DatabaseThreads(self.engines.writers, "pilotage-writer")
         self._readers = DatabaseThreads(settings.pool_size, "pilotage-reader")
@@ -193,33 +184,3 @@ def retry_delays() -> Iterator[float]:
     while True:
         yield delay
         delay = min(2 * delay, _LONGEST_DELAY)
-
-
-def database_url(text: str) -> URL:
-    """Return the address with the driver that is used here.
-
-    Raises:
-        DatabaseUrlError: it is no address, or one of a database that is not supported.
-        DatabaseDriverMissingError: the driver is not installed.
-    """
-    try:
-        url = make_url(text)
-    except (exc.ArgumentError, ValueError) as error:
-        raise DatabaseUrlError(f"{shown(text)!r} is no address of a database. {_EXAMPLES}") from error
-    name, _, asked = url.drivername.partition("+")
-    name = _OTHER_NAMES.get(name, name)
-    if name not in _DRIVERS:
-        raise DatabaseUrlError(f"{shown(text)!r}: {name!r} is not supported. {_EXAMPLES}")
-    drivername, package = _DRIVERS[name]
-    if asked and f"{name}+{asked}" != drivername:
-        raise DatabaseUrlError(f"{shown(text)!r}: the driver {asked!r} is not used here. {_EXAMPLES}")
-    if find_spec(package) is None:
-        raise DatabaseDriverMissingError(
-            f'{shown(text)!r} needs the driver {package}. Install it: pip install "pilotage[postgres]".'
-        )
-    if name == "sqlite" and (not url.database or ":memory:" in url.database):
-        raise DatabaseUrlError(
-            f"{shown(text)!r} would forget everything with its process. Name a file: sqlite:///file.db; in tests "
-            "use pilotage.testing.MemoryStore()."
-        )
-    return url.set(drivername=drivername)

@@ -213,12 +213,22 @@ def all_counts(codes: RowCodes, connection: Connection) -> list[EntryCount]:
     """Return all counts, in the order of tables and scopes.
 
     Raises:
-        DamagedEntryError: one of them was changed.
+        DamagedEntryError: one of them was changed or deleted.
     """
     found = connection.execute(select(counts).order_by(counts.c.entries, counts.c.scope)).mappings().all()
     for each in found:
         _COUNTS.read(codes, each)
+    if codes.is_on:
+        for table in _SCOPES.keys() - _OF_RUNS:
+            _check_whole(table, [each for each in found if each["entries"] == _short(table)])
     return [EntryCount(each["entries"], each["scope"], each["changes"]) for each in found]
+
+
+def _check_whole(table: Table, found: Sequence[Stored]) -> None:
+    """Check that a table has the count of its scopes, and that all of them have a count."""
+    whole = next((each["count"] for each in found if each["scope"] == WHOLE), None)
+    if whole is None or (_SCOPES[table] and whole != len(found) - 1):
+        raise DamagedEntryError.changed(_name(table))
 
 
 def forget_runs(connection: Connection, table: Table, runs: Sequence[tuple[str, str]]) -> None:

@@ -57,7 +57,7 @@ class SqlAlchemyEvidenceRepository(IAgentEvidenceRepository):
         self._database, self._tenant = database, tenant
 
     def _checked(self, values: Stored) -> AgentEvidence:
-        return EVIDENCE.read(self._database.engines.codes, values)
+        return EVIDENCE.read(self._database.codes, values)
 
     async def append(self, evidence: AgentEvidence) -> AgentEvidence:
         def work(connection: Connection) -> AgentEvidence:
@@ -65,7 +65,7 @@ class SqlAlchemyEvidenceRepository(IAgentEvidenceRepository):
             if evidence.kind is not AgentEvidenceKind.EVALUATION:
                 refuse_if_journaled(connection, run, "SqlAlchemyEvidenceRepository.append")
             values = evidence_values(run.tenant_id, evidence)
-            self._database.engines.codes.add(table, values)
+            self._database.codes.add(table, values)
             INSERT_EVIDENCE.run(connection, [values])
             found = _find(connection, run.tenant_id, evidence.id)
             assert found is not None  # noqa: S101 - it was just written
@@ -154,7 +154,7 @@ class SqlAlchemyLateOutcomes(IAgentLateOutcomes):
             "epoch": outcome.epoch,
             "view": view,
         }
-        codes, scope = self._database.engines.codes, (outcome.run.tenant_id, outcome.run.run_id)
+        codes, scope = self._database.codes, (outcome.run.tenant_id, outcome.run.run_id)
         codes.add(late_outcomes, values)
         await self._database.write(
             lambda connection: add_entries(
@@ -164,7 +164,7 @@ class SqlAlchemyLateOutcomes(IAgentLateOutcomes):
         )
 
     async def list_by_action(self, run: RunKey, action_id: str) -> Sequence[LateOutcome]:
-        make = partial(LATE_OUTCOMES.read, self._database.engines.codes)
+        make = partial(LATE_OUTCOMES.read, self._database.codes)
         return await self._database.rows(_OF_ACTION, {**place_of(run), "action": action_id}, make)
 
 
@@ -191,15 +191,15 @@ class SqlAlchemyAuditLog(IAgentAuditLog):
             "document": _document(entry),
             "occurred_at": entry.occurred_at,
         }
-        row["code"] = self._database.engines.codes.packed(audit, row)
-        codes, scope = self._database.engines.codes, (entry.principal.tenant, entry.run_id)
+        row["code"] = self._database.codes.packed(audit, row)
+        codes, scope = self._database.codes, (entry.principal.tenant, entry.run_id)
         await self._database.write(
             lambda connection: add_entries(codes, connection, audit, _RECORD.run(connection, [row]), scope),
             may_be_repeated=entry.evidence_ref is not None,
         )
 
     async def list_by_run(self, principal: Principal, run_id: str) -> Sequence[AuditEntry]:
-        codes, run = self._database.engines.codes, RunKey(principal.tenant, run_id)
+        codes, run = self._database.codes, RunKey(principal.tenant, run_id)
 
         def look(connection: Connection) -> list[AuditEntry]:
             found = connection.execute(_AUDIT_OF_RUN, place_of(run)).mappings().all()

@@ -17,18 +17,17 @@ from sqlalchemy.types import NullType
 
 from pilotage.adapters.sqlalchemy.batch import SHOWN, Batch, KnownRuns, RecentRuns, StoredRun
 from pilotage.adapters.sqlalchemy.columns import from_packed
-from pilotage.adapters.sqlalchemy.connections import Engines
 from pilotage.adapters.sqlalchemy.database import Begin, Database
 from pilotage.adapters.sqlalchemy.entry_counts import all_counts, damage_beside_rows
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored
 from pilotage.adapters.sqlalchemy.rows import (
     COLUMNS,
+    RECORD_BLOB,
+    VIEW_BLOB,
+    Columns,
     Page,
-    StoredPayloads,
-    echoed_rows,
-    payloads_in,
-    row_of,
+    rows_of,
 )
 from pilotage.adapters.sqlalchemy.statements import Prepared, in_keys, of_run, place_of
 from pilotage.adapters.sqlalchemy.stored_entries import RowCodes
@@ -155,11 +154,11 @@ class SqlAlchemyJournal(IAgentJournal):
         return await self._database.read(look)
 
     async def damage(self, run: RunKey) -> str | None:
-        codes = self._database.engines.codes
+        codes = self._database.codes
         return await self._database.read(lambda connection: damage_beside_rows(connection, codes, run))
 
     async def entry_counts(self) -> Sequence[EntryCount]:
-        codes = self._database.engines.codes
+        codes = self._database.codes
         return await self._database.read(lambda connection: all_counts(codes, connection))
 
     async def _commit_alone(self, commit: JournalCommit) -> CommitOutcome:
@@ -176,8 +175,8 @@ class SqlAlchemyJournal(IAgentJournal):
     async def _commit_together(
         self, commits: Sequence[JournalCommit], *, looks_closely: bool = False
     ) -> list[CommitOutcome]:
-        engines, recent = self._database.engines, self._recent
-        job = partial(_carry_out, engines, recent, commits, looks_closely=looks_closely)
+        recent = self._recent
+        job = partial(_carry_out, self._database, recent, commits, looks_closely=looks_closely)
         # A commit may be sent twice: its token shows whether it was written the first time.
         is_small = len(commits) <= _FEW
         done = await self._database.transact(job, may_be_repeated=True, is_small=is_small)
@@ -196,7 +195,7 @@ class _Done(NamedTuple):
 
 
 def _carry_out(
-    engines: Engines,
+    database: Database,
     recent: RecentRuns,
     commits: Sequence[JournalCommit],
     begin: Begin,
@@ -212,16 +211,16 @@ def _carry_out(
     """
     known = None if looks_closely else recent.known(commits)
     if known is not None:
-        batch = Batch(known, engines.codes)
+        batch = Batch(known, database.codes)
         outcomes = [batch.take(commit) for commit in commits]
-        return _done(commits, outcomes, batch, write(engines, batch, begin))
+        return _done(commits, outcomes, batch, write(database, batch, begin))
     with begin() as connection:
-        known = _look(connection, commits, engines.codes)
+        known = _look(connection, commits, database.codes)
         if looks_closely:
             _look_closely(connection, commits, known)
-        batch = Batch(known, engines.codes)
+        batch = Batch(known, database.codes)
         outcomes = [batch.take(commit) for commit in commits]
-        last_signals = write_in_transaction(engines, connection, batch)
+        last_signals = write_in_transaction(database, connection, batch)
     return _done(commits, outcomes, batch, last_signals)
 
 
@@ -335,40 +334,25 @@ def _look_closely(connection: Connection, commits: Iterable[JournalCommit], know
 
 def read_page(connection: Connection, run: RunKey, after: int) -> list[JournalRow]:
     """Return the rows of a run after a number, up to 500 of them."""
-    page, place = Page(), {**place_of(run), "after": after}
-    found = _ROWS.rows(connection, place)
-    payloads = [payloads_in(columns, page) for columns in found]
-    _fill(page, connection, payloads)
-    if after:
-        _fill(page, connection, _echoed_elsewhere(connection, run, page, payloads))
-    return list(map(row_of, found, payloads))
+    page = Page(_ROWS.rows(connection, {**place_of(run), "after": after}))
+    _add_blobs(page, connection, page.rows)
+    if after and (missing := page.missing_rows()):
+        page.earlier = _rows_at(connection, run, missing)
+        _add_blobs(page, connection, page.earlier)
+    return rows_of(page)
 
 
-def _fill(page: Page, connection: Connection, rows: Sequence[StoredPayloads]) -> None:
-    """Add the blobs and records of these rows to a page."""
-    packed = {row.record_blob for row in rows} | {row.view_blob for row in rows}
+def _add_blobs(page: Page, connection: Connection, rows: Sequence[Columns]) -> None:
+    """Add the blobs of these rows to a page."""
+    packed = {columns[RECORD_BLOB] for columns in rows} | {columns[VIEW_BLOB] for columns in rows}
     digests = {from_packed(digest) for digest in packed if digest is not None}
     if digests:
         found = connection.execute(_BLOBS, {"digests": sorted(digests)})
         page.blobs.update({row.digest: row.content for row in found})
-    page.records.update({row.seq: row for row in rows})
 
 
-def _rows_in_view(page: Page, row: StoredPayloads) -> Sequence[int]:
-    """Return the numbers of the rows that the view of a row points to; none for a view that cannot be decoded."""
-    try:
-        return list(echoed_rows(page.text(row.view_stored, row.view_blob)))
-    except (LookupError, ValueError):
-        return ()
-
-
-def _echoed_elsewhere(
-    connection: Connection, run: RunKey, page: Page, rows: Sequence[StoredPayloads]
-) -> list[StoredPayloads]:
-    """Return the rows before the page that views in it point to; views point only to earlier rows."""
-    missing = {seq for row in rows for seq in _rows_in_view(page, row)} - page.records.keys()
-    if not missing:
-        return []
+def _rows_at(connection: Connection, run: RunKey, numbers: Iterable[int]) -> list[Columns]:
+    """Return the columns of the rows with these numbers."""
     number = connection.execute(select(NUMBER), place_of(run)).scalar_one()
-    named = {**place_of(run), "places": [number * PLACES + seq for seq in sorted(missing)]}
-    return [payloads_in(tuple(columns), page) for columns in connection.execute(_ECHOED, named)]
+    named = {**place_of(run), "places": [number * PLACES + seq for seq in sorted(numbers)]}
+    return [tuple(columns) for columns in connection.execute(_ECHOED, named)]

@@ -75,7 +75,7 @@ def use_keys(database: Database, given: Mapping[str, bytes], codes: RowCodes) ->
             if {COVERING, COUNTING} & set(_progress(connection).values()):
                 count_all(codes, connection)
                 connection.execute(update(keys).values(progress=DONE))
-    database.engines.codes = codes
+    database.codes = codes
 
 
 def _with_key(database: Database, current: str, given: Mapping[str, bytes]) -> dict[str, str]:

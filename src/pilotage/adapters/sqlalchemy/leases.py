@@ -27,11 +27,10 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from pilotage.adapters.sqlalchemy.columns import lease_now, lease_seconds_from_now, now, seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
-from pilotage.adapters.sqlalchemy.statements import Prepared, of_run, place_of
+from pilotage.adapters.sqlalchemy.statements import Prepared, of_run, place_of, prepared_insert
 from pilotage.adapters.sqlalchemy.tables import leases, runs, signals
 from pilotage.agent.ports.leases import (
     LETS_GO_ON,
@@ -63,9 +62,9 @@ _SECONDS = bindparam("seconds", type_=leases.c.granted_seconds.type)
 _END = lease_seconds_from_now(_SECONDS)
 
 
-def _acquire(maker: Any) -> Prepared:
+def _acquire(insert: Any) -> Any:
     """Return the statement that acquires a lease: a single one, so that of several owners at once one succeeds."""
-    asked = maker(leases).values(
+    asked = insert.values(
         tenant_id=bindparam("tenant"),
         run_id=bindparam("run"),
         owner=bindparam("who"),
@@ -73,16 +72,14 @@ def _acquire(maker: Any) -> Prepared:
         expires_at=_END,
     )
     granted = {name: asked.excluded[name] for name in ("owner", "granted_seconds", "expires_at")}
-    return Prepared(
-        asked.on_conflict_do_update(
-            index_elements=["tenant_id", "run_id"],
-            set_=granted,
-            where=or_(leases.c.owner == asked.excluded.owner, LEASE_IS_OVER),
-        ).returning(leases.c.expires_at)
-    )
+    return asked.on_conflict_do_update(
+        index_elements=["tenant_id", "run_id"],
+        set_=granted,
+        where=or_(leases.c.owner == asked.excluded.owner, LEASE_IS_OVER),
+    ).returning(leases.c.expires_at)
 
 
-_ACQUIRE = {"sqlite": _acquire(sqlite.insert), "postgresql": _acquire(postgresql.insert)}
+_ACQUIRE = prepared_insert(leases, _acquire)
 
 _RENEW = Prepared(
     update(leases)
@@ -96,6 +93,10 @@ _RELEASE = Prepared(delete(leases).where(*of_run(leases), _IS_OWN))
 _HOLDER = select(leases.c.owner, leases.c.expires_at, leases.c.granted_seconds).where(
     *of_run(leases), ~LEASE_IS_OVER
 )
+
+
+_OWNERS = select(leases.c.owner).where(~LEASE_IS_OVER).distinct()
+_RELEASE_ALL = Prepared(delete(leases).where(_IS_OWN))
 
 
 class SqlAlchemyLeases(IAgentLeases):
@@ -127,6 +128,12 @@ class SqlAlchemyLeases(IAgentLeases):
 
         return await self._database.read(look)
 
+    async def owners(self) -> frozenset[str]:
+        return await self._database.read(lambda connection: frozenset(connection.execute(_OWNERS).scalars()))
+
+    async def release_all(self, owner: str) -> None:
+        await self._database.hint(lambda connection: _RELEASE_ALL.rows(connection, {"who": owner}))
+
 
 def _check(owner: str, seconds: float) -> None:
     reject_blank("SqlAlchemyLeases", owner=owner)
@@ -135,7 +142,7 @@ def _check(owner: str, seconds: float) -> None:
 
 def acquired_lease(connection: Connection, run: RunKey, owner: str, seconds: float) -> Lease | None:
     """Return the lease of a run; None where another owner has it."""
-    return _granted(_ACQUIRE[connection.dialect.name], connection, run, owner, seconds)
+    return _granted(_ACQUIRE(connection), connection, run, owner, seconds)
 
 
 def _granted(

@@ -90,7 +90,7 @@ class SqlAlchemyTenantSpending(ITenantSpending):
         reject_not_positive("SqlAlchemyTenantSpending.hold", seconds=seconds)
         row = {"tenant_id": tenant_id, "hold_id": reservation.id, "seconds": seconds}
 
-        codes = self._database.engines.codes
+        codes = self._database.codes
 
         def work(connection: Connection) -> BudgetVerdict:
             self._database.engines.take_turns(connection, "budget", tenant_id)
@@ -117,12 +117,12 @@ class SqlAlchemyTenantSpending(ITenantSpending):
         def work(connection: Connection) -> None:
             self._database.engines.take_turns(connection, "budget", tenant_id)
             if connection.execute(_KNOWN, place).first() is not None:
-                settle_together(self._database.engines.codes, connection, [(tenant_id, settlement)])
+                settle_together(self._database.codes, connection, [(tenant_id, settlement)])
 
         await self._database.write(work, may_be_repeated=True)
 
     async def spent(self, tenant_id: str, period: BudgetPeriod) -> BudgetAmount:
-        codes = self._database.engines.codes
+        codes = self._database.codes
         return await self._database.read(
             lambda connection: _spent(codes, connection, tenant_id, period.start(_time(connection)))
         )
@@ -231,17 +231,17 @@ class SqlAlchemySwitches(IAgentSwitches):
 
     @property
     def _make(self) -> Callable[[Stored], SwitchedOff]:
-        return partial(_SWITCHES.read, self._database.engines.codes)
+        return partial(_SWITCHES.read, self._database.codes)
 
     async def turn_off(self, switch: Switch, *, reason: str, by: str | None = None) -> SwitchedOff:
         off = SwitchedOff(switch, reason, by)
         place = {"what": switch.kind.value, "called": switch.name}
         row: Values = {"kind": switch.kind.value, "name": switch.name, "reason": off.reason, "by": off.by}
-        self._database.engines.codes.add(switches, row, time="since")
+        self._database.codes.add(switches, row, time="since")
 
         def work(connection: Connection) -> SwitchedOff:
             number = _TURN_OFF.run(connection, [row])
-            add_entries(self._database.engines.codes, connection, switches, number)
+            add_entries(self._database.codes, connection, switches, number)
             found = connection.execute(_ONE, place).mappings().first()
             if found is None:
                 raise ConflictingWriteError(f"{switch} was switched on at the same time")
@@ -254,7 +254,7 @@ class SqlAlchemySwitches(IAgentSwitches):
 
         def work(connection: Connection) -> bool:
             number = connection.execute(_TURN_ON, place).rowcount
-            add_entries(self._database.engines.codes, connection, switches, -number)
+            add_entries(self._database.codes, connection, switches, -number)
             return number > 0
 
         return await self._database.write(work)
@@ -273,7 +273,7 @@ class SqlAlchemySwitches(IAgentSwitches):
         self, query: Executable, query_counted: Executable, given: dict[str, Any]
     ) -> list[SwitchedOff]:
         """Read switches that are off, with one query; with codes it is the one that finds a deleted switch."""
-        codes = self._database.engines.codes
+        codes = self._database.codes
         if not codes.is_on:
             return await self._database.rows(query, given, self._make)
 

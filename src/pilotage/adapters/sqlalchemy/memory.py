@@ -15,7 +15,6 @@ from sqlalchemy import Connection, Select, Table, bindparam, delete, func, inser
 from sqlalchemy.sql.expression import ColumnElement
 
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
-from pilotage.adapters.sqlalchemy.connections import Engines
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.entry_counts import add_entries, check_scope
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
@@ -81,7 +80,7 @@ class SqlAlchemyTaskStore(ITaskStore):
         reject_negative("SqlAlchemyTaskStore.tenant_history", up_to=up_to)
         wanted = _ALL if up_to is None else _ALL.where(turns.c.number <= up_to)
         place = {"tenant": tenant_id, "conversation": conversation_id}
-        return await self._database.rows(wanted, place, partial(TURNS.read, self._database.engines.codes))
+        return await self._database.rows(wanted, place, partial(TURNS.read, self._database.codes))
 
     async def append_tenant_turns(
         self, tenant_id: str, conversation_id: str, turns: Sequence[ConversationTurn]
@@ -92,13 +91,13 @@ class SqlAlchemyTaskStore(ITaskStore):
         added = tuple(turns)
 
         def work(connection: Connection) -> None:
-            append_turns(self._database.engines, connection, tenant_id, conversation_id, added)
+            append_turns(self._database, connection, tenant_id, conversation_id, added)
 
         await self._database.write(work)
 
 
 def append_turns(
-    engines: Engines,
+    database: Database,
     connection: Connection,
     tenant_id: str,
     conversation_id: str,
@@ -106,7 +105,7 @@ def append_turns(
     run_id: str | None = None,
 ) -> None:
     """Append turns to a conversation, which is locked until the transaction ends."""
-    engines.take_turns(connection, "turns", tenant_id, conversation_id)
+    database.engines.take_turns(connection, "turns", tenant_id, conversation_id)
     last = connection.execute(_LAST, {"tenant": tenant_id, "conversation": conversation_id}).scalar_one()
     rows: list[Values] = [
         {
@@ -121,7 +120,7 @@ def append_turns(
         for number, turn in enumerate(added, start=last + 1)
     ]
     for row in rows:
-        engines.codes.add(turns, row)
+        database.codes.add(turns, row)
     _INSERT.run(connection, rows)
 
 
@@ -139,14 +138,14 @@ class SqlAlchemyAgentMemory(IAgentMemory):
 
     @property
     def _make(self) -> Callable[[Stored], MemoryItem]:
-        return partial(_MEMORIES.read, self._database.engines.codes)
+        return partial(_MEMORIES.read, self._database.codes)
 
     async def remember(self, scope: MemoryScope, item: MemoryItem) -> MemoryItem:
         written = _columns(item)
 
         def work(connection: Connection) -> MemoryItem:
             self._database.engines.take_turns(connection, "memory", scope.tenant_id, scope.user_id)
-            delete_expired(self._database.engines.codes, connection, scope)
+            delete_expired(self._database.codes, connection, scope)
             position = connection.execute(_at(scope, item.id)).scalar()
             if position is None:
                 position = self._add(connection, scope, item, written)
@@ -155,7 +154,7 @@ class SqlAlchemyAgentMemory(IAgentMemory):
                 connection.execute(update(memories).where(memories.c.position == position).values(written))
             _INSERT_WORDS.run(connection, _words(scope, item, position))
             found = select(memories).where(memories.c.position == position)
-            recode(self._database.engines.codes, connection, memories, memories.c.position == position)
+            recode(self._database.codes, connection, memories, memories.c.position == position)
             return _MEMORIES.decoded(connection.execute(found).mappings().one())
 
         with _raising_memory_errors():
@@ -201,7 +200,7 @@ class SqlAlchemyAgentMemory(IAgentMemory):
 
     async def export(self, scope: MemoryScope) -> Sequence[MemoryItem]:
         user = MemoryScope(scope.tenant_id, scope.user_id)
-        place, codes = (scope.tenant_id, scope.user_id), self._database.engines.codes
+        place, codes = (scope.tenant_id, scope.user_id), self._database.codes
 
         def look(connection: Connection) -> list[MemoryItem]:
             # An expired item is checked as well: one must not be hidden by a changed moment.
@@ -218,7 +217,7 @@ class SqlAlchemyAgentMemory(IAgentMemory):
 
     def _count(self, connection: Connection, scope: MemoryScope, number: int) -> None:
         user = (scope.tenant_id, scope.user_id)
-        add_entries(self._database.engines.codes, connection, memories, number, user)
+        add_entries(self._database.codes, connection, memories, number, user)
 
     def _add(self, connection: Connection, scope: MemoryScope, item: MemoryItem, written: Values) -> int:
         user = MemoryScope(scope.tenant_id, scope.user_id)
@@ -242,7 +241,7 @@ async def prune_memories(database: Database, tenant_id: str) -> None:
 
     def delete_of(user_id: str, connection: Connection) -> None:
         database.engines.take_turns(connection, "memory", tenant_id, user_id)
-        delete_expired(database.engines.codes, connection, MemoryScope(tenant_id, user_id))
+        delete_expired(database.codes, connection, MemoryScope(tenant_id, user_id))
 
     for user_id in await database.read(users):
         await database.write(partial(delete_of, user_id), may_be_repeated=True)

@@ -130,7 +130,7 @@ class SqlAlchemyOutbox(IAgentOutbox):
         reject_not_positive("SqlAlchemyOutbox.claim", seconds=seconds, limit=limit)
 
         def work(connection: Connection) -> list[OutboxEntry]:
-            return _claim(self._database.engines.codes, connection, owner, seconds, limit)
+            return _claim(self._database.codes, connection, owner, seconds, limit)
 
         for _ in range(_TRIES - 1):
             try:
@@ -141,7 +141,7 @@ class SqlAlchemyOutbox(IAgentOutbox):
 
     @property
     def _make(self) -> Callable[[Stored], OutboxEntry]:
-        return partial(FACTS.read, self._database.engines.codes)
+        return partial(FACTS.read, self._database.codes)
 
     async def delivered(self, owner: str, entries: Sequence[OutboxEntry]) -> None:
         keys = [_key(entry) for entry in entries]

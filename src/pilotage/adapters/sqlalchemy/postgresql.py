@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from threading import Lock
+from threading import Event, Lock, Thread
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, select
+from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, func, select
+from sqlalchemy.dialects import postgresql
 
-from pilotage.adapters.sqlalchemy.connections import (
-    DatabaseLine,
-    Engines,
-    WouldWaitError,
-    raising_sqlalchemy_errors,
-)
+from pilotage.adapters.sqlalchemy.connections import DatabaseLine, WouldWaitError, raising_sqlalchemy_errors
+from pilotage.adapters.sqlalchemy.dialect import Engines, SqlDialect, WakeUpChannel
 from pilotage.adapters.sqlalchemy.errors import DatabaseDurabilityError
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
+from pilotage.ids import IClock
 
 _LOCAL = "SET LOCAL synchronous_commit = off"
+_CHANNEL = "pilotage_wake_ups_"
+_POLL_SECONDS = 0.2
+_READY_WITHIN = 5.0
 
 
 class PostgresqlEngines(Engines):
@@ -28,7 +29,7 @@ class PostgresqlEngines(Engines):
     answers_at_once = False
     writes_in_place = False
 
-    def __init__(self, url: URL, settings: DatabaseSettings) -> None:
+    def __init__(self, url: URL, settings: DatabaseSettings, clock: IClock) -> None:
         self.writers = settings.pool_size
         self.retry_seconds = settings.timeout_seconds
         # Most connections execute one statement; those that need a transaction ask for it.
@@ -76,6 +77,9 @@ class PostgresqlEngines(Engines):
                         f"{setting} is off on this server: it confirms what a power failure loses. Turn it on, or "
                         "allow it with may_lose_commits_on_power_failure=True."
                     )
+
+    def wake_ups(self, publish: Callable[[str], None]) -> WakeUpChannel:
+        return PostgresqlListener(self.writing, publish)
 
     def dispose(self) -> None:
         self._reserved.close()
@@ -133,3 +137,91 @@ class ReservedConnection:
         with self._lock:
             previous, self._idle = self._idle, idle
         return previous
+
+
+class PostgresqlListener(WakeUpChannel):
+    """LISTEN and NOTIFY, by one connection and one thread that reconnect by themselves.
+
+    The name of a channel ends in that of the schema, for channels belong to the whole database.
+    """
+
+    def __init__(self, engine: Engine, publish: Callable[[str], None]) -> None:
+        self._engine, self._publish = engine, publish
+        self._lock = Lock()
+        self._is_over = Event()
+        self._is_ready = Event()
+        self._thread: Thread | None = None
+
+    def send(self, connection: Connection, run_id: str) -> None:
+        connection.execute(select(func.pg_notify(func.concat(_CHANNEL, func.current_schema()), run_id)))
+
+    def begin(self) -> None:
+        with self._lock:
+            if self._thread is None and not self._is_over.is_set():
+                self._thread = Thread(target=self._listen, name="pilotage-listener", daemon=True)
+                self._thread.start()
+        self._is_ready.wait(_READY_WITHIN)
+
+    def end(self) -> None:
+        self._is_over.set()
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _listen(self) -> None:
+        from psycopg import Error  # noqa: PLC0415 - only where the database is PostgreSQL
+
+        while not self._is_over.is_set():
+            try:
+                with _own_connection(self._engine) as connection:
+                    self._pass_on(connection)
+            except (Error, exc.SQLAlchemyError):
+                self._is_ready.clear()
+                self._is_over.wait(_POLL_SECONDS)
+
+    def _pass_on(self, connection: Any) -> None:
+        row = connection.execute("SELECT quote_ident(%s || current_schema())", [_CHANNEL]).fetchone()
+        if row is not None:
+            connection.execute(f"LISTEN {row[0]}".encode())
+        self._is_ready.set()
+        while not self._is_over.is_set():
+            for notice in connection.notifies(timeout=_POLL_SECONDS):
+                self._publish(notice.payload)
+                if self._is_over.is_set():
+                    return
+
+
+@contextmanager
+def _own_connection(engine: Engine) -> Generator[Any]:
+    """Give a connection of the driver, made like those of the pool and not counted among them."""
+    borrowed = engine.raw_connection()
+    connection: Any = borrowed.driver_connection
+    borrowed.detach()
+    try:
+        connection.rollback()
+        connection.autocommit = True
+        yield connection
+    finally:
+        connection.close()
+
+
+POSTGRESQL = SqlDialect(
+    name="postgresql",
+    driver="postgresql+psycopg",
+    package="psycopg",
+    extra="postgres",
+    example="postgresql://user:password@host/name",
+    engines=PostgresqlEngines,
+    insert=postgresql.insert,
+    has_moments=True,
+    moment_type=postgresql.TIMESTAMP(timezone=True),
+    takes_rows_as_json=True,
+    now="clock_timestamp()",
+    lease_now="clock_timestamp()",
+    later="({now} + make_interval(secs => {seconds}))",
+    hour="CAST(floor(extract(epoch FROM {moment}) / 3600) AS BIGINT)",
+    upgrade_lock="SELECT pg_advisory_xact_lock(7045410417361133)",
+    unreachable="{name} cannot be reached: {reason}. Start the server, or name another one in {variable}.",
+    other_names=("postgres",),
+)

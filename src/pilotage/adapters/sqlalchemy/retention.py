@@ -97,7 +97,7 @@ _ERASE_ROWS = bulk_update(
     journal,
     ("place",),
     lambda given: {
-        **{name: sa.null() for name in ("record", "record_blob", "view", "view_blob", "key_id")},
+        **{name: sa.null() for name in ("record", "record_blob", "view", "view_blob", "events", "key_id")},
         # With a salt or token, a guess of the payloads could be compared with the digest.
         "salt": given["salt"],
         "token": sa.null(),
@@ -131,7 +131,7 @@ class SqlAlchemyRetention(IAgentRetention):
         removed = 0
         while removed < limit:
             most = min(_AT_ONCE, limit - removed)
-            codes = self._database.engines.codes
+            codes = self._database.codes
             found = await self._database.write(partial(_remove, codes, tenant_id, ended_before, most))
             removed += found
             if found < most:
@@ -140,7 +140,7 @@ class SqlAlchemyRetention(IAgentRetention):
         return removed
 
     async def erase(self, run: RunKey) -> None:
-        codes = self._database.engines.codes
+        codes = self._database.codes
         await self._database.write(partial(_erase, codes, run), may_be_repeated=True)
 
 
@@ -216,7 +216,7 @@ def _bare_rows(connection: Connection, run: RunKey) -> Iterator[Values]:
     after = 0
     while page := read_page(connection, run, after):
         for row in page:
-            digest = payload_digest(row.texts, row.salt)
+            digest = payload_digest(row.texts, row.salt, row.events)
             place = number * PLACES + row.seq
             yield {"place": place, "payloads": to_packed(digest), "salt": to_packed("")}
         after = page[-1].seq

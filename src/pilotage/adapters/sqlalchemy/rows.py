@@ -15,11 +15,13 @@ A text from `BLOB_LENGTH` on is a blob.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from pilotage.adapters.sqlalchemy.columns import (
+    ESCAPED,
     UNDECODABLE,
     as_moment,
     from_packed,
@@ -74,11 +76,14 @@ def payloads_of(rows: Sequence[JournalRow]) -> list[Payloads]:
     Raises:
         TypeError, ValueError, RecursionError: a payload has no JSON form.
     """
-    pieces = [piece for row in rows if (piece := _piece_of(row)) is not None]
-    return [_payloads_of(row, pieces) for row in rows]
+    stored = [_payloads_of(row) for row in rows]
+    repeat = None in stored
+    pieces = [piece for row in rows if (piece := _piece_of(row)) is not None] if repeat else []
+    return [each or _with_echoes(row, pieces) for row, each in zip(rows, stored, strict=True)]
 
 
-def _payloads_of(row: JournalRow, pieces: Sequence[tuple[JournalRow, str]]) -> Payloads:
+def _payloads_of(row: JournalRow) -> Payloads | None:
+    """Return the texts of a row; None for a view that may repeat pieces of other rows."""
     texts = row.texts
     if isinstance(row.record, SealedRecord):
         return Payloads(row.record.ciphertext, texts.view_json, row.record.key_id)
@@ -89,8 +94,12 @@ def _payloads_of(row: JournalRow, pieces: Sequence[tuple[JournalRow, str]]) -> P
     added = _added_by_view(row)
     if added is not None:
         return Payloads(texts.record_json, _ADDED + canonical_json(added))
-    echoes = _echoes_in(texts.view_json, row, pieces) if pieces else []
-    return Payloads(texts.record_json, _without(texts.view_json, echoes))
+    return None
+
+
+def _with_echoes(row: JournalRow, pieces: Sequence[tuple[JournalRow, str]]) -> Payloads:
+    view = row.texts.view_json
+    return Payloads(row.texts.record_json, _without(view, _echoes_in(view, row, pieces)))
 
 
 def _added_by_view(row: JournalRow) -> JsonValue | None:
@@ -177,11 +186,8 @@ def _view_text(stored_view: str, text_of: Callable[[int], str]) -> str:
     return "".join((*parts, rest[used:]))
 
 
-def _whole_view(record: str, view: str, text_of: Callable[[int], str]) -> str:
-    """Return the canonical text of a view that is not equal to its record."""
-    if not view.startswith(_ADDED):
-        return _view_text(view, text_of)
-    added = view[1:]
+def _with_added(record: str, added: str) -> str:
+    """Return the canonical text of a record with members added."""
     if record == _EMPTY or added == _EMPTY:
         return added if record == _EMPTY else record
     # Names are sorted: where all added ones come first, the texts follow one another.
@@ -191,15 +197,30 @@ def _whole_view(record: str, view: str, text_of: Callable[[int], str]) -> str:
     return canonical_json({**as_object(parsed(record)), **members})
 
 
+Columns: TypeAlias = tuple[Any, ...]
+"""The columns of a row as the database has them: its number, then those of `COLUMNS`."""
+
+COLUMNS = (
+    *("action_id", "kind", "stage", "attempt", "epoch", "fingerprint", "idempotency"),
+    *("number", "turn", "events", "digest", "salt"),
+    *("created_at", "key_id", "record", "record_blob", "view", "view_blob", "erased"),
+)
+"""The columns that rows are read with, after their number."""
+_PLACE = slice(0, 1 + COLUMNS.index("created_at"))
+_MOMENT, _KEY, _RECORD, RECORD_BLOB, _VIEW, VIEW_BLOB, _ERASED = range(_PLACE.stop, 1 + len(COLUMNS))
+
+
 class Page:
-    """What the rows of a page need besides their own columns."""
+    """The rows of a page as the database has them, and the blobs and earlier rows that they need besides."""
 
-    __slots__ = ("blobs", "records")
+    __slots__ = ("_by_number", "blobs", "earlier", "rows")
 
-    def __init__(self) -> None:
+    def __init__(self, rows: Sequence[Columns]) -> None:
+        self.rows = rows
         self.blobs: dict[str, str] = {}
-        self.records: dict[int, StoredPayloads] = {}
-        """The payloads by the numbers of their rows; views may point to rows before the page."""
+        self.earlier: Sequence[Columns] = ()
+        """Rows before the page that views in it point to."""
+        self._by_number: dict[int, Columns] | None = None
 
     def text(self, stored: str | None, blob: bytes | None) -> str | None:
         """Return a text that is in its column or in a blob.
@@ -212,100 +233,109 @@ class Page:
             if digest not in self.blobs:
                 raise LookupError(f"its blob {digest[:12]!r} is missing")
             return self.blobs[digest]
-        return None if stored is None else from_stored(stored)
+        # Nearly all texts are stored as they are.
+        return stored if stored is None or not stored.startswith(ESCAPED) else from_stored(stored)
 
     def record_text(self, seq: int) -> str:
-        """Return the text of a row's record."""
-        row = self.records[seq]
-        return self.text(row.record_stored, row.record_blob) or ""
+        """Return the text of a row's record.
+
+        Raises:
+            LookupError: the row or its blob is missing.
+        """
+        if self._by_number is None:
+            self._by_number = {columns[0]: columns for columns in (*self.rows, *self.earlier)}
+        columns = self._by_number[seq]
+        return self.text(columns[_RECORD], columns[RECORD_BLOB]) or ""
+
+    def missing_rows(self) -> set[int]:
+        """Return the numbers of the rows before the page that views in it point to."""
+        missing: set[int] = set()
+        for columns in self.rows:
+            # A view that cannot be decoded points to none.
+            with suppress(LookupError, ValueError):
+                missing.update(echoed_rows(self.text(columns[_VIEW], columns[VIEW_BLOB])))
+        return missing.difference(columns[0] for columns in self.rows)
 
 
-class StoredPayloads(NamedTuple):
-    """The payloads and the time of a row: their columns as the database has them, and the page of the row."""
+class StoredPayloads:
+    """The payloads and the time of a row: its columns as the database has them, and its page."""
 
-    seq: int
-    stored_moment: int | datetime
-    key: str | None
-    record_stored: str | None
-    record_blob: bytes | None
-    view_stored: str | None
-    view_blob: bytes | None
-    erased: bytes | None
-    page: Page
+    __slots__ = ("_columns", "_page", "_whole", "is_plain")
 
-    @property
-    def is_plain(self) -> bool:
-        return self.key is None and self.erased is None
+    def __init__(self, columns: Columns, page: Page) -> None:
+        self._columns = columns
+        self._page = page
+        self.is_plain: bool = columns[_KEY] is None is columns[_ERASED]
+        self._whole: str | None = None
+        """The text of a view that points to other rows, once it is put together."""
 
     @property
     def record(self) -> StoredRecord:
+        columns = self._columns
         try:
-            if self.erased is not None:
-                return ErasedRecord(from_packed(self.erased))
-            return record_of(self.page.text(self.record_stored, self.record_blob) or "", self.key_id)
+            if self.is_plain:
+                return parsed(self._page.text(columns[_RECORD], columns[RECORD_BLOB]) or "")
+            if columns[_ERASED] is not None:
+                return ErasedRecord(from_packed(columns[_ERASED]))
+            return record_of(self._page.text(columns[_RECORD], columns[RECORD_BLOB]) or "", self._key_id)
         except UNDECODABLE as error:
             return UnreadableRecord(str(error))
 
     @property
     def view(self) -> JsonValue:
-        if self.erased is not None:
+        columns, page = self._columns, self._page
+        if columns[_ERASED] is not None:
             return None
-        page = self.page
         try:
-            view = page.text(self.view_stored, self.view_blob)
-            return view_of(Payloads(page.record_text(self.seq), view, self.key_id), page.record_text)
+            record = page.text(columns[_RECORD], columns[RECORD_BLOB]) or ""
+            view = page.text(columns[_VIEW], columns[VIEW_BLOB])
+            if view is not None and view.startswith(_ECHO):
+                view = self._put_together(view)
+            return view_of(Payloads(record, view), page.record_text)
         except UNDECODABLE:
             return None
 
     @property
     def payloads(self) -> tuple[str, str]:
-        page = self.page
-        record = page.text(self.record_stored, self.record_blob) or ""
-        if self.view_stored is None and self.view_blob is None:
+        columns, page = self._columns, self._page
+        record = page.text(columns[_RECORD], columns[RECORD_BLOB]) or ""
+        if columns[_VIEW] is None is columns[VIEW_BLOB]:
             whole = record
         else:
-            view = page.text(self.view_stored, self.view_blob) or ""
-            whole = _whole_view(record, view, page.record_text)
-        if self.key is None:
+            view = page.text(columns[_VIEW], columns[VIEW_BLOB]) or ""
+            if view.startswith(_ADDED):
+                whole = _with_added(record, view[1:])
+            else:
+                whole = self._put_together(view) if view.startswith(_ECHO) else view
+        if columns[_KEY] is None:
             return record, whole
-        return canonical_json({"ciphertext": record, "key": self.key_id}), whole
+        return canonical_json({"ciphertext": record, "key": self._key_id}), whole
+
+    def _put_together(self, view: str) -> str:
+        whole = self._whole
+        if whole is None:
+            whole = self._whole = _view_text(view, self._page.record_text)
+        return whole
+
+    @property
+    def _key_id(self) -> str | None:
+        """The key that a sealed record opens with."""
+        key = self._columns[_KEY]
+        return None if key is None else from_stored(key)
 
     @property
     def created_at(self) -> datetime | None:
         try:
-            return as_moment(self.stored_moment)
+            return as_moment(self._columns[_MOMENT])
         except UNDECODABLE:
             return None
 
     @property
     def moment(self) -> str:
         try:
-            return moment_text(self.stored_moment)
+            return moment_text(self._columns[_MOMENT])
         except UNDECODABLE:
             return ""
-
-    @property
-    def key_id(self) -> str | None:
-        """The key that a sealed record opens with."""
-        return None if self.key is None else from_stored(self.key)
-
-
-Columns: TypeAlias = tuple[Any, ...]
-"""The columns of a row as the database has them, by `COLUMNS`."""
-
-_OF_PAYLOADS = ("created_at", "key_id", "record", "record_blob", "view", "view_blob", "erased")
-COLUMNS = (
-    *("action_id", "kind", "stage", "attempt", "epoch", "fingerprint", "idempotency"),
-    *("number", "turn", "digest", "salt", *_OF_PAYLOADS),
-)
-"""The columns that rows are read with, after their number."""
-_PAYLOADS = slice(-len(_OF_PAYLOADS), None)
-_PLACE = slice(0, -len(_OF_PAYLOADS))
-
-
-def payloads_in(columns: Columns, page: Page) -> StoredPayloads:
-    """Return the payloads in the columns of a row."""
-    return StoredPayloads._make((columns[0], *columns[_PAYLOADS], page))
 
 
 _KINDS: Mapping[str | None, AgentActionKind | None] = {
@@ -317,18 +347,25 @@ _CLASSES = {each.value: each for each in Idempotency}
 _EVENT, _BEFORE = JournalStage.TOLD, JournalStage.BEFORE
 
 
-def row_of(columns: Columns, payloads: StoredPayloads) -> JournalRow:
-    """Return the journal row in these columns; one that they do not describe has an `UnreadableRecord`."""
-    try:
-        return _row_of(columns, payloads)
-    except UNDECODABLE as error:
-        reason = f"{type(error).__name__}: {error}"
-        _, _, kind, stage, _, _, _, idempotency, *_ = columns
-        known = (kind, _KINDS), (stage, _STAGES), (idempotency, _CLASSES)
-        unknown = next((word for word, names in known if word not in names), None)
-        if unknown is not None:
-            reason = f"{unknown!r} is no kind, stage or class of actions"
-        return _unreadable(columns, reason)
+def rows_of(page: Page) -> list[JournalRow]:
+    """Return the journal rows of a page; one that its columns do not describe has an `UnreadableRecord`."""
+    rows: list[JournalRow] = []
+    for columns in page.rows:
+        try:
+            rows.append(_row_of(columns, StoredPayloads(columns, page)))
+        except UNDECODABLE as error:
+            rows.append(_unreadable(columns, _reason(columns, error)))
+    return rows
+
+
+def _reason(columns: Columns, error: Exception) -> str:
+    """Return why columns describe no row."""
+    _, _, kind, stage, _, _, _, idempotency, *_ = columns
+    known = (kind, _KINDS), (stage, _STAGES), (idempotency, _CLASSES)
+    unknown = next((word for word, names in known if word not in names), None)
+    if unknown is not None:
+        return f"{unknown!r} is no kind, stage or class of actions"
+    return f"{type(error).__name__}: {error}"
 
 
 def _unreadable(columns: Columns, reason: str) -> JournalRow:
@@ -350,17 +387,16 @@ def _unreadable(columns: Columns, reason: str) -> JournalRow:
 
 
 def _row_of(columns: Columns, payloads: StoredPayloads) -> JournalRow:
-    seq, action, kind, word, attempt, epoch, fingerprint, idempotency, number, turn, digest, salt = columns[
-        _PLACE
-    ]
+    seq, action, kind, word, attempt, epoch, fingerprint, idempotency, *rest = columns[_PLACE]
+    number, turn, stored_events, digest, salt = rest
     stage = _STAGES[word]
     # SQLite stores any value in any column, and a reader of the row computes with these.
     if not type(attempt) is type(epoch) is int:
         raise TypeError(f"attempt {attempt!r} and epoch {epoch!r} are no numbers")
-    place = (
-        *(seq, from_stored(action), _KINDS[kind], stage, attempt, epoch),
-        *(from_packed(fingerprint), _CLASSES[idempotency]),
-    )
+    if action.startswith(ESCAPED):
+        action = from_stored(action)
+    kind, fingerprint, idempotency = _KINDS[kind], from_packed(fingerprint), _CLASSES[idempotency]
+    place = (seq, action, kind, stage, attempt, epoch, fingerprint, idempotency)
     try:
         digest, salt = from_packed(digest), _salt_in(salt)
     except UNDECODABLE:
@@ -368,11 +404,12 @@ def _row_of(columns: Columns, payloads: StoredPayloads) -> JournalRow:
         digest, salt = _decodable(digest), _decodable(salt)
     # Readers need the views of events and the records of outcomes: these are decoded at once, in the thread that
     # reads, so that an unreadable row is found before the run is claimed.
+    events = "" if stored_events is None else from_stored(stored_events)
     if stage is _EVENT:
-        return shown_row(*place, payloads.view, digest, salt, source=payloads)
+        return shown_row(*place, payloads.view, digest, salt, events=events, source=payloads)
     if stage is _BEFORE:
-        return stored_row(*place, digest, salt, number or 0, source=payloads)
-    return recorded_row(*place, payloads.record, digest, salt, number or 0, turn, source=payloads)
+        return stored_row(*place, digest, salt, number or 0, events=events, source=payloads)
+    return recorded_row(*place, payloads.record, digest, salt, number or 0, turn, events, source=payloads)
 
 
 _salt_in = lru_cache(maxsize=256)(from_packed)

@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, bindparam, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values, refusing_unstorable, text_of
-from pilotage.adapters.sqlalchemy.statements import Prepared, bulk_insert, of_run, place_of
+from pilotage.adapters.sqlalchemy.statements import Prepared, bulk_insert, of_run, place_of, prepared_insert
 from pilotage.adapters.sqlalchemy.states import find_one, refuse_if_journaled, run_of
 from pilotage.adapters.sqlalchemy.stored_entries import SIGNALS, RowCodes
 from pilotage.adapters.sqlalchemy.tables import runs, signals
@@ -26,20 +25,18 @@ from pilotage.errors import CallerError, SignalNotFoundError
 from pilotage.values import value
 
 
-def _next_number(maker: Any) -> Prepared:
+def _next_number(insert: Any) -> Any:
     """Return the statement that counts a signal in the row of its run, which it locks: a run ends before or after it.
 
     A run may have signals before it begins.
     """
-    counted = maker(runs).values(tenant_id=bindparam("tenant"), run_id=bindparam("run"), last_signal=1)
-    return Prepared(
-        counted.on_conflict_do_update(
-            index_elements=["tenant_id", "run_id"], set_={"last_signal": runs.c.last_signal + 1}
-        ).returning(runs.c.last_signal, runs.c.status)
-    )
+    counted = insert.values(tenant_id=bindparam("tenant"), run_id=bindparam("run"), last_signal=1)
+    return counted.on_conflict_do_update(
+        index_elements=["tenant_id", "run_id"], set_={"last_signal": runs.c.last_signal + 1}
+    ).returning(runs.c.last_signal, runs.c.status)
 
 
-_NEXT_NUMBER = {"sqlite": _next_number(sqlite.insert), "postgresql": _next_number(postgresql.insert)}
+_NEXT_NUMBER = prepared_insert(runs, _next_number)
 _PENDING = Prepared(
     select(signals).where(*of_run(signals), signals.c.consumed_at.is_(None)).order_by(signals.c.number)
 )
@@ -131,7 +128,7 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
             if present:
                 return present
             for run, each in placed:
-                write(connection, self._database.engines.codes, run, each)
+                write(connection, self._database.codes, run, each)
             return self._present(connection, placed)
 
         try:
@@ -160,13 +157,13 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
             name = each.signal.id
             values = find_one(connection, run.tenant_id, name, signals.c.signal_id)
             if values is not None:
-                found[name] = SIGNALS.read(self._database.engines.codes, values)
+                found[name] = SIGNALS.read(self._database.codes, values)
         return found
 
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
         def look(connection: Connection) -> list[AgentSignal]:
             run = run_of(connection, self._tenant, state_id)
-            codes = self._database.engines.codes
+            codes = self._database.codes
             return [_queued(codes, values) for values in _PENDING.named_rows(connection, place_of(run))]
 
         return await self._database.read(look)
@@ -180,7 +177,7 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
     async def _listed(self, state_id: str, statement: Prepared) -> Sequence[AgentSignal]:
         def look(connection: Connection) -> list[AgentSignal]:
             run = run_of(connection, self._tenant, state_id)
-            codes = self._database.engines.codes
+            codes = self._database.codes
             stored = statement.named_rows(connection, place_of(run))
             # One that the application did not write does not count; the run refuses it with evidence of its own.
             return [SIGNALS.decoded(values) for values in stored if codes.fit(signals, values)]
@@ -194,7 +191,7 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
                 raise SignalNotFoundError(f"there is no pending signal {signal_id!r}.")
             run = RunKey(found["tenant_id"], found["run_id"])
             refuse_if_journaled(connection, run, "SqlAlchemySignalRepository.mark_consumed")
-            codes = self._database.engines.codes
+            codes = self._database.codes
             ended = {**found, "consumed_at": codes.now(), "end": AgentSignalEnd.TAKEN.value}
             named = {"tenant": run.tenant_id, "signal": signal_id, "at": ended["consumed_at"]}
             done = connection.execute(_CONSUME, {**named, "end_code": codes.end_text(ended)})
@@ -234,7 +231,7 @@ def _keep_refused(connection: Connection, codes: RowCodes, run: RunKey, encoded:
 
 def _counted(connection: Connection, run: RunKey) -> tuple[int, str | None]:
     # Numbers are in the order of commits: other writers wait until this number is committed.
-    ((number, status),) = _NEXT_NUMBER[connection.dialect.name].rows(connection, place_of(run))
+    ((number, status),) = _NEXT_NUMBER(connection).rows(connection, place_of(run))
     return number, status
 
 

@@ -10,15 +10,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, BigInteger, Connection, Engine, create_engine, event
+from sqlalchemy.dialects import sqlite
 
-from pilotage.adapters.sqlalchemy.columns import microseconds
-from pilotage.adapters.sqlalchemy.connections import (
-    DatabaseLine,
-    Engines,
-    WouldWaitError,
-    raising_sqlalchemy_errors,
-)
+from pilotage.adapters.sqlalchemy.connections import DatabaseLine, WouldWaitError, raising_sqlalchemy_errors
+from pilotage.adapters.sqlalchemy.dialect import Engines, SqlDialect, microseconds
 from pilotage.adapters.sqlalchemy.errors import DatabaseDurabilityError
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.ids import IClock
@@ -289,3 +285,34 @@ def _tune(connection: Connection, busy_milliseconds: int, log_pages: int) -> Non
     line = DatabaseLine(connection)
     for pragma in (f"busy_timeout = {busy_milliseconds}", f"wal_autocheckpoint = {log_pages}"):
         line.carry_out(f"PRAGMA {pragma}", ()).close()
+
+
+def _refusal(url: URL) -> str | None:
+    if url.database and ":memory:" not in url.database:
+        return None
+    return (
+        "would forget everything with its process. Name a file: sqlite:///file.db; in tests "
+        "use pilotage.testing.MemoryStore()."
+    )
+
+
+SQLITE = SqlDialect(
+    name="sqlite",
+    driver="sqlite",
+    package="sqlite3",
+    extra="sqlalchemy",
+    example="sqlite:///file.db",
+    engines=SqliteEngines,
+    insert=sqlite.insert,
+    has_moments=False,
+    moment_type=BigInteger(),
+    takes_rows_as_json=False,
+    # Functions that each connection brings along, see `_functions`.
+    now="clock_timestamp()",
+    lease_now="boot_timestamp()",
+    later="({now} + CAST({seconds} * 1000000 AS INTEGER))",
+    hour="({moment} / 3600000000)",
+    upgrade_lock=None,
+    unreachable="{name} cannot be used: {reason}. Check the file, or name another one in {variable}.",
+    refusal=_refusal,
+)

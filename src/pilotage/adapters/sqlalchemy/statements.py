@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from itertools import chain
 from json import JSONEncoder
 from operator import itemgetter
@@ -15,13 +16,13 @@ from typing import Any, Protocol, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, Dialect, FromClause, Table, bindparam, select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.expression import ClauseElement, ColumnElement
 from sqlalchemy.types import TypeEngine
 
 from pilotage.adapters.sqlalchemy.columns import ExactText, HexText, is_stored_as_it_is, stored_or_none
 from pilotage.adapters.sqlalchemy.connections import DatabaseLine
 from pilotage.adapters.sqlalchemy.mapping import Values
+from pilotage.adapters.sqlalchemy.supported import dialect_of
 from pilotage.agent.ports.persistence import RunKey
 
 Row: TypeAlias = tuple[Any, ...]
@@ -37,8 +38,8 @@ Expressions: TypeAlias = Callable[[Given], Mapping[str, ColumnElement[Any]]]
 
 Types: TypeAlias = Mapping[str, TypeEngine[Any]]
 
-Build: TypeAlias = Callable[[Given, FromClause | None], ClauseElement]
-"""Makes the statement for one row, or for all rows of a table."""
+Build: TypeAlias = Callable[[Given, FromClause | None, Dialect], ClauseElement]
+"""Makes the statement of a database for one row, or for all rows of a table."""
 
 
 def of_run(table: Table) -> tuple[Condition, Condition]:
@@ -98,6 +99,16 @@ class Prepared:
                 cursor.close()
 
         return rows
+
+
+def prepared_insert(table: Table, build: Callable[[Any], Any]) -> Callable[[Connection], Prepared]:
+    """Return a function that gives the insert of a connection's database; `build` makes it of a plain one, once."""
+
+    @cache
+    def prepared(name: str) -> Prepared:
+        return Prepared(build(dialect_of(name).insert(table)))
+
+    return lambda connection: prepared(connection.dialect.name)
 
 
 def _from_driver(rows: list[Row], converts: Sequence[tuple[int, Convert]]) -> list[Row]:
@@ -160,14 +171,14 @@ class Bulk:
         return send(line, rows)
 
     def _compile(self, dialect: Dialect) -> Send:
-        compiled = _all_at_once if dialect.name == "postgresql" else _one_by_one
+        compiled = _all_at_once if dialect_of(dialect.name).takes_rows_as_json else _one_by_one
         self._compiled[dialect.name] = send = compiled(dialect, self)
         return send
 
-    def over(self, parameter: str) -> Any:
-        """Return the statement of PostgreSQL over all rows in a parameter."""
+    def over(self, parameter: str, dialect: Dialect) -> Any:
+        """Return the statement over all rows in a parameter, for a database that takes rows as JSON."""
         source, given = self.given_in(parameter)
-        return self.build(given, source)
+        return self.build(given, source, dialect)
 
     def given_in(self, parameter: str) -> tuple[FromClause, Given]:
         """Return the rows in a parameter as a table, and the values of each of them."""
@@ -209,19 +220,19 @@ def bulk_insert(
     """
     returned = [table.c[name] for name in returning]
 
-    def build(values: Given, source: FromClause | None) -> ClauseElement:
+    def build(values: Given, source: FromClause | None, dialect: Dialect) -> ClauseElement:
         if source is not None and beside is not None:
             values = {**values, beside[2]: beside[0].c[beside[2]]}
         expressions = {**{name: values[name] for name in given}, **computed(values)}
-        all_: Any
+        all_ = dialect_of(dialect.name).insert(table)
         if source is None:
             # Inline: it does not return the keys that the database makes.
-            all_ = sqlite.insert(table).values(expressions).inline()
+            all_ = all_.values(expressions).inline()
         else:
             chosen = select(*expressions.values()).select_from(source)
             if beside is not None:
                 chosen = chosen.where(*(beside[0].c[name] == values[name] for name in beside[1]))
-            all_ = postgresql.insert(table).from_select(list(expressions), chosen)
+            all_ = all_.from_select(list(expressions), chosen)
         if replaces:
             changed = {name: all_.excluded[name] for name in expressions if name not in replaces}
             all_ = all_.on_conflict_do_update(index_elements=list(replaces), set_=changed)
@@ -246,7 +257,7 @@ def bulk_update(
 
     returned = [table.c[name] for name in returning]
 
-    def build(values: Given, source: FromClause | None) -> ClauseElement:
+    def build(values: Given, source: FromClause | None, _: Dialect) -> ClauseElement:
         matches = [table.c[name] == values[name] for name in key]
         changed = sa.update(table).where(*matches, condition(values)).values(dict(computed(values)))
         return changed.returning(*returned) if returned and source is not None else changed
@@ -256,7 +267,7 @@ def bulk_update(
 
 
 def _reading(table: Table, key: Sequence[str], columns: Sequence[ColumnElement[Any]]) -> Build:
-    def read(values: Given, _: FromClause | None) -> ClauseElement:
+    def read(values: Given, _: FromClause | None, __: Dialect) -> ClauseElement:
         return sa.select(*columns).where(*(table.c[name] == values[name] for name in key))
 
     return read
@@ -265,7 +276,7 @@ def _reading(table: Table, key: Sequence[str], columns: Sequence[ColumnElement[A
 def bulk_delete(table: Table, key: Sequence[str]) -> Bulk:
     """Return a deletion of the rows with these keys, as far as they exist."""
 
-    def build(values: Given, _: FromClause | None) -> ClauseElement:
+    def build(values: Given, _: FromClause | None, __: Dialect) -> ClauseElement:
         return sa.delete(table).where(*(table.c[name] == values[name] for name in key))
 
     return Bulk({name: table.c[name].type for name in key}, build)
@@ -299,7 +310,7 @@ def _parametrised(
     # SQLAlchemy reserves the names of columns.
     names = {f"p_{name}": name for name in given}
     binds = {name: bindparam(bind, type_=given[name]) for bind, name in names.items()}
-    statement, places = compiled_text(build(binds, None), dialect)
+    statement, places = compiled_text(build(binds, None, dialect), dialect)
     # A name may occur several times in a statement, each time as a parameter of its own.
     placed = [names[place] for place in places]
     in_order = itemgetter(*placed)  # gives a tuple, for every statement has several parameters
@@ -331,7 +342,7 @@ def _converted(values: Sequence[Any], converts: Sequence[tuple[int, Convert]]) -
 
 
 def _all_at_once(dialect: Dialect, bulk: Bulk) -> Send:
-    statement, _ = compiled_text(bulk.over("rows"), dialect)
+    statement, _ = compiled_text(bulk.over("rows", dialect), dialect)
 
     def send(line: DatabaseLine, rows: Sequence[Values]) -> Sent:
         cursor: Sent = line.carry_out(statement, {"rows": bulk.encoded(rows)})

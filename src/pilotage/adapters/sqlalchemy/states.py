@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from sqlalchemy import Column, Connection, Select, bindparam, func, literal_column, or_, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
@@ -22,6 +21,7 @@ from pilotage.adapters.sqlalchemy.mapping import (
 )
 from pilotage.adapters.sqlalchemy.statements import Prepared, of_run, place_of
 from pilotage.adapters.sqlalchemy.stored_entries import NO_CODES, STATES, RowCodes
+from pilotage.adapters.sqlalchemy.supported import dialect_of
 from pilotage.adapters.sqlalchemy.tables import runs, signals
 from pilotage.agent.ports.journal import JournalHead
 from pilotage.agent.ports.persistence import RunKey
@@ -82,7 +82,7 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
         return None if found is None else found[0]
 
     async def get_with_head(self, state_id: str) -> tuple[AgentState, JournalHead] | None:
-        codes = self._database.engines.codes
+        codes = self._database.codes
         return await self._database.read(lambda connection: _find(connection, codes, self._tenant, state_id))
 
     async def save(self, state: AgentState) -> AgentState:
@@ -152,7 +152,7 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
 
     @property
     def _make(self) -> Callable[[Stored], AgentState]:
-        return partial(STATES.read, self._database.engines.codes)
+        return partial(STATES.read, self._database.codes)
 
 
 def _find(
@@ -171,8 +171,8 @@ def _save(connection: Connection, values: dict[str, Any]) -> None:
     """Insert or replace all but the time of creation."""
     given_at = values.pop("given_at")
     created_at = func.coalesce(bindparam("given_at", given_at, MomentColumn()), now())
-    maker = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = maker(runs).values(**values, created_at=created_at, updated_at=now())
+    insert = dialect_of(connection.dialect.name).insert(runs)
+    statement = insert.values(**values, created_at=created_at, updated_at=now())
     changed = {
         name: statement.excluded[name]
         for name in ("status", "agent_type", "state", "ended", "updated_at", *OF_WAITING)

@@ -34,12 +34,10 @@ from pilotage.adapters.sqlalchemy.wakeups import SqlAlchemyWakeUps
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.ids import IClock
 
-VERSION = "0009"
+VERSION = "0010"
 """The version this Pilotage works with; the last migration has its name."""
 
 VERSION_TABLE = "pilotage_schema"
-
-_LOCK = 7_045_410_417_361_133
 
 
 def open_database(
@@ -64,20 +62,16 @@ def open_database(
     except BaseException as error:
         database.close()
         if isinstance(error, exc.DBAPIError):
-            raise unreachable(database.name, error) from error
+            raise unreachable(database, error) from error
         raise
     return database
 
 
-def unreachable(name: str, error: exc.DBAPIError) -> DatabaseUnreachableError:
+def unreachable(database: Database, error: exc.DBAPIError) -> DatabaseUnreachableError:
     """Return the error that says that no server answers at an address, or that a file is no database."""
     reason = str(error.orig).strip().partition("\n")[0]
-    if name.startswith("sqlite"):
-        return DatabaseUnreachableError(
-            f"{name} cannot be used: {reason}. Check the file, or name another one in {URL}."
-        )
     return DatabaseUnreachableError(
-        f"{name} cannot be reached: {reason}. Start the server, or name another one in {URL}."
+        database.dialect.unreachable.format(name=database.name, reason=reason, variable=URL)
     )
 
 
@@ -119,9 +113,8 @@ def upgrade_schema(database: Database) -> str | None:
         found = current_version(connection)
     if found is None or found < VERSION:
         with database.engines.writing.begin() as connection:
-            # On SQLite the transaction is the lock.
-            if connection.dialect.name == "postgresql":
-                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+            if database.dialect.upgrade_lock is not None:
+                connection.execute(text(database.dialect.upgrade_lock))
             if current_version(connection) != VERSION:
                 _migrate(connection)
     check_schema(database)

@@ -2,7 +2,7 @@
 
 This is the only place where a row of a table other than the journal is decoded. A row is checked first: each column has
 a value of its type, the code fits, and the value can be made. What fails is a `DamagedEntryError` that names the entry
-and its run. Rows of journals are decoded by `rows.row_of`, and the chain of their run checks them.
+and its run. Rows of journals are decoded by `rows.rows_of`, and the chain of their run checks them.
 
 The journal has its chain; every other row that an answer is made of has a code, a keyed digest of its table and its
 columns. A row that this application did not write, or that was changed since, is found by its code. The key is derived

@@ -131,6 +131,8 @@ journal = sa.Table(
     # Without view and blob, the view is the record; `rows` describes the other forms.
     sa.Column("view", ExactText),
     sa.Column("view_blob", HexText),
+    # The events that readers got by then.
+    sa.Column("events", ExactText),
     sa.Column("digest", HexText, nullable=False),
     sa.Column("salt", HexText, nullable=False),
     # The digest of erased payloads.

@@ -1,24 +1,18 @@
-"""`SqlAlchemyWakeUps`: hints by LISTEN and NOTIFY, or within the process where the database is a file."""
+"""`SqlAlchemyWakeUps`: hints by the channel of the database, or within the process where it has none."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from threading import Event, Lock, Thread
-from typing import Any
-
-from sqlalchemy import Connection, Engine, exc, func, select
+from threading import Lock
 
 from pilotage.adapters.sqlalchemy.columns import from_stored, to_stored
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import StoreUnreachableError
 from pilotage.agent.ports.leases import IAgentWakeUps, IWakeUpSubscription
 
-_CHANNEL = "pilotage_wake_ups_"
 _CAPACITY = 1000
-_POLL_SECONDS = 0.2
-_READY_WITHIN = 5.0
 
 
 class SqlAlchemyWakeUps(IAgentWakeUps):
@@ -30,35 +24,29 @@ class SqlAlchemyWakeUps(IAgentWakeUps):
     def __init__(self, database: Database) -> None:
         self._database = database
         self._hub = WakeUpHub()
-        self._listener = (
-            None
-            if database.is_sqlite
-            else PostgresqlListener(database.engines.writing, _CHANNEL, self._hub.publish)
-        )
+        self._channel = database.engines.wake_ups(lambda stored: self._hub.publish(from_stored(stored)))
 
     async def notify(self, run_id: str) -> None:
-        if self._listener is None:
+        channel = self._channel
+        if channel is None:
             self._hub.publish(run_id)
             return
-        payload = to_stored(run_id)
-
-        def send(connection: Connection) -> None:
-            connection.execute(select(func.pg_notify(func.concat(_CHANNEL, func.current_schema()), payload)))
-
         with suppress(StoreUnreachableError):
-            await self._database.read(send, waits=False)
+            await self._database.read(
+                lambda connection: channel.send(connection, to_stored(run_id)), waits=False
+            )
 
     @asynccontextmanager
     async def subscribe(self) -> AsyncGenerator[IWakeUpSubscription]:
         with self._hub.subscription() as subscription:
-            if self._listener is not None:
-                await asyncio.to_thread(self._listener.begin)
+            if self._channel is not None:
+                await asyncio.to_thread(self._channel.begin)
             yield subscription
 
     def close(self) -> None:
         """Listen no longer."""
-        if self._listener is not None:
-            self._listener.end()
+        if self._channel is not None:
+            self._channel.end()
 
 
 class WakeUpSubscription(IWakeUpSubscription):
@@ -115,69 +103,3 @@ class WakeUpHub:
         finally:
             with self._lock:
                 self._subscribers.discard(subscriber)
-
-
-class PostgresqlListener:
-    """Passes notifications of PostgreSQL on, by one connection and one thread that reconnect by themselves.
-
-    The name of a channel ends in that of the schema, for channels belong to the whole database.
-    """
-
-    def __init__(self, engine: Engine, channel: str, publish: Callable[[str], None]) -> None:
-        self._engine, self._channel, self._publish = engine, channel, publish
-        self._lock = Lock()
-        self._is_over = Event()
-        self._is_ready = Event()
-        self._thread: Thread | None = None
-
-    def begin(self) -> None:
-        """Return when notifications are received, or after a while: hints may be lost."""
-        with self._lock:
-            if self._thread is None and not self._is_over.is_set():
-                self._thread = Thread(target=self._listen, name="pilotage-listener", daemon=True)
-                self._thread.start()
-        self._is_ready.wait(_READY_WITHIN)
-
-    def end(self) -> None:
-        """Return when the thread has ended."""
-        self._is_over.set()
-        with self._lock:
-            thread = self._thread
-        if thread is not None:
-            thread.join()
-
-    def _listen(self) -> None:
-        from psycopg import Error  # noqa: PLC0415 - only where the database is PostgreSQL
-
-        while not self._is_over.is_set():
-            try:
-                with _own_connection(self._engine) as connection:
-                    self._pass_on(connection)
-            except (Error, exc.SQLAlchemyError):
-                self._is_ready.clear()
-                self._is_over.wait(_POLL_SECONDS)
-
-    def _pass_on(self, connection: Any) -> None:
-        row = connection.execute("SELECT quote_ident(%s || current_schema())", [self._channel]).fetchone()
-        if row is not None:
-            connection.execute(f"LISTEN {row[0]}".encode())
-        self._is_ready.set()
-        while not self._is_over.is_set():
-            for notice in connection.notifies(timeout=_POLL_SECONDS):
-                self._publish(from_stored(notice.payload))
-                if self._is_over.is_set():
-                    return
-
-
-@contextmanager
-def _own_connection(engine: Engine) -> Generator[Any]:
-    """Give a connection of the driver, made like those of the pool and not counted among them."""
-    borrowed = engine.raw_connection()
-    connection: Any = borrowed.driver_connection
-    borrowed.detach()
-    try:
-        connection.rollback()
-        connection.autocommit = True
-        yield connection
-    finally:
-        connection.close()

@@ -19,8 +19,8 @@ from sqlalchemy.sql.expression import ColumnElement
 
 from pilotage.adapters.sqlalchemy.batch import Batch
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, from_stored, lease_seconds_from_now, now
-from pilotage.adapters.sqlalchemy.connections import DatabaseLine, Engines, raising_sqlalchemy_errors
-from pilotage.adapters.sqlalchemy.database import Begin
+from pilotage.adapters.sqlalchemy.connections import DatabaseLine, raising_sqlalchemy_errors
+from pilotage.adapters.sqlalchemy.database import Begin, Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.evidence import INSERT_EVIDENCE
 from pilotage.adapters.sqlalchemy.limits import settle_together
@@ -186,7 +186,7 @@ LastSignals: TypeAlias = Mapping[RunKey, int]
 """The number of the last signal of each run that has one and was written."""
 
 
-def write(engines: Engines, batch: Batch, begin: Begin) -> LastSignals:
+def write(database: Database, batch: Batch, begin: Begin) -> LastSignals:
     """Write a batch whose runs were not looked up, in one statement where that is possible.
 
     Raises:
@@ -195,14 +195,15 @@ def write(engines: Engines, batch: Batch, begin: Begin) -> LastSignals:
     if not batch.runs:
         return {}
     # What is numbered or added up must be looked up first.
+    engines = database.engines
     if engines.single is not None and not (batch.turns or batch.settled or batch.consumed):
         with engines.single() as connection:
             return _write_in_one_statement(connection, batch)
     with begin() as connection:
-        return write_in_transaction(engines, connection, batch)
+        return write_in_transaction(database, connection, batch)
 
 
-def write_in_transaction(engines: Engines, connection: Connection, batch: Batch) -> LastSignals:
+def write_in_transaction(database: Database, connection: Connection, batch: Batch) -> LastSignals:
     """Write a batch in an open transaction.
 
     Raises:
@@ -225,11 +226,11 @@ def write_in_transaction(engines: Engines, connection: Connection, batch: Batch)
         (_GRANT_LEASES, list(batch.leases.values())),
         (_END_LEASES, batch.ended),
     )
-    with engines.in_one_trip(connection):
+    with database.engines.in_one_trip(connection):
         if batch.blobs:
             _INSERT_BLOBS.send(line, batch.blobs)
         expected = [(bulk.send(line, rows), rows) for bulk, rows in of_runs if rows]
-        if engines.answers_at_once:
+        if database.engines.answers_at_once:
             _place_rows(batch.journal, [found for sent, _ in expected for found in sent.fetchall()])
         sent_after = [(bulk.send(line, rows), rows) for bulk, rows in counted if rows]
         for bulk, rows in beside:
@@ -240,10 +241,10 @@ def write_in_transaction(engines: Engines, connection: Connection, batch: Batch)
     last_signals = _last_signals(found for sent, _ in expected for found in sent.fetchall())
     for key, added in sorted(batch.turns, key=lambda turn: (turn[0].tenant_id, turn[1].conversation_id)):
         append_turns(
-            engines, connection, key.tenant_id, added.conversation_id, added=added.turns, run_id=key.run_id
+            database, connection, key.tenant_id, added.conversation_id, added=added.turns, run_id=key.run_id
         )
     if batch.settled:
-        settle_together(engines.codes, connection, batch.settled)
+        settle_together(database.codes, connection, batch.settled)
     return last_signals
 
 
@@ -279,10 +280,10 @@ _CURSOR = "the cursor of pilotage"
 _PARTS = {**_RUNS, **_BESIDE, "rows": _INSERT_ROWS}
 
 
-def _statement() -> Any:
-    moved, made = _MOVE_RUNS.over("moved"), _INSERT_RUNS.over("made")
+def _statement(dialect: Dialect) -> Any:
+    moved, made = _MOVE_RUNS.over("moved", dialect), _INSERT_RUNS.over("made", dialect)
     parts = [sa.select(moved.cte("moved")), sa.select(made.cte("made"))]
-    beside = [bulk.over(name).cte(name) for name, bulk in _BESIDE.items()]
+    beside = [bulk.over(name, dialect).cte(name) for name, bulk in _BESIDE.items()]
     written = sa.union_all(*parts).cte("written")
     rows = _rows_of(written).cte("appended")
     return sa.select(*(written.c[name] for name in _WRITTEN)).add_cte(rows, *beside)
@@ -308,7 +309,7 @@ def _compiled() -> tuple[bytes, Sequence[str]]:
     The driver would search a text of this length for names every time; one with numbers it passes on unchanged.
     """
     dialect: Dialect = PGDialect_psycopg(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
-    text, order = compiled_text(_statement(), dialect)
+    text, order = compiled_text(_statement(dialect), dialect)
     return text.encode(), order
 
 

@@ -282,6 +282,13 @@ class Dependencies(ABC):
     def next_message_id(self) -> str:
         """Return the id of the next message of the model in this scope; a repeated call gets another one."""
 
+    def ask(self, request: ModelRequest) -> tuple[str, AsyncIterator[ModelStreamEvent]]:
+        """Ask the model; return the id of its message, and the stream of it. A reader that leaves early closes it.
+
+        A tool call in the stream is for `tools.call`: unlike in `model.stream`, its event need not have the tools.
+        """
+        return self.next_message_id(), self.model.stream(request)
+
     @abstractmethod
     async def fit(self, session: AgentSession) -> None:
         """Bring the session's messages within the context budget, where there is one and they are not."""

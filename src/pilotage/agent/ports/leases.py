@@ -77,6 +77,8 @@ class IAgentLeases(ABC):
     async def release(self, run: RunKey, owner: str) -> None:
         """Give a lease back, so that others need not wait for it to run out; another owner's is unchanged.
 
+        Another process may do so for an owner that is provably dead.
+
         Raises:
             OSError: the store cannot be reached; the lease runs out by itself.
         """
@@ -88,6 +90,22 @@ class IAgentLeases(ABC):
         Raises:
             OSError: the store cannot be reached.
         """
+
+    async def owners(self) -> frozenset[str]:
+        """Return the owners of all leases that have not run out; none where an adapter cannot list them.
+
+        Raises:
+            OSError: the store cannot be reached.
+        """
+        return frozenset()
+
+    async def release_all(self, owner: str) -> None:
+        """Give all leases of an owner back, which is provably dead; an adapter that lists no owners has none to give.
+
+        Raises:
+            OSError: the store cannot be reached.
+        """
+        return
 
 
 LETS_GO_ON = frozenset({AgentSignalKind.APPROVAL_DECISION, AgentSignalKind.RESUME, AgentSignalKind.CANCEL})

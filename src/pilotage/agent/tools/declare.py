@@ -33,6 +33,7 @@ from pilotage.agent.tools.metadata import (
     ToolEffects,
     ToolPermission,
 )
+from pilotage.agent.tools.prompts import reject_unfit_prompt
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError, AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import is_list
@@ -117,6 +118,8 @@ class ToolOptions:
     """The part of a result that the evidence has."""
     approval: ToolApprovalRequirement = ToolApprovalRequirement.DERIVED
     """Whether a person must approve a call; derived from the risk by default."""
+    prompt: str | None = None
+    """The question to a person before a call: `{name}` stands for an argument; by default it names the tool."""
     reconcile: str | None = None
     """A method of the same class that finds out by `idempotency_key: str` what became of an earlier attempt."""
     reads_untrusted: bool | None = None
@@ -355,6 +358,8 @@ def as_tool(function: FunctionType, definition: AgentToolDefinition) -> Callable
 
 def _definition_of(function: FunctionType, options: ToolOptions) -> AgentToolDefinition:
     options.reject_what_is_wrong(tool_label(function))
+    if options.prompt is not None:
+        reject_unfit_prompt(tool_label(function), options.prompt, _parameters_of(function))
     name = options.name or function.__name__
     return AgentToolDefinition(
         name=name,
@@ -362,3 +367,8 @@ def _definition_of(function: FunctionType, options: ToolOptions) -> AgentToolDef
         description=options.description or read_docstring(function).summary,
         metadata=options.metadata(),
     )
+
+
+def _parameters_of(function: FunctionType) -> list[str]:
+    """Return the parameters that a call may have as arguments."""
+    return [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]

@@ -6,9 +6,9 @@ the declaration, and a few of the library's own, can be made from it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
+from pilotage.container.names import snake_case
 from pilotage.errors import (
     AgentDefinitionError,
     AgentMemoryError,
@@ -22,8 +22,6 @@ from pilotage.errors import (
     ToolError,
 )
 from pilotage.jsonvalue import is_list
-
-_WORD_END = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class DeclaredErrors:
@@ -60,7 +58,7 @@ LIBRARY_CLASSES = (
 def code_of(error: type[RunError]) -> str:
     """Return the code of an error class: its own `code`, else its name in lower case: `OutOfStock`, `out_of_stock`."""
     own: object = vars(error).get("code")
-    return own if isinstance(own, str) else _WORD_END.sub("_", error.__name__).lower()
+    return own if isinstance(own, str) else snake_case(error.__name__)
 
 
 LIBRARY_ERRORS = DeclaredErrors(LIBRARY_CLASSES)

@@ -12,18 +12,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from inspect import iscoroutinefunction, signature
 from types import FunctionType
-from typing import Any, Never, cast
+from typing import Any, cast
 
-from pilotage.agent.model_request import ModelToolSpec
 from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor, ToolBinding
 from pilotage.agent.tools.declare import AgentToolDefinition, ToolOptions, as_tool
-from pilotage.agent.tools.metadata import Idempotency, ToolApprovalRequirement
 from pilotage.agent.tools.schema import AgentToolIdentity, AgentToolSchemaHandle, ToolInterface, use_interface
 from pilotage.agent.tools.signature import RUNTIME_CONTEXT, InjectedParameter, ToolParameter
-from pilotage.errors import AgentDefinitionError, AgentToolDispatchError
+from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, list_or_empty
 from pilotage.safety.fields import SensitiveFieldDescriptor
-from pilotage.safety.trust import Integrity, TrustLabel
 from pilotage.schema.records import NoDefault, UnknownDefault
 from pilotage.schema.shape import CoreSchema
 from pilotage.schema.validation import core_of_json
@@ -165,45 +162,6 @@ def _is_async(act: object) -> bool:
 
 def _takes_context(act: Callable[..., object]) -> bool:
     return RUNTIME_CONTEXT in signature(act).parameters
-
-
-FROM_CALLER = TrustLabel(Integrity.UNTRUSTED, origins=frozenset({"tools of the caller"}))
-"""The label of a run whose model reads what a caller wrote about his tools."""
-
-
-class DeferredTools:
-    """The owner of tools that no class of the application has."""
-
-
-def deferred_tool(spec: ModelToolSpec) -> AgentToolDescriptor:
-    """Return a tool that the caller of a run carries out.
-
-    The caller reads the stream anyway, so a call reveals nothing new to the caller: no approval is needed.
-
-    Raises:
-        AgentDefinitionError: the name or the schema is wrong.
-    """
-    return described_tool(
-        _carried_out_by_caller,
-        ToolOptions(
-            name=spec.name,
-            description=spec.description,
-            idempotency=Idempotency.NON_IDEMPOTENT,
-            approval=ToolApprovalRequirement.NOT_REQUIRED,
-            reads_untrusted=True,
-            accepts_untrusted=True,
-            communicates=False,
-        ),
-        owner=DeferredTools,
-        input_schema=spec.parameters.schema,
-        deferred=True,
-    )
-
-
-async def _carried_out_by_caller(arguments: JsonObject) -> Never:
-    raise AgentToolDispatchError(
-        "a deferred tool is carried out by the caller of the run, not by the application."
-    )
 
 
 class IAgentToolProvider(ABC):

@@ -5,12 +5,12 @@ Pure values. Nothing here looks at a function; the declaration is all there is t
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
 from pilotage.checks import reject_blank, reject_not_positive
+from pilotage.container.names import snake_case
 from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.values import shared, value
 
@@ -104,7 +104,6 @@ class ToolRiskAxis(StrEnum):
 
 _READS = frozenset({DataAccess.READ, DataAccess.READ_WRITE})
 _WRITES = frozenset({DataAccess.WRITE, DataAccess.READ_WRITE})
-_WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +134,7 @@ def _permission_name(kind: type[ToolPermission]) -> str:
             "ToolPermission has no name. Write ToolPermission('payments.pay'), or a subclass of it."
         )
     declared: object = getattr(kind, "name", None)
-    return declared if isinstance(declared, str) else _WORD_STARTS.sub("_", kind.__name__).lower()
+    return declared if isinstance(declared, str) else snake_case(kind.__name__)
 
 
 @value
@@ -256,8 +255,8 @@ class AgentToolMetadata:
     `reads_untrusted` and `communicates` follow from the effects where they are None: what a tool reads outside, or
     without declaring any effects, is untrusted. `accepts_untrusted` says
     that no person has to be asked when untrusted content may have decided a call. A `deferred` tool is carried out
-    outside the application: the run waits for the result. `errors` are classes that a program may catch, `formerly` are
-    earlier names of the tool. Derived facts are computed once.
+    outside the application: the run waits for the result. `prompt` is the question to a person before a call. `errors`
+    are classes that a program may catch, `formerly` are earlier names of the tool. Derived facts are computed once.
     """
 
     permissions: tuple[ToolPermission, ...] = ()
@@ -277,6 +276,7 @@ class AgentToolMetadata:
     deferred: bool = False
     errors: tuple[type[ToolError], ...] = ()
     formerly: tuple[str, ...] = ()
+    prompt: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "permissions", tuple(self.permissions))

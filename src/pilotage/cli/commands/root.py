@@ -11,10 +11,15 @@ from typing import Annotated, Any
 import typer
 
 from pilotage.cli.commands import runs, storage
-from pilotage.cli.options import CHANGES, CommandOptions, ReasoningOption, finish, takes
+from pilotage.cli.options import CHANGES, CommandOptions, ReasoningOption, takes
 
 Target = Annotated[
-    str, typer.Argument(metavar="MODULE:NAME", help="For example shop.main:app, or shop/main.py:app.")
+    str | None,
+    typer.Argument(
+        metavar="[MODULE:NAME]",
+        help="For example shop.main:app, or shop/main.py:app; the same as --app.",
+        show_default=False,
+    ),
 ]
 AgentArgument = Annotated[
     str,
@@ -117,8 +122,10 @@ def chat(
     return chat_with_agent(options, agent, RunSettings(conversation, reasoning))
 
 
+@takes(("app",))
 def serve(
-    application: Target,
+    options: CommandOptions,
+    application: Target = None,
     host: Annotated[
         str, typer.Option("--host", metavar="ADDRESS", help="The address to bind.")
     ] = "127.0.0.1",
@@ -133,15 +140,28 @@ def serve(
             help="Accept the bearer token in an environment variable as this principal; repeatable.",
         ),
     ] = None,
-) -> None:
-    """Serve the runs of an application over HTTP.
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-origin",
+            metavar="URL",
+            help="Let pages of another origin send requests, for example http://localhost:5173; repeatable.",
+        ),
+    ] = None,
+    no_worker: Annotated[
+        bool, typer.Option("--no-worker", help="Leave runs without an owner to other processes.")
+    ] = False,
+) -> int:
+    """Serve the runs of an application over HTTP, and take up runs whose process died.
 
     It stops at Ctrl-C or SIGTERM. Without tokens, and without an IPrincipalResolver in the application, it serves only
     this machine.
     """
-    from pilotage.cli.handlers.application import serve_application
+    from pilotage.cli.application import application_to_serve
+    from pilotage.cli.handlers.serve import ServeSettings, serve_application
 
-    finish(serve_application(application, host, port, token or []))
+    settings = ServeSettings(host, port, token or (), allow_origin or (), not no_worker)
+    return serve_application(application_to_serve(application, options.app), settings)
 
 
 @takes(("app", "tenant", "principal_id"))
@@ -155,8 +175,10 @@ def agui_stdio(options: CommandOptions, agent: AgentArgument) -> int:
     return talk_agui(options, agent)
 
 
+@takes(("app",))
 def worker(
-    application: Target,
+    options: CommandOptions,
+    application: Target = None,
     concurrency: Annotated[
         int | None, typer.Option("--concurrency", metavar="N", help="Take up at most N runs at once.")
     ] = None,
@@ -168,11 +190,12 @@ def worker(
             help="The time runs have to finish their current action at shutdown.",
         ),
     ] = None,
-) -> None:
+) -> int:
     """Take up runs that no process drives, until SIGTERM or Ctrl-C."""
+    from pilotage.cli.application import application_to_serve
     from pilotage.cli.handlers.application import work
 
-    finish(work(application, concurrency, grace))
+    return work(application_to_serve(application, options.app), concurrency, grace)
 
 
 @takes(("app", "as_json"))
@@ -186,21 +209,26 @@ def doctor(options: CommandOptions) -> int:
     return examine(options.app, as_json=options.as_json)
 
 
-def check(application: Target) -> None:
+@takes(("app",))
+def check(options: CommandOptions, application: Target = None) -> int:
     """Show everything that keeps an application from starting."""
+    from pilotage.cli.application import application_to_serve
     from pilotage.cli.handlers.application import check as work
 
-    finish(work(application))
+    return work(application_to_serve(application, options.app))
 
 
+@takes(("app",))
 def describe(
-    application: Target,
+    options: CommandOptions,
+    application: Target = None,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="As a Mermaid flowchart.")] = False,
-) -> None:
+) -> int:
     """Show the pods of an application and what each of them needs."""
+    from pilotage.cli.application import application_to_serve
     from pilotage.cli.handlers.application import describe as work
 
-    finish(work(application, as_mermaid=mermaid))
+    return work(application_to_serve(application, options.app), as_mermaid=mermaid)
 
 
 def _show_version(wanted: bool) -> None:

@@ -24,6 +24,15 @@ CommentOption = Annotated[
     str | None, typer.Option("--comment", metavar="TEXT", help="A comment; it is recorded.")
 ]
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Drive the run in this process, and follow it.")]
+GoOnOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--resume/--no-resume",
+        help="Let the run go on in this process and follow it, or only store the answer for a worker. "
+        "Default: go on; with --json, only store.",
+        show_default=False,
+    ),
+]
 ActionOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -242,9 +251,9 @@ def answer(
     ] = None,
     action: ActionOption = None,
     comment: CommentOption = None,
-    resume: ResumeOption = False,
+    resume: GoOnOption = None,
 ) -> int:
-    """Answer a question of a run. A worker then continues the run, or this command with --resume."""
+    """Answer a question of a run, and let the run go on."""
     return _answer(
         decision, request, options, comment, resumes=resume, arguments=arguments, result=result, inside=action
     )
@@ -257,7 +266,7 @@ def _declare_answer(decision: Decision, words: str) -> None:
         options: CommandOptions,
         request: Request,
         comment: CommentOption = None,
-        resume: ResumeOption = False,
+        resume: GoOnOption = None,
     ) -> int:
         return _answer(decision, request, options, comment, resumes=resume)
 
@@ -278,7 +287,7 @@ def modify(
         typer.Option("--arguments", metavar="JSON", help="All arguments; masked ones in full."),
     ],
     comment: CommentOption = None,
-    resume: ResumeOption = False,
+    resume: GoOnOption = None,
 ) -> int:
     """Approve the action with other arguments."""
     return _answer(Decision.MODIFY, request, options, comment, resumes=resume, arguments=arguments)
@@ -294,7 +303,7 @@ def retry(
     request: Request,
     action: ActionOption = None,
     comment: CommentOption = None,
-    resume: ResumeOption = False,
+    resume: GoOnOption = None,
 ) -> int:
     """Repeat an action whose outcome is unknown."""
     return _answer(
@@ -314,7 +323,7 @@ def done(
     request: Request,
     result: Annotated[str, typer.Option("--result", metavar="JSON", help="The result; null is one.")],
     comment: CommentOption = None,
-    resume: ResumeOption = False,
+    resume: GoOnOption = None,
 ) -> int:
     """Give the result of an action whose outcome is unknown: it happened."""
     return _answer(Decision.DONE, request, options, comment, resumes=resume, result=result)
@@ -378,7 +387,7 @@ def _answer(
     options: CommandOptions,
     comment: str | None,
     *,
-    resumes: bool,
+    resumes: bool | None,
     arguments: str | None = None,
     result: str | None = None,
     inside: list[str] | None = None,

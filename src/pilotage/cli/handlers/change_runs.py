@@ -17,7 +17,7 @@ from pilotage.cli.prompt import prompt_for
 from pilotage.cli.question_view import short_names
 from pilotage.cli.run_output import RunOutput
 from pilotage.cli.text import TextSpan, Tone, line, short
-from pilotage.errors import CallerError
+from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue, parsed_input
 from pilotage.runtime.answers import Question, run_of
 from pilotage.runtime.journal.resolution import ActionDone, ForkBefore, RunResolution, SkipAction
@@ -31,10 +31,13 @@ async def answer(
     decision: str,
     details: JsonObject,
     *,
-    resumes: bool,
+    resumes: bool | None,
     inside: Sequence[str] = (),
 ) -> int:
-    """Answer a question of a run; with `resumes` drive the run here. `inside` are answers `action=decision`."""
+    """Answer a question of a run; with `resumes` drive the run here. `inside` are answers `action=decision`.
+
+    Where `resumes` is None the run goes on, unless the answer is for a program, or postpones the decision.
+    """
     runs, principal = session.runs, session.principal
     _, question = await find_question(runs, text, principal, decision)
     chosen, run_id = _decision(decision, question), run_of(question.id)
@@ -43,8 +46,11 @@ async def answer(
     # This process ends with the command: a worker drives the run, or it is resumed below.
     await runs.answer(run_id, question.id, chosen, resume=False, principal=principal, **details)
     state = await _root_of(session, question.agent_state_id)
+    if resumes is None:
+        resumes = not session.options.as_json and chosen is not ApprovalDecision.DEFER
     if resumes:
-        return await _resume_and_follow(session, state)
+        session.screen.message(line(TextSpan(decision, Tone.STRONG), f": {question.prompt}"))
+        return await _go_on(session, state)
     waiting = await runs.waiting_answers(state.id, principal=principal)
     is_waiting = any(each.question.id == question.id for each in waiting)
     session.screen.answer(
@@ -131,6 +137,16 @@ async def _resume_and_follow(session: Session, state: AgentState) -> int:
     output = RunOutput(session.screen, session.hints, state.id, as_json=as_json)
     run = FollowedDurableRun(session.runs, handle, session.principal)
     return await follow(run, output, prompt_for(session.screen, as_json=as_json))
+
+
+async def _go_on(session: Session, state: AgentState) -> int:
+    """Resume an answered run and follow it, unless another process was faster: then the run goes on there."""
+    try:
+        return await _resume_and_follow(session, state)
+    except RunConflictError:
+        follow_it = session.hints.command("runs", "events", short(state.id), "--follow")
+        session.screen.message(line("another process continues the run: ", follow_it))
+        return ExitCode.DONE
 
 
 async def _root_of(session: Session, run_id: str) -> AgentState:

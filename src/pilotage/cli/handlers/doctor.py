@@ -18,8 +18,7 @@ from pilotage.adapters.openai.errors import ModelServerError
 from pilotage.adapters.openai.model import OpenAICompatibleModel
 from pilotage.adapters.openai.server import capability_with
 from pilotage.adapters.openai_plugin import BASE_URL
-from pilotage.adapters.sealing import settings as sealing
-from pilotage.adapters.sealing.key_file import KeyFileError, read_key_file
+from pilotage.adapters.sealing import key_file as sealing
 from pilotage.adapters.sqlalchemy import settings as database
 from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.cli.application import ChosenApplication, chosen_application, database_of
@@ -257,8 +256,8 @@ def look_at_key() -> Iterator[Finding]:
     settings = sealing.SealingSettings.from_environment()
     for path in (settings.key_file, *settings.old_key_files) if settings is not None else ():
         try:
-            yield well("key", f"{path}: key {read_key_file(path).id}")
-        except KeyFileError as error:
+            yield well("key", f"{path}: key {sealing.read_key_file(path).id}")
+        except sealing.KeyFileError as error:
             yield off("key", error)
 
 

@@ -19,6 +19,7 @@ from pilotage.cli.json_view import (
     answer_json,
     claims_json,
     evidence_json,
+    listed_json,
     question_json,
     result_json,
     run_json,
@@ -61,9 +62,10 @@ async def list_runs(session: Session, wanted: RunFilter) -> int:
         limit=wanted.limit,
         principal=session.principal,
     )
+    listed = [(each, await session.runs.outline(each.id, principal=session.principal)) for each in page.runs]
     session.screen.answer(
-        {"runs": [run_json(each) for each in page.runs], "cursor": page.cursor},
-        *run_lines(page.runs, now, session.screen.width),
+        {"runs": [listed_json(*each) for each in listed], "cursor": page.cursor},
+        *run_lines(listed, now, session.screen.width),
         aside=None if page.cursor is None else line(f"there are more: --after {page.cursor}"),
         as_json=session.options.as_json,
     )

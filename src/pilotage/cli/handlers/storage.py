@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pilotage.adapters.sqlalchemy.errors import DatabaseSchemaError, DatabaseStartError
-from pilotage.adapters.sqlalchemy.settings import UPGRADES_AT_START, DatabaseSettings, shown
+from pilotage.adapters.sqlalchemy.settings import UPGRADES_AT_START, DatabaseSettings, shown, sqlite_file
 from pilotage.agent.ports.memory import MOST_RECALLED, IAgentMemory, MemoryItem, MemoryKind, MemoryScope
 from pilotage.cli.application import Session, chosen_application, memory_of
 from pilotage.cli.exit_codes import ExitCode
@@ -36,7 +36,7 @@ def with_database(command: Callable[[Any], int], url: str | None) -> int:
     if find_spec("sqlalchemy") is None:
         raise CallerError('this command needs an extra: pip install "pilotage[sqlalchemy]".')
     settings = DatabaseSettings.from_environment()
-    with opened(replace(settings, url=url or settings.url)) as database:
+    with opened(replace(settings, url=url or settings.url), makes_file=command is upgrade) as database:
         return command(database)
 
 
@@ -89,12 +89,18 @@ def checked(database: Any) -> str:
 
 
 @contextmanager
-def opened(settings: DatabaseSettings) -> Generator[Any]:
-    """Open a database for a command.
+def opened(settings: DatabaseSettings, *, makes_file: bool = False) -> Generator[Any]:
+    """Open a database for a command. A missing SQLite file is an error, unless the command makes it.
 
     Raises:
         DatabaseStartError: it cannot be used.
     """
+    file = sqlite_file(settings.url)
+    if file is not None and not makes_file and not file.exists():
+        raise DatabaseStartError(
+            f"{shown(settings.url)} does not exist. Run: pilotage db upgrade. An application makes it by itself "
+            f"when it starts (serve, worker, run), unless {UPGRADES_AT_START} is no."
+        )
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415 - slow to load
 
     from pilotage.adapters.sqlalchemy.database import Database  # noqa: PLC0415
@@ -104,7 +110,7 @@ def opened(settings: DatabaseSettings) -> Generator[Any]:
     try:
         yield database
     except DBAPIError as error:
-        raise unreachable(shown(settings.url), error) from error
+        raise unreachable(database, error) from error
     finally:
         database.close()
 

@@ -18,7 +18,7 @@ from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.spending import count_rows
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.door.run import Run
-from pilotage.runtime.exposure.failures import told
+from pilotage.runtime.exposure.failures import public_text
 from pilotage.runtime.exposure.redactor import secretless
 from pilotage.runtime.exposure.trust import label_in, with_label
 from pilotage.runtime.journal import stored_words as words
@@ -314,5 +314,5 @@ async def _ended(branch: Branch, run: Run, path: str) -> JsonObject:
     except Exception as error:  # noqa: BLE001 - the exception of a branch is its outcome
         if isinstance(error, ToolError):
             return {words.ERROR: str(error)}
-        return {words.ERROR: told(error, run.redactor, run_id=run.id, place=path)}
+        return {words.ERROR: public_text(error, run.redactor, run_id=run.id, place=path)}
     return record

@@ -21,18 +21,16 @@ from pilotage.agent.ports.architecture import (
     IScopedTools,
     ToolCallOutcome,
 )
-from pilotage.agent.ports.budget import IAgentBudget, NoBudget
-from pilotage.agent.ports.handlers import IAgentHooks
-from pilotage.agent.ports.memory import IAgentMemory
-from pilotage.agent.ports.model import IAgentModel
-from pilotage.agent.ports.observability import IAgentAuditLog, IAgentTelemetry, NoTelemetry
-from pilotage.agent.ports.permissions import AllowAll, IAgentPermissions
+from pilotage.agent.ports.budget import NoBudget
+from pilotage.agent.ports.observability import NoTelemetry
+from pilotage.agent.ports.permissions import AllowAll
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.architecture.blocks import ScopedRuntime
 from pilotage.runtime.architecture.memory import ScopedMemory
 from pilotage.runtime.architecture.tools import ScopedTools
-from pilotage.runtime.door.model import next_message_id
+from pilotage.runtime.door.model import RunAwareModel, next_message_id
+from pilotage.runtime.door.model_call import ModelStream, message_id_in
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.journal.scope import StepScope, entered, scope_for, worker_scope
 from pilotage.runtime.services import Provided
@@ -43,21 +41,28 @@ T = TypeVar("T")
 
 
 class ScopedModel(IScopedModel):
-    """A run-aware model, with forced answers."""
+    """A model with calls that are effects of one run, with forced answers."""
 
-    def __init__(self, model: IAgentModel, scope: StepScope | None = None) -> None:
+    def __init__(self, model: RunAwareModel, run: Run, scope: StepScope | None = None) -> None:
         self._model = model
+        self._opened = model.opened
+        self._run = run
         self._scope = scope
 
     def inside(self, scope: StepScope) -> ScopedModel:
         """Return the same model with its calls in another scope."""
-        return ScopedModel(self._model, scope)
+        return ScopedModel(self._model, self._run, scope)
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
-        if self._scope is None:
-            return self._model.stream(request)
         with entered(self._scope):
-            return self._model.stream(request)
+            return self._opened(self._run, request)
+
+    def ask(self, request: ModelRequest) -> ModelStream:
+        """Return the stream of a call for a loop, which calls tools by their names."""
+        if self._scope is None:
+            return self._opened(self._run, request, False)
+        with entered(self._scope):
+            return self._opened(self._run, request, False)
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         with entered(self._scope):
@@ -122,12 +127,12 @@ class RunDependencies(Dependencies):
         self._provided = provided
         self._instructions = instructions
         stages, memory = provided.stages, provided.memory
-        self.memory: IAgentMemory | None = None if memory is None else ScopedMemory(memory, run, scope)
-        self.budget: IAgentBudget = stages.budget or _NO_BUDGET
-        self.permissions: IAgentPermissions = stages.permissions or _ALLOW_ALL
-        self.hooks: Sequence[IAgentHooks] = stages.hooks
-        self.telemetry: IAgentTelemetry = provided.telemetry or _NO_TELEMETRY
-        self.audit_log: IAgentAuditLog | None = provided.audit_log
+        self.memory = None if memory is None else ScopedMemory(memory, run, scope)
+        self.budget = stages.budget or _NO_BUDGET
+        self.permissions = stages.permissions or _ALLOW_ALL
+        self.hooks = stages.hooks
+        self.telemetry = provided.telemetry or _NO_TELEMETRY
+        self.audit_log = provided.audit_log
 
     @property
     def trust(self) -> TrustLabel:
@@ -201,6 +206,10 @@ class RunDependencies(Dependencies):
             return next_message_id(self._run)
         with entered(self._scope):
             return next_message_id(self._run)
+
+    def ask(self, request: ModelRequest) -> tuple[str, AsyncIterator[ModelStreamEvent]]:
+        stream = self._model.ask(request)
+        return message_id_in(self._run, stream.action_id), stream
 
     async def fit(self, session: AgentSession) -> None:
         """Do nothing: the run's context window condenses model requests, and the session stays complete."""

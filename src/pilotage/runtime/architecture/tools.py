@@ -23,7 +23,7 @@ from pilotage.runtime.children.tasks import ChildTask
 from pilotage.runtime.door.door import ask_ahead, perform
 from pilotage.runtime.door.tool_binding import Invocation, KnownTool, offered_tool, shown_to_the_model
 from pilotage.runtime.door.tool_call import ToolCall, ToolCalls
-from pilotage.runtime.effect import Effect
+from pilotage.runtime.effect import ONE_TOOL_CALL, Effect
 from pilotage.runtime.journal.interruptions import RunInterruption, first_to_count
 from pilotage.runtime.journal.scope import StepScope, entered
 from pilotage.values import value
@@ -86,11 +86,10 @@ class ToolOffer:
 class ScopedTools(IScopedTools):
     """The tools on offer to one run, including its teammates."""
 
-    def __init__(self, offer: ToolOffer, calls: ToolCalls, scope: StepScope | None = None) -> None:
+    def __init__(self, offer: ToolOffer, calls: ToolCalls) -> None:
         self._offer = offer
         self._calls = calls
         self._run = calls.run
-        self._scope = scope
         self._teammates = offer.teammates
 
     @property
@@ -99,12 +98,11 @@ class ScopedTools(IScopedTools):
 
     def with_more(self, tools: Sequence[BoundTool]) -> ScopedTools:
         """Return the same tools and some more."""
-        more = ToolOffer.of([*self._offer.tools, *tools], self._teammates)
-        return ScopedTools(more, self._calls, self._scope)
+        return ScopedTools(ToolOffer.of([*self._offer.tools, *tools], self._teammates), self._calls)
 
     def inside(self, scope: StepScope) -> ScopedTools:
         """Return the same tools with their calls in another scope."""
-        return ScopedTools(self._offer, self._calls, scope)
+        return PlacedTools(self._offer, self._calls, scope)
 
     async def recall_secrets(self) -> None:
         """Register the secrets of replayed calls with the run's redactor."""
@@ -121,7 +119,7 @@ class ScopedTools(IScopedTools):
             only = self._prepared(calls[0])
             return [only if isinstance(only, ToolCallOutcome) else await self._done(calls[0], only)]
         # Ids are taken here, in the order of the reply, before any calls run concurrently.
-        prepared = [self._prepared(call, is_counted=True) for call in calls]
+        prepared = [self._prepared(call, True) for call in calls]
         begun = [each for each in prepared if isinstance(each, Effect)]
         self._reserve(begun)
         self._ask_later_ones(begun)
@@ -133,15 +131,21 @@ class ScopedTools(IScopedTools):
             for call, each in zip(calls, prepared, strict=True)
             if isinstance(each, Effect) and each.action.is_read_only
         ]
-        outcomes = iter(await self._concurrently(reading))
-        found: list[ToolCallOutcome] = []
-        for call, each in zip(calls, prepared, strict=True):
-            if isinstance(each, ToolCallOutcome):
-                found.append(each)
-            elif each.action.is_read_only:
-                found.append(next(outcomes))
-            else:
-                found.append(await self._done(call, each))
+        left = [each for each in begun if not each.action.is_read_only]
+        try:
+            outcomes = iter(await self._concurrently(reading))
+            found: list[ToolCallOutcome] = []
+            for call, each in zip(calls, prepared, strict=True):
+                if isinstance(each, ToolCallOutcome):
+                    found.append(each)
+                elif each.action.is_read_only:
+                    found.append(next(outcomes))
+                else:
+                    del left[0]
+                    found.append(await self._done(call, each))
+        except BaseException:
+            self._release(left)
+            raise
         return found
 
     def _ask_later_ones(self, begun: Sequence[Effect]) -> None:
@@ -155,41 +159,41 @@ class ScopedTools(IScopedTools):
                 call.call.is_ordered = False
 
     def _prepared(
-        self, call: ModelToolCall, *, is_counted: bool = False
+        self, call: ModelToolCall, is_counted: bool = False
     ) -> ToolCall | ChildRun | ToolCallOutcome:
         try:
-            if self._scope is None:
-                return self._placed(call, is_counted)
-            with entered(self._scope):
-                return self._placed(call, is_counted)
+            if call.arguments:
+                reject_unreadable(call.arguments, call.name)
+            if self._teammates and (teammate := self._teammates.get(call.name)) is not None:
+                task = ChildTask(teammate.agent, teammate.task_in(call))
+                return self._children.prepared(f"child:{teammate.name}", teammate.name, task)
+            offered = self._offer.tool(call.name)
+            if offered is None:
+                words = f"there is no tool {call.name!r}. On offer are: {self._offer.names}."
+                return ToolCallOutcome(call, error=words)
+            tool, owner = offered
+            given = given_arguments(tool.interface, call.arguments)
+            arguments = validated_arguments(tool.interface, given)
+            invocation = _invocation(tool, owner, arguments, True, given.keys())
+            return self._calls.prepared(invocation, call.call_id, is_counted)
         except AgentToolBindingError as error:
             return ToolCallOutcome(call, error=" ".join(error.problems) or str(error))
         except AgentToolDispatchError as error:
             return ToolCallOutcome(call, error=str(error))
 
-    def _placed(self, call: ModelToolCall, is_counted: bool) -> ToolCall | ChildRun | ToolCallOutcome:
-        teammate = self._teammates.get(call.name) if self._teammates else None
-        if call.arguments:
-            reject_unreadable(call.arguments, call.name)
-        if teammate is not None:
-            task = ChildTask(teammate.agent, teammate.task_in(call))
-            return self._children.prepared(f"child:{teammate.name}", teammate.name, task)
-        offered = self._offer.tool(call.name)
-        if offered is None:
-            words = f"there is no tool {call.name!r}. On offer are: {self._offer.names}."
-            return ToolCallOutcome(call, error=words)
-        tool, owner = offered
-        given = given_arguments(tool.interface, call.arguments)
-        arguments = validated_arguments(tool.interface, given)
-        invocation = _invocation(tool, owner, arguments, True, given.keys())
-        return self._calls.prepared(invocation, call.call_id, is_counted=is_counted)
-
     def _reserve(self, begun: Sequence[Effect]) -> None:
         """Reserve the new tool calls before the first of them begins."""
-        tools = [call.action.id for call in begun if call.action.kind is AgentActionKind.TOOL_CALL]
-        new = sum(not self._run.replay.knows(action_id) for action_id in tools)
-        if new:
+        if new := self._new_tool_calls(begun):
             self._run.spending.reserve_tool_calls(new)
+
+    def _release(self, left: Sequence[Effect]) -> None:
+        """Give back the reservation of tool calls that do not begin any more."""
+        for _ in range(self._new_tool_calls(left)):
+            self._run.spending.give_back(ONE_TOOL_CALL)
+
+    def _new_tool_calls(self, effects: Sequence[Effect]) -> int:
+        tools = [each.action.id for each in effects if each.action.kind is AgentActionKind.TOOL_CALL]
+        return sum(not self._run.replay.knows(action_id) for action_id in tools)
 
     async def _concurrently(self, reading: Sequence[asyncio.Task[ToolCallOutcome]]) -> list[ToolCallOutcome]:
         if not reading:
@@ -211,7 +215,9 @@ class ScopedTools(IScopedTools):
             if type(prepared) is ChildRun:
                 return ToolCallOutcome(call, await self._children.perform(prepared))
             result = await perform(self._run, prepared)
-            return _outcome(call, to_json_value(shown_to_the_model(prepared.descriptor, result)))
+            if not prepared.invocation.tool.is_shown_whole:
+                result = shown_to_the_model(prepared.descriptor, result)
+            return _outcome(call, to_json_value(result))
         except _FAILURES as error:
             return ToolCallOutcome(call, error=str(error))
 
@@ -224,6 +230,23 @@ class ScopedTools(IScopedTools):
     @property
     def _children(self) -> Children:
         return self._run.part(Children)
+
+
+class PlacedTools(ScopedTools):
+    """The same tools with their calls in a scope of their own."""
+
+    def __init__(self, offer: ToolOffer, calls: ToolCalls, scope: StepScope) -> None:
+        super().__init__(offer, calls)
+        self._scope = scope
+
+    def with_more(self, tools: Sequence[BoundTool]) -> ScopedTools:
+        return super().with_more(tools).inside(self._scope)
+
+    def _prepared(
+        self, call: ModelToolCall, is_counted: bool = False
+    ) -> ToolCall | ChildRun | ToolCallOutcome:
+        with entered(self._scope):
+            return super()._prepared(call, is_counted)
 
 
 def _shown(tools: Sequence[BoundTool], teammates: Mapping[str, Teammate]) -> ToolCallingSpec:

@@ -19,11 +19,9 @@ from pilotage.runtime.telemetry import RunTelemetry
 FREE = Decimal(0)
 
 
-@dataclass(slots=True)
 class Account:
     """The limits of one run and the amounts counted against them; `held_*` amounts are for calls under way."""
 
-    limits: AgentExecutionLimits
     steps: int = 0
     tool_calls: int = 0
     tokens: int = 0
@@ -35,21 +33,14 @@ class Account:
     refused: LimitReached | None = None
     """The limit for which the account refused a call: the room for it was missing."""
 
-    @property
-    def is_bounded(self) -> bool:
-        """Return whether the account has any limit."""
-        bounds = self.limits
-        return (
-            bounds.max_steps is not None
-            or bounds.max_tool_calls is not None
-            or bounds.max_tokens is not None
-            or bounds.max_cost is not None
+    def __init__(self, limits: AgentExecutionLimits) -> None:
+        self.limits = limits
+        self.is_metered: bool = limits.max_tokens is not None or limits.max_cost is not None
+        """Whether it has a limit of tokens or cost: their amounts are held before they are spent."""
+        self.is_bounded: bool = (
+            self.is_metered or limits.max_steps is not None or limits.max_tool_calls is not None
         )
-
-    @property
-    def is_metered(self) -> bool:
-        """Return whether the account has a limit of tokens or cost: their amounts are held before they are spent."""
-        return self.limits.max_tokens is not None or self.limits.max_cost is not None
+        """Whether it has any limit."""
 
     def has_room(self, amount: BudgetAmount, *, beside_holds: bool) -> bool:
         """Return whether an amount fits into the limits, beside the holds of calls under way or without them."""

@@ -39,7 +39,7 @@ from pilotage.runtime.journal.interruptions import LimitReached
 from pilotage.runtime.journal.record_fields import object_or_empty, optional_object, text_field
 from pilotage.runtime.journal.records import decode_usage, optional_amount
 
-_amount = unchecked(BudgetAmount)
+_amount, _usage = unchecked(BudgetAmount), unchecked(ModelUsage)
 
 _NO_LIMITS = AgentExecutionLimits()
 _NOTHING_BOUNDED: frozenset[str] = frozenset()
@@ -52,7 +52,7 @@ class Spending:
     All of them use the prices of the root run.
     """
 
-    __slots__ = ("_counts_cost", "accounts", "is_bounded", "is_metered", "own", "prices", "room")
+    __slots__ = ("_parent", "_room", "accounts", "is_bounded", "is_metered", "own", "prices")
 
     def __init__(
         self,
@@ -60,16 +60,31 @@ class Spending:
         pricing: IAgentPricing | None = None,
         parent: Spending | None = None,
     ) -> None:
-        self.own = Account(limits)
+        self.own = own = Account(limits)
         """The account of this run, its children included."""
-        self.accounts: tuple[Account, ...] = (self.own, *(parent.accounts if parent is not None else ()))
-        prices = NO_PRICES if pricing is None else Prices(pricing)
-        self.prices: Prices = prices if parent is None else parent.prices
-        self.is_bounded: bool = self.own.is_bounded or (parent is not None and parent.is_bounded)
-        self.is_metered: bool = self.own.is_metered or (parent is not None and parent.is_metered)
+        self._parent = parent
+        self._room: Room | None = None
+        self.is_bounded: bool = own.is_bounded
+        self.is_metered: bool = own.is_metered
         """Whether a limit of tokens or cost applies, so that model calls hold their worst case."""
-        self._counts_cost: bool = any(account.limits.max_cost is not None for account in self.accounts)
-        self.room: Room = Room() if parent is None else parent.room
+        if parent is None:
+            self.accounts: tuple[Account, ...] = (own,)
+            self.prices: Prices = NO_PRICES if pricing is None else Prices(pricing)
+        else:
+            self.accounts, self.prices = (own, *parent.accounts), parent.prices
+            self.is_bounded = own.is_bounded or parent.is_bounded
+            self.is_metered = own.is_metered or parent.is_metered
+
+    @property
+    def room(self) -> Room:
+        """The holds of the whole tree of runs; made when the first call holds its worst case."""
+        if self._room is None:
+            self._room = Room() if self._parent is None else self._parent.room
+        return self._room
+
+    @property
+    def _counts_cost(self) -> bool:
+        return any(account.limits.max_cost is not None for account in self.accounts)
 
     @property
     def spent(self) -> BudgetAmount:
@@ -80,7 +95,7 @@ class Spending:
     @property
     def usage(self) -> ModelUsage:
         """Return the tokens used so far, as reported by the models."""
-        return ModelUsage(self.own.input_tokens, self.own.output_tokens, self.own.tokens)
+        return _usage(self.own.input_tokens, self.own.output_tokens, self.own.tokens)
 
     @property
     def currency(self) -> str | None:
@@ -196,7 +211,6 @@ class Spending:
         usage: ModelUsage,
         hold: BudgetHold | None = None,
         paid: Sequence[PaidReply] = (),
-        *,
         bounded: frozenset[str] = _NOTHING_BOUNDED,
     ) -> BudgetAmount:
         """Count the actual amount of a call that held its worst case, and return it; the same for a replayed reply.

@@ -56,7 +56,9 @@ def accounted(usage: ModelUsage) -> ModelUsage:
 
 def paid_replies(metadata: JsonObject, key: str = words.PASSED_OVER) -> tuple[PaidReply, ...]:
     """Return the replies that were paid for before the one with this metadata, as `FallbackModel` writes them."""
-    passed = metadata.get(key) if metadata else None
+    if not metadata:
+        return ()
+    passed = metadata.get(key)
     if not isinstance(passed, list | tuple):
         return ()
     return tuple(paid for paid in map(_paid, passed) if paid is not None)

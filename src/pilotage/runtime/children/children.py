@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from typing import final
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.events import AgentEvent
@@ -18,7 +19,8 @@ from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
-from pilotage.agent.spec import LimitCode, RejectionPolicy
+from pilotage.agent.signals import RejectionPolicy
+from pilotage.agent.spec import LimitCode
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import AgentToolDispatchError, DelegationError, StoppedShortError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
@@ -29,7 +31,7 @@ from pilotage.runtime.door.live_run import LiveRun
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import CHILD, NOTHING, Effect
 from pilotage.runtime.events.forwarding import Relay
-from pilotage.runtime.exposure.failures import told
+from pilotage.runtime.exposure.failures import public_text
 from pilotage.runtime.exposure.trust import label_in, with_label
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import Action
@@ -54,6 +56,7 @@ _COUNTED = (LimitCode.MAX_STEPS, LimitCode.MAX_TOKENS, LimitCode.MAX_COST)
 _STATE_REASONS = frozenset({None, *(reason.value for reason in AgentStateReason)})
 
 
+@final
 class ChildRun(Effect):
     """A delegation: the child run is brought to its end, and its output recorded."""
 
@@ -247,7 +250,7 @@ class Children:
         except Exception as error:
             raise StoreUnavailable(
                 f"the attempt at child {child.id!r} failed: "
-                + told(error, child.run.redactor, run_id=child.id, place=words.RUN)
+                + public_text(error, child.run.redactor, run_id=child.id, place=words.RUN)
             ) from error
 
     async def _stop(self, child: LiveRun) -> None:
@@ -309,7 +312,7 @@ class Children:
             RunEnded: a person rejected what the worker asked for, and this agent's policy is to fail then.
         """
         is_rejected = result.state.reason is AgentStateReason.APPROVAL_REJECTED
-        policy = self.run.source.definition.spec.on_rejection
+        policy = self.run.source.on_rejection
         if task.is_worker and is_rejected and policy is RejectionPolicy.FAIL:
             words_of_it = f"its worker {result.state.agent_type!r}: {_why(result)}"
             raise RunEnded(AgentSituation.APPROVAL_REJECTED, words_of_it)

@@ -200,8 +200,9 @@ class ChildLauncher:
     async def _caught_up(self, parent: Run, child: str, rows: Sequence[JournalRow]) -> Relay:
         """Return the relay of a child, after it forwarded the logged events that the parent has not emitted."""
         by = decode_start(rows[0]).attribution(child)
-        relay = Relay(parent.events, logged_events(await self._reader.stored_rows(parent.ledger.run)), child)
-        for item in logged_events(rows):
+        own = await self._reader.stored_rows(parent.ledger.run)
+        relay = Relay(parent.events, logged_events(own, parent.id), child)
+        for item in logged_events(rows, child):
             relay.catch_up(item.event(by))
         return relay
 

@@ -21,7 +21,7 @@ from pilotage.container.pod import Pod, Scope
 from pilotage.container.processing import IPostProcessor
 from pilotage.errors import AgentBootstrapError, AgentPersistenceConfigurationError, Problem, error_words
 from pilotage.ids import IClock
-from pilotage.runtime.exposure.failures import told
+from pilotage.runtime.exposure.failures import public_text
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal.commits import OutboxNotifier
 from pilotage.runtime.runs import AgentRuns
@@ -258,7 +258,7 @@ class OutboxRelay:
         if error is None:
             return None
         place = f"fact {entry.id} at {receiver.name}"
-        return f"{receiver.name}: {told(error, _PLAIN, run_id=entry.run.run_id, place=place)}"
+        return f"{receiver.name}: {public_text(error, _PLAIN, run_id=entry.run.run_id, place=place)}"
 
 
 LAST = 1_000_000

@@ -6,11 +6,13 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from pilotage.agent.ports.leases import BacklogEntry, IAgentBacklog, IAgentLeases, IAgentWakeUps
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.checks import reject_negative, reject_not_positive
+from pilotage.container.application import Application
 from pilotage.container.graph import Graph
 from pilotage.container.lifecycle import ILifecycle
 from pilotage.container.pod import Pod
@@ -21,6 +23,7 @@ from pilotage.runtime.delivery.take_up import TakeUp
 from pilotage.runtime.delivery.watchdog import Watchdog, watchdog_of, watchdog_problems
 from pilotage.runtime.journal.commits import OutboxNotifier
 from pilotage.runtime.journal.lease import Leasing
+from pilotage.runtime.journal.owners import is_provably_dead
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
 
@@ -78,6 +81,7 @@ class Sweeper:
         self._suspect_until = 0.0
         """Until when the suspect waits, and after that until when no other one is claimed."""
         self._is_alone = False
+        self._free_at = 0.0
         self._reported: set[str] = set()
         self._report_at = 0.0
         self._is_stopping = False
@@ -146,10 +150,11 @@ class Sweeper:
         if self._suspect is not None:
             return await self._take_suspect(self._suspect)
         free = self._settings.concurrency - len(self._driven)
-        if free <= 0 or self._is_alone:
+        if free <= 0 or self._is_alone or self._runs.launcher.is_leaving:
             return False
         services, now = self._services, self._services.clock.monotonic()
         try:
+            await self._free_dead_owners(now)
             entries = await self._backlog.claim(
                 services.owner,
                 self._lease_seconds,
@@ -168,6 +173,16 @@ class Sweeper:
             else:
                 self._drive(entry)
         return bool(entries)
+
+    async def _free_dead_owners(self, now: float) -> None:
+        """Release the leases of processes that are provably dead, so that their runs can be claimed."""
+        if now < self._free_at or not self._services.lease_settings.frees_dead_owners:
+            return
+        self._free_at = now + self._settings.poll_seconds
+        for owner in await self._leases.owners():
+            if is_provably_dead(owner):
+                _log.info("process %s is dead: its runs are taken up", owner)
+                await self._leases.release_all(owner)
 
     async def _take_suspect(self, entry: BacklogEntry) -> bool:
         """Drive a suspect if nothing else is driven in this process; otherwise keep its lease for a while."""
@@ -220,6 +235,19 @@ class Sweeper:
                 )
 
 
+def configure_worker(app: Application, *, is_on: bool) -> None:
+    """Give an application that is not started the settings of a worker, or switch its worker off.
+
+    Settings of its own count, `is_on` included. Without `is_on` it has no worker; one without the ports of a worker has
+    none anyway.
+    """
+    known = app.graph.given(WorkerSettings)
+    if not is_on:
+        app.bind(WorkerSettings, replace(known or WorkerSettings(), is_on=False))
+    elif known is None and all(map(app.contains, (AgentRuns, IAgentBacklog, IAgentLeases))):
+        app.bind(WorkerSettings, WorkerSettings())
+
+
 class WorkerPorts(IPostProcessor):
     """Checks at start-up that the ports of a worker are provided, and the settings of the watchdog."""
 
@@ -228,7 +256,8 @@ class WorkerPorts(IPostProcessor):
         """Report the ports that a worker needs and nothing provides, and a watchdog that would be too late."""
         yield from watchdog_problems(graph)
         missing = [port for port in (IAgentBacklog, IAgentLeases) if not graph.contains(port)]
-        if missing and graph.contains(WorkerSettings):
+        settings = graph.given(WorkerSettings)
+        if missing and graph.contains(WorkerSettings) and (settings is None or settings.is_on):
             names = ", ".join(port.__name__ for port in missing)
             yield Problem(
                 "agent_worker_ports_missing",
@@ -262,6 +291,8 @@ class AgentWorker(ILifecycle):
         backlog, leases = self._runs.services.backlog, self._runs.services.leases
         if backlog is None or leases is None:
             return
+        # Looked up while the application is started: it may stop before the worker has done anything.
+        _ = self._runs.services.clock, self._runs.services.wake_ups
         self._sweeper = Sweeper(self._runs, backlog, leases, self._settings)
         self._sweeper.start()
 

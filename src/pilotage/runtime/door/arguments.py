@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from inspect import Parameter, Signature, signature
 from types import NoneType
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from pilotage.agent.tools.bind import validated_arguments
 from pilotage.agent.tools.declare import original_function
@@ -22,6 +22,7 @@ from pilotage.schema.shape import CoreSchema
 
 ToolFunction: TypeAlias = Callable[..., object]
 
+_SCALARS: frozenset[type] = frozenset({str, int, bool, NoneType})
 _NO_TYPES: frozenset[type] = frozenset()
 _PLAIN_TYPES: Mapping[str, frozenset[type]] = {
     "str": frozenset({str}),
@@ -82,7 +83,12 @@ class ToolParameters:
             TypeError: an argument has no JSON form.
         """
         if not self._encoders:
-            return to_json_object(arguments)
+            for each in arguments.values():
+                if type(each) not in _SCALARS:
+                    return to_json_object(arguments)
+            # Parameters have texts as names, and these values are JSON already.
+            plain: dict[str, Any] = dict(arguments)
+            return plain
         encoders = self._encoders
         return {name: encoders.get(name, to_json_value)(each) for name, each in arguments.items()}
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery_request import RecoveryDone
 from pilotage.agent.state import AgentStatus
 from pilotage.errors import ToolError
@@ -18,7 +19,8 @@ from pilotage.runtime.budget.spending import count_rows
 from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.outcome import UnfitResultError, executed_arguments
 from pilotage.runtime.door.parking import parked, until_it_may_act
-from pilotage.runtime.door.run import RefusedError, RejectedError, Run, Stage
+from pilotage.runtime.door.refusal import turned_away
+from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.unknown_outcome import (
     UNKNOWN,
     question_about,
@@ -27,7 +29,7 @@ from pilotage.runtime.door.unknown_outcome import (
     recovery_of,
     tried_again,
 )
-from pilotage.runtime.effect import MODEL_CALL, NO_OUTCOME, NOTHING, QUESTION, Effect, Outcome
+from pilotage.runtime.effect import MODEL_CALL, NO_OUTCOME, QUESTION, Effect, Outcome
 from pilotage.runtime.journal.interruptions import Paused, RecordDamaged, RunInterruption, damage_of
 from pilotage.runtime.journal.positions import Call
 from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row
@@ -39,7 +41,7 @@ from pilotage.runtime.journal.recovery import (
     Repeat,
     Reuse,
 )
-from pilotage.runtime.journal.scope import Inside, StepScope
+from pilotage.runtime.journal.scope import enter_call, leave
 from pilotage.runtime.people.questions import (
     ApprovalQuestion,
     Question,
@@ -78,7 +80,7 @@ async def perform(run: Run, effect: Effect) -> Any:
             # No call of a durable program: of an ephemeral run, or of the runtime itself.
             if run.at_boundary is not None:
                 await _take_signals_in(run.at_boundary, effect)
-            if run.replay.postponed.levels:
+            if run.replay.shields:
                 run.replay.strike(effect.task)
             result = await _outcome(run, effect)
     except DamagedRecordError as error:
@@ -113,7 +115,8 @@ async def _perform_call(run: Run, effect: Effect, call: Call) -> object:
             await replay.wait(call)
         if run.at_boundary is not None and call.identity is None:
             await _take_signals_in(run.at_boundary, effect)
-        result = await _outcome(run, effect)
+        row = None if call.end is None else replay.reusable(effect.action)
+        result = await _outcome(run, effect) if row is None else _reused(run, effect, row)
     except Paused as pause:
         await parked(run, effect, pause)
     except asyncio.CancelledError:
@@ -184,50 +187,40 @@ def _put(run: Run, question: Question) -> None:
     run.questions.wait_for(question)
 
 
-async def _begin(run: Run, effect: Effect) -> object:
-    """Carry an effect out for the first time, once all stages that look at it let it pass."""
+def _begin(run: Run, effect: Effect, first: int = 0) -> Awaitable[object]:
+    """Carry an effect out for the first time, once all stages that look at it let it pass; from a stage on."""
     if run.events.is_replaying:
         run.go_live()
     if run.secrets_to_recall and run.recall_secrets is not None:
         # New records begin here, and they may repeat texts that were replayed.
-        await run.recall_secrets()
-    kind, stage = effect.kind, None
-    stages = run.admission.stages[kind]
+        return _after(run.recall_secrets(), _begin, run, effect, first)
+    stage, stages = None, run.admission.stages[effect.kind]
     try:
-        for stage in stages:
+        for stage in stages[first:] if first else stages:
             waiting = stage.admit(run, effect)
             if waiting is not None:
-                await waiting
-    except BaseException as end:
-        if stage is not None:
-            await _give_back(run, effect, stages[: stages.index(stage)])
-        if isinstance(end, RefusedError):
-            raise _refused(run, effect, effect.refused(str(end))) from end
-        if isinstance(end, RejectedError):
-            raise _refused(run, effect, effect.rejected(end.rejection)) from end
-        raise
-    if kind.is_call and effect.reservation is not None:
+                return _pass_later(run, effect, stages.index(stage), waiting)
+    except BaseException as end:  # noqa: BLE001 - raised again, once the stages before have their reservations back
+        return turned_away(run, effect, stages[: stages.index(stage)] if stage else (), end)
+    if effect.reservation is not None and effect.kind.is_call:
         # Before it begins: where the journal settles the budget, its BEFORE row and the settlement are one commit.
-        await effect.settle(kind.counts)
-    return await _carry_out(run, effect)
+        return _after(effect.settle(effect.kind.counts), _carry_out, run, effect)
+    return _carry_out(run, effect)
 
 
-async def _give_back(run: Run, effect: Effect, stages: Sequence[Stage]) -> None:
-    """Give back the reservations of stages for an effect that a later stage refused."""
-    for stage in stages:
-        giving_back = stage.give_back(run, effect)
-        if giving_back is not None:
-            await giving_back
+async def _after(waiting: Awaitable[None], then: Callable[..., Awaitable[object]], *given: Any) -> object:
+    """Return the outcome of a function that is called when something else is over."""
+    await waiting
+    return await then(*given)
 
 
-def _refused(run: Run, effect: Effect, error: BaseException) -> BaseException:
-    """Record that an effect must not begin; the record counts, now and in replay."""
-    if not isinstance(error, ToolError):
-        return error
-    if not effect.is_counted and effect.kind.counts is not NOTHING:
-        run.spending.absorb(effect.kind.counts)
-    run.learn_cut(effect)
-    return run.outcomes.ended(effect, error)
+async def _pass_later(run: Run, effect: Effect, number: int, waiting: Awaitable[None]) -> object:
+    """Carry an effect out when a stage lets it pass that has to wait, and all stages after it."""
+    try:
+        await waiting
+    except BaseException as end:  # noqa: BLE001 - raised again
+        await turned_away(run, effect, run.admission.stages[effect.kind][:number], end)
+    return await _begin(run, effect, number + 1)
 
 
 def _carry_out(run: Run, effect: Effect) -> Awaitable[object]:
@@ -237,10 +230,11 @@ def _carry_out(run: Run, effect: Effect) -> Awaitable[object]:
         return _result_from_caller(run, effect)
     if run.ledger.state.status is _INTERRUPTED and (kind.is_call or kind is MODEL_CALL):
         run.mark_running()
-    if effect.action.is_read_only:
-        return _act(run, effect)
-    run.outcomes.write_before(effect)
-    return _act(run, effect) if kind is QUESTION else _dispatch(run, effect)
+    if not effect.action.is_read_only:
+        run.outcomes.write_before(effect)
+        if kind is not QUESTION:
+            return _dispatch(run, effect)
+    return _act(run, effect)
 
 
 async def _dispatch(run: Run, effect: Effect) -> object:
@@ -300,6 +294,8 @@ async def _act_for_program(run: Run, effect: Effect) -> object:
         return await _outcome_of_error(run, effect, error)
     run.learn(effect)
     try:
+        if not run.outcomes.has_readers:
+            return run.outcomes.unread(effect, result)
         outcome = run.outcomes.done(effect, result)
     except UnfitResultError as unfit:
         effect.doubt = str(unfit)
@@ -311,11 +307,12 @@ async def _act_for_program(run: Run, effect: Effect) -> object:
 
 async def _acting(run: Run, effect: Effect, task: asyncio.Task[object] | None = None) -> object:
     """Carry a call of the program out in a task, by default this one; the calls that it makes are inside of it."""
-    with Inside(
-        StepScope(effect.action.id, task or asyncio.current_task(), effect.call, effect.scope.skipped)
-    ):
+    around = enter_call(effect.action.id, task or asyncio.current_task(), effect.call, effect.scope.skipped)
+    try:
         acting, telemetry = effect.act(), run.telemetry
         return await (acting if telemetry.is_idle else telemetry.observed(effect.action, acting))
+    finally:
+        leave(around)
 
 
 async def _outcome_of_error(run: Run, effect: Effect, error: Exception | asyncio.CancelledError) -> object:
@@ -330,7 +327,7 @@ async def _outcome_of_error(run: Run, effect: Effect, error: Exception | asyncio
 async def _show_hooks(run: Run, hooks: Hooks, effect: Effect, outcome: Outcome) -> None:
     """Show hooks an outcome that is recorded, before the program and before any further outcome."""
     call = effect.call
-    keeping = run.replay.turn_kept(call) if call is not None and call.takes_turn else nullcontext()
+    keeping = run.replay.holding_turn(call) if call is not None and call.takes_turn else nullcontext()
     with keeping:
         await hooks.after_call(run.context, effect, outcome.view)
 
@@ -368,6 +365,12 @@ async def _ask_people(run: Run, effect: Effect) -> object:
     return await _carry_out(run, effect)
 
 
+def _reused(run: Run, effect: Effect, row: JournalRow) -> object:
+    """Return the outcome in a recorded row, and count it."""
+    run.count_reused(effect, row)
+    return decode_row(row, effect.reuse)
+
+
 async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object:
     """Return the outcome of a recorded effect, or bring it to its end now.
 
@@ -377,8 +380,7 @@ async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object
     """
     recovery = recovery_of(run, effect, recorded)
     if isinstance(recovery, Reuse):
-        run.count_reused(effect, recovery.row)
-        return decode_row(recovery.row, effect.reuse)
+        return _reused(run, effect, recovery.row)
     if isinstance(effect, Question):
         effect.take_up(recorded.row)
         return await _act(run, effect)

@@ -24,20 +24,17 @@ from pilotage.agent.model_reply import (
     ModelStreamEventKind,
 )
 from pilotage.agent.model_request import ModelRequest, ModelSelection, StructuredOutputSpec
-from pilotage.agent.model_stream import restarted_id, whole_replies, with_output
+from pilotage.agent.model_stream import whole_replies, with_output
 from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.container.names import enumerate_names
 from pilotage.errors import AgentModelConfigurationError, AgentStructuredOutputError, ModelCallError, Problem
 from pilotage.jsonvalue import JsonValue, canonical_json
 from pilotage.runtime.budget.holds import Conduct
-from pilotage.runtime.door.model_call import ModelReading, ModelStream
+from pilotage.runtime.door.model_call import ModelReading, ModelStream, message_id_in
 from pilotage.runtime.door.model_effect import ModelSource
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.events.feed import close
-from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import message_id_of
-from pilotage.runtime.journal.record_fields import object_or_empty, optional_count
 from pilotage.runtime.journal.scope import scope_for
 
 _FENCED = re.compile(r"```(?:json)?\s*\n(?P<body>.*?)```", re.DOTALL)
@@ -236,7 +233,11 @@ class RunAwareModel(IAgentModel):
         run = active_run()
         if run is None:
             return whole_replies(self._model.stream(request), request)
-        return ModelStream(ModelReading(run, self._source, request))
+        return self.opened(run, request)
+
+    def opened(self, run: Run, request: ModelRequest, attaches_tools: bool = True) -> ModelStream:
+        """Return the stream of a call that a run makes; its tool calls may have the tools of the request."""
+        return ModelStream(ModelReading(run, self._source, request, attaches_tools=attaches_tools))
 
     @property
     def capability(self) -> ModelCapability:
@@ -262,10 +263,4 @@ def plain_model(model: IAgentModel) -> IAgentModel:
 
 def next_message_id(run: Run) -> str:
     """Return the id of the model's message in the next call of this scope; in replay, the recorded one."""
-    action_id = scope_for("model").coming_id("model")
-    recorded = run.replay.outcome_of(action_id) if run.replay.has_record else None
-    if recorded is None:
-        return message_id_of(run.id, action_id, run.ledger.epoch)
-    message_id = message_id_of(run.id, action_id, recorded.epoch)
-    restarts = optional_count(object_or_empty(recorded.record), words.RESTARTS)
-    return restarted_id(message_id, restarts) if restarts else message_id
+    return message_id_in(run, scope_for("model").coming_id("model"))

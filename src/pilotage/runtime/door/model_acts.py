@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import cached_property
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
-from pilotage.agent.messages import MediaPart, check_taken_by, media_in
+from pilotage.agent.messages import MediaPart, check_taken_by
 from pilotage.agent.model_reply import ModelStreamEvent
 from pilotage.context.assemble import Assembled, kept_manifest
 from pilotage.errors import MediaRefusedError, ModelCallError, ToolError
@@ -56,6 +56,7 @@ class ModelCall(ModelEffect):
     def fit(self, fitted: Assembled) -> None:
         """Ask the model with a request that was fitted to its context; the record of the call has its manifest."""
         self.request, self.manifest = fitted.request, kept_manifest(fitted)
+        self.message_tokens = fitted.tokens if fitted.is_plain else None
 
     async def act(self) -> object:
         run = self._run
@@ -65,7 +66,7 @@ class ModelCall(ModelEffect):
             run.speaker = (self.action.id, run.ledger.epoch)
             if run.ledger.epoch > 1:
                 run.events.supersede(run.message_id)
-            if self.unfit is None and (media := media_in(self.request.messages)):
+            if self.unfit is None and (media := run.new_media(self.request.messages)):
                 self.unfit = self._unfit_media(media)
             if self.unfit is not None:
                 return _failing(self.unfit)

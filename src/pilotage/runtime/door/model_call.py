@@ -11,6 +11,7 @@ from weakref import ref
 
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind
 from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_stream import restarted_id
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
@@ -27,10 +28,12 @@ from pilotage.runtime.door.parking import parked
 from pilotage.runtime.door.run import OpenStream, Run
 from pilotage.runtime.door.signals import with_signals
 from pilotage.runtime.effect import ONE_STEP
+from pilotage.runtime.events.following import message_id_of
 from pilotage.runtime.exposure.given_context import label_of_packs
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import Paused
 from pilotage.runtime.journal.positions import Call
+from pilotage.runtime.journal.record_fields import object_or_empty, optional_count
 from pilotage.runtime.journal.records import call_failure, encode_failure
 from pilotage.runtime.journal.scope import scope_for
 from pilotage.runtime.journal.seals import has_record
@@ -38,7 +41,7 @@ from pilotage.runtime.journal.seals import has_record
 # Looking a member up costs as much as the rest of what a delta needs.
 _TOKEN = ModelStreamEventKind.TOKEN_DELTA
 _NOTHING_LEFT: Iterator[ModelStreamEvent] = iter(())
-_MODEL_CALL = AgentActionKind.MODEL_CALL
+_MODEL_CALL, _STEP = AgentActionKind.MODEL_CALL, AgentActionKind.STEP
 
 
 class ModelReading(OpenStream):
@@ -50,31 +53,43 @@ class ModelReading(OpenStream):
     _replay: Iterator[ModelStreamEvent] = _NOTHING_LEFT
     reader: ref[ModelStream] | None = None
     """The stream as its reader holds it; None once it is closed."""
-    is_open = False
+    is_new: bool
+    """Whether nothing was read of it."""
+    is_open: bool
     """Whether the model's own stream is being read."""
-    read_ahead: deque[ModelStreamEvent] | None = None
-    """What was read before the reader asked for it."""
+    read_ahead: deque[ModelStreamEvent] | None
+    """Events that were read before the reader asked for them."""
     _leaving: asyncio.Task[None] | None = None
-    _is_new = True
     _summaries = 0
     _is_between_tries = False
     _restarts = 0
-    """How often its reader was told to take back what it got."""
+    """The number of restart events that its reader got."""
 
     def __init__(
-        self, run: Run, source: ModelSource, request: ModelRequest, *, is_whole: bool = False
+        self,
+        run: Run,
+        source: ModelSource,
+        request: ModelRequest,
+        *,
+        is_whole: bool = False,
+        attaches_tools: bool = True,
     ) -> None:
         scope = scope_for("model")
-        action_id = scope.next_id("model")
+        self.action_id = action_id = scope.next_id("model")
         # A changed prompt is drift, not divergence: the messages are not part of the fingerprint.
         action = run.action(action_id, _MODEL_CALL, words.MODEL)
         if request.context:
             run.trust = run.trust.join(label_of_packs(request.context))
+        # Asked for with every event: a default of the class takes three times as long to read.
+        self.is_new, self.is_open, self.is_over = True, False, False
+        self.read_ahead = None
         self._run = run
         self._liveness = run.replay.liveness
         self._redactor = run.redactor
         self._call = ModelCall(run, scope, action, source, request)
-        run.number(self._call)
+        if run.ledger.is_durable:
+            run.number(self._call)
+        self._attaches_tools = attaches_tools
         self._is_whole = is_whole
         """Whether the program gets the reply as a whole, and nothing of one that breaks off."""
         self._may_restart = is_whole or request.streaming.restarts
@@ -113,14 +128,6 @@ class ModelReading(OpenStream):
         """Return the next event unless it is one of the open stream: a replayed one, or one that was read ahead."""
         if self.read_ahead:
             return self.read_ahead.popleft()
-        if self._is_new:
-            self._is_new = False
-            try:
-                is_asked = await self._begin()
-            except Paused as pause:
-                await parked(self._run, self._call, pause)
-            if is_asked:
-                return await self.read()
         call = self._call.call
         for event in self._replay:
             if call is not None and event.response is not None:
@@ -128,37 +135,47 @@ class ModelReading(OpenStream):
             return event
         raise StopAsyncIteration
 
-    async def _begin(self) -> bool:
-        """Ask the model, or replay its recorded reply; return whether the model was asked."""
+    async def begin(self) -> ModelStreamEvent:
+        """Ask the model, or replay its recorded reply; return the first event."""
+        self.is_new = False
         run, call = self._run, self._call
-        if run.ledger.is_durable and run.signals.listens:
-            call.request = await with_signals(run, call, call.program_request)
-        recorded = run.replay.outcome_of(call.action.id) if run.replay.has_record else None
-        is_live = recorded is None or not has_record(recorded)
-        if run.replay.has_record:
-            await self._call.tries.recall()
-        if run.is_context_fitted or call.request.context:
-            await ContextFitter(run, call, self._summarise, is_live=is_live).fit()
-        if recorded is not None:
-            run.speaker = (call.action.id, recorded.epoch)
-        opened = await perform(run, call)
+        recorded, is_live, has_steps = None, True, False
+        try:
+            if run.ledger.is_durable and run.signals.listens:
+                call.request = await with_signals(run, call, call.program_request)
+            if run.replay.has_record:
+                recorded = run.replay.outcome_of(call.action.id)
+                is_live = recorded is None or not has_record(recorded)
+                # Tries, holds and changes of the context are recorded as steps: most runs have none of them.
+                has_steps = run.replay.has_any(_STEP)
+            if has_steps:
+                await call.tries.recall()
+            is_fitted = run.is_context_fitted or bool(call.request.context)
+            if is_fitted and (is_live or has_steps or run.context_stage.is_dynamic):
+                await ContextFitter(run, call, self._summarise, is_live=is_live).fit()
+            if recorded is not None:
+                run.speaker = (call.action.id, recorded.epoch)
+            opened = await perform(run, call)
+        except Paused as pause:
+            await parked(run, call, pause)
         if not is_live:
             self._replay = opened
-            return False
+            return await self.read_aside()
         self._opened(opened)
         run.open_streams.append(self)
-        return True
+        return await self.read()
 
     def _opened(self, inner: AsyncIterator[ModelStreamEvent]) -> None:
-        run = self._run
+        run, call = self._run, self._call
         self._inner, self.is_open = inner, True
         self._close_inner = getattr(inner, "aclose", None)
-        self._recorder = self._new_recorder()
+        self._recorder = ReplyRecorder(run, call, self._restarts, self._attaches_tools)
         if self._redactor.revision:
             self._mask()
-        for hold in (self._call.held, self._call.budget_hold):
-            if hold is not None:
-                hold.is_idle = self._is_idle
+        if call.held is not None:
+            call.held.is_idle = self._is_idle
+        if call.budget_hold is not None:
+            call.budget_hold.is_idle = self._is_idle
         if not run.telemetry.is_idle:
             self._recorder.asked_at = run.ports.clock.monotonic()
 
@@ -168,14 +185,8 @@ class ModelReading(OpenStream):
         self._inner, self._recorder.written = masked, masked.written
         return masked
 
-    def _new_recorder(self) -> ReplyRecorder:
-        recorder = ReplyRecorder(self._run, self._call)
-        if self._restarts:
-            recorder.restarts = self._restarts
-        return recorder
-
     def _is_idle(self) -> bool:
-        """Return whether nobody reads the open stream: the model waits for its reader."""
+        """Return whether no read of the open stream is under way: the model waits for its reader."""
         return not getattr(self._inner, "ag_running", True)
 
     async def _summarise(self, request: ModelRequest) -> ModelSummary:
@@ -269,7 +280,7 @@ class ModelReading(OpenStream):
 
     async def _give_in_turn(self, call: Call, response: ModelResponse, used: BudgetAmount) -> None:
         replay = self._run.replay
-        with replay.turn_kept(call):
+        with replay.holding_turn(call):
             await self._notify(response, used)
         await replay.turn(call)
 
@@ -288,7 +299,7 @@ class ModelReading(OpenStream):
 
     async def close(self) -> None:
         """Close the stream: the program gets the part that was read, now and in replay."""
-        self._is_new, self._replay = False, _NOTHING_LEFT
+        self.is_new, self._replay = False, _NOTHING_LEFT
         if not self.is_open:
             return
         self.is_open, self.reader = False, None
@@ -343,7 +354,8 @@ class ModelReading(OpenStream):
             await self._call.settle(self._recorder.took)
         await self._call.tries.discard(record, call.hold_number)
         # What it took is in its own row: a call that is cut short from here on has taken nothing.
-        call.held, call.hold_number, self._recorder = None, None, self._new_recorder()
+        call.held = call.hold_number = None
+        self._recorder = ReplyRecorder(self._run, call, self._restarts, self._attaches_tools)
         self._is_between_tries = True
 
     async def _ask_again(self) -> None:
@@ -369,6 +381,16 @@ class ModelReading(OpenStream):
         return failure
 
 
+def message_id_in(run: Run, action_id: str) -> str:
+    """Return the id of the message of a model call; in replay, the recorded one."""
+    recorded = run.replay.outcome_of(action_id) if run.replay.has_record else None
+    if recorded is None:
+        return message_id_of(run.id, action_id, run.ledger.epoch)
+    message_id = message_id_of(run.id, action_id, recorded.epoch)
+    restarts = optional_count(object_or_empty(recorded.record), words.RESTARTS)
+    return restarted_id(message_id, restarts) if restarts else message_id
+
+
 class ModelStream(AsyncGenerator[ModelStreamEvent, None]):
     """A model call as its reader holds it. A reader that drops it has left the stream."""
 
@@ -378,9 +400,16 @@ class ModelStream(AsyncGenerator[ModelStreamEvent, None]):
         self._reading = reading
         reading.reader = ref(self, reading.left_by_its_reader)
 
+    @property
+    def action_id(self) -> str:
+        """The id of the call."""
+        return self._reading.action_id
+
     def __anext__(self) -> Coroutine[Any, Any, ModelStreamEvent]:
         reading = self._reading
-        return reading.read() if reading.is_open and not reading.read_ahead else reading.read_aside()
+        if reading.is_open and not reading.read_ahead:
+            return reading.read()
+        return reading.begin() if reading.is_new else reading.read_aside()
 
     def aclose(self) -> Coroutine[Any, Any, None]:
         """Leave the stream, if it has not ended."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pilotage.agent.compaction import request_tokens
+from pilotage.agent.compaction import fixed_tokens, request_tokens
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.model import IAgentModel, ModelCapability
@@ -38,6 +38,8 @@ class ModelEffect(Effect):
 
     manifest: JsonObject | None = None
     """The parts of the fitted context, for readers of the record."""
+    message_tokens: int | None = None
+    """The tokens of its messages, where they were measured when the request was fitted."""
     held: BudgetHold | None = None
     """Its worst case, held against the limits of the run until it has ended; None without such limits."""
     budget_hold: BudgetHold | None = None
@@ -50,6 +52,8 @@ class ModelEffect(Effect):
     def __init__(
         self, run: Run, scope: StepScope, action: Action, source: ModelSource, request: ModelRequest
     ) -> None:
+        # Read in every call: a default of the class takes three times as long to read.
+        self.call, self.ask, self.reservation, self.held = None, None, None, None
         self.scope = scope
         self.action = action
         self.source = source
@@ -62,6 +66,13 @@ class ModelEffect(Effect):
         return self.source.name
 
     @property
+    def request_tokens(self) -> int:
+        """Return the estimated tokens of the request; no message is measured twice."""
+        if self.message_tokens is None:
+            return request_tokens(self.request)
+        return self.message_tokens + fixed_tokens(self.request)
+
+    @property
     def held_in_budget(self) -> BudgetAmount:
         """Return the tokens and cost that the application's budget holds for it."""
         if self.reservation is None:
@@ -71,9 +82,8 @@ class ModelEffect(Effect):
 
     def estimate(self) -> CallEstimate:
         """Return the estimate of its request, and the bound of its reply."""
-        source, asked = self.source, request_tokens(self.request)
-        wanted = self.program_request.sampling.max_tokens
-        return estimate_of(source.capability, source.conduct, asked, wanted)
+        source, wanted = self.source, self.program_request.sampling.max_tokens
+        return estimate_of(source.capability, source.conduct, self.request_tokens, wanted)
 
     def bound_reply(self, tokens: int) -> None:
         """Let the model write at most so many tokens."""

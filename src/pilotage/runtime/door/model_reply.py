@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pilotage.agent.compaction import BYTE_ESTIMATOR, request_tokens
+from pilotage.agent.compaction import BYTE_ESTIMATOR
 from pilotage.agent.model_reply import (
     RESTARTED,
     ModelResponse,
@@ -17,7 +17,6 @@ from pilotage.agent.model_reply import (
     ModelStreamEventKind,
     ModelUsage,
 )
-from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.model_stream import ReplyAssembly
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
@@ -27,7 +26,7 @@ from pilotage.runtime.door.model_effect import ModelEffect
 from pilotage.runtime.door.model_secrets import failure_without_secrets, misfit_without_secrets
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import NOTHING, ONE_STEP, new_outcome
-from pilotage.runtime.exposure.failures import told
+from pilotage.runtime.exposure.failures import public_text
 from pilotage.runtime.exposure.redactor import recorded_reply
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import LimitReached
@@ -57,7 +56,7 @@ class PartialUsage:
     is_estimated: bool
 
 
-def usage_of_left(request: ModelRequest, pieces: Sequence[str], report: ReportedUsage | None) -> PartialUsage:
+def usage_of_left(effect: ModelEffect, pieces: Sequence[str], report: ReportedUsage | None) -> PartialUsage:
     """Return the usage of a request and of the pieces read of its reply; a report covers the pieces before it."""
     known = report.usage if report is not None else ModelUsage()
     reports_output = known.output_tokens is not None or known.total_tokens is not None
@@ -66,7 +65,7 @@ def usage_of_left(request: ModelRequest, pieces: Sequence[str], report: Reported
     if known.total_tokens is not None and known.input_tokens is None:
         total = known.total_tokens + BYTE_ESTIMATOR.tokens_of(uncounted)
         return PartialUsage(ModelUsage(None, None, total), bool(uncounted))
-    read = known.input_tokens if known.input_tokens is not None else request_tokens(request)
+    read = known.input_tokens if known.input_tokens is not None else effect.request_tokens
     is_known = known.input_tokens is not None and known.output_tokens is not None and not uncounted
     return PartialUsage(ModelUsage(read, output, read + output), not is_known)
 
@@ -92,14 +91,6 @@ def _may_have_answered(error: Exception) -> bool:
     return not isinstance(error, ModelCallError) or error.failure not in _UNANSWERED
 
 
-def _believed(event: ModelStreamEvent) -> ModelStreamEvent:
-    """Return the end of a stream with those numbers of its usage that can be true."""
-    response = event.response
-    if response is None or (usage := believable(response.usage)) is response.usage:
-        return event
-    return replace(event, response=replace(response, usage=usage), usage=usage if event.usage else None)
-
-
 # Looking a member up costs as much as the rest of what a delta needs.
 _MESSAGE, _CALL, _DONE = (
     ModelStreamEventKind.MESSAGE_DELTA,
@@ -108,27 +99,28 @@ _MESSAGE, _CALL, _DONE = (
 )
 
 
-class ReplyRecorder:
+class ReplyRecorder(ReplyAssembly):
     """The reply to one request, as it is read: recorded, counted and observed when its stream ends."""
 
     took: BudgetAmount = NOTHING
     """The usage of a reply that ended early."""
-    restarts = 0
-    """How often the stream has begun anew in this attempt."""
     asked_at: float | None = None
     """When the model was asked, where telemetry observes it."""
     written: list[str] | None = None
     """The pieces as the model wrote them, where the secrets in them are masked."""
     _reported: ReportedUsage | None = None
+    _paid: tuple[PaidReply, ...] = ()
 
-    def __init__(self, run: Run, effect: ModelEffect) -> None:
+    def __init__(self, run: Run, effect: ModelEffect, restarts: int = 0, attaches_tools: bool = True) -> None:
+        super().__init__()
+        self._attaches_tools = attaches_tools
+        """Whether the events of tool calls get the tools of the request, so that a program can invoke them."""
+        self.restarts = restarts
+        """How often the stream has begun anew in this attempt."""
         self._run = run
         self._effect = effect
         self._model = effect.source.name
         self._tools = effect.program_request.tool_calling
-        self._assembly = ReplyAssembly()
-        self.text, self._reasoning = self._assembly.text, self._assembly.reasoning
-        self._paid: tuple[PaidReply, ...] = ()
 
     def note(self, event: ModelStreamEvent) -> ModelStreamEvent:
         """Return the event as the reader gets it; its text counts, whether or not the stream completes.
@@ -137,22 +129,22 @@ class ReplyRecorder:
             ModelCallError: the model reports an error, or announced a call that never came whole.
             AgentStructuredOutputError: the structured output is not of the type that was asked for.
         """
-        self._assembly.add(event)
+        self.add(event)
         kind = event.kind
         if kind is _DONE:
-            return _believed(self._completed(event))
-        if kind is _CALL and event.tools is None and self._tools is not None:
+            response = self.reply(event, self._effect.program_request.structured_output)
+            usage = believable(response.usage)
+            if usage is not response.usage:
+                response = replace(response, usage=usage)
+                return replace(event, response=response, usage=usage if event.usage else None)
+            return event if response is event.response else replace(event, response=response)
+        if self._attaches_tools and kind is _CALL and event.tools is None and self._tools is not None:
             event = event.with_tools(self._tools)
         if event.usage is not None:
             self._reported = ReportedUsage(believable(event.usage), len(self.pieces))
         elif event.metadata:
             self._paid += paid_replies(event.metadata)
         return event
-
-    def _completed(self, end: ModelStreamEvent) -> ModelStreamEvent:
-        """Return the end of the stream with the whole reply."""
-        response = self._assembly.reply(end, self._effect.program_request.structured_output)
-        return end if response is end.response else replace(end, response=response)
 
     def end(self, response: ModelResponse) -> BudgetAmount:
         """Record the whole reply, and return its usage."""
@@ -161,8 +153,8 @@ class ReplyRecorder:
             self._model = response.answered_by or self._model
         if run.ledger.is_durable:
             record: dict[str, JsonValue] = {words.RESULT: encode_response(response)}
-            if self._reasoning:
-                record[words.REASONING] = "".join(self._reasoning)
+            if self.reasoning:
+                record[words.REASONING] = "".join(self.reasoning)
             record[words.MODEL] = self._model
             self._record(record)
         if not run.telemetry.is_idle:
@@ -171,7 +163,7 @@ class ReplyRecorder:
         effect, paid = self._effect, paid_replies(response.metadata)
         try:
             return run.spending.settle_model_call(
-                self._model, response.usage, effect.held, paid, bounded=effect.bounded
+                self._model, response.usage, effect.held, paid, effect.bounded
             )
         except LimitReached:
             # What the budget holds for the call is all that is known of it.
@@ -201,7 +193,7 @@ class ReplyRecorder:
             failure = call_failure(error)
         else:
             place = f"{self._effect.action.id} attempt {self._effect.attempt}"
-            failure = ModelCallError(told(error, self._run.redactor, run_id=self._run.id, place=place))
+            failure = ModelCallError(public_text(error, self._run.redactor, run_id=self._run.id, place=place))
         failure = failure_without_secrets(failure, self._run.redactor)
         self._record({**encode_failure(failure), **took})
         return failure
@@ -209,12 +201,12 @@ class ReplyRecorder:
     @property
     def pieces(self) -> list[str]:
         """The pieces of text and reasoning that the model has written so far."""
-        return [*self._reasoning, *self.text] if self.written is None else self.written
+        return [*self.reasoning, *self.text] if self.written is None else self.written
 
     @property
     def has_begun(self) -> bool:
         """Whether anything of the reply came."""
-        return bool(self.pieces or self._assembly.has_calls or self._reported is not None)
+        return bool(self.pieces or self.has_calls or self._reported is not None)
 
     def _paid_record(self) -> JsonObject:
         return {words.PAID: encode_paid(self._paid)} if self._paid else {}
@@ -279,7 +271,7 @@ class ReplyRecorder:
             # Nothing is known of the reply: it may have come to its bound.
             left = PartialUsage(held.usage, is_estimated=True)
         else:
-            left = usage_of_left(self._effect.request, self.pieces, self._reported)
+            left = usage_of_left(self._effect, self.pieces, self._reported)
         self._run.telemetry.count("agent.model.tokens", left.usage.total_tokens or 0)
         self.took = self._run.spending.count_left(self._model, left.usage, self._effect.held, self._paid)
         return left
@@ -289,7 +281,7 @@ class ReplyRecorder:
         facts: JsonObject = {
             RESTARTED: number,
             words.TEXT: bool(self.text),
-            words.REASONING: bool(self._reasoning),
+            words.REASONING: bool(self.reasoning),
         }
         return ModelStreamEvent(_MESSAGE, metadata=facts)
 

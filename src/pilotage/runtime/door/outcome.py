@@ -58,13 +58,14 @@ class Outcomes:
     `has_readers` is True if the views have a reader: the results of an ephemeral run without hooks have none.
     """
 
+    late: LateOutcomes | None = None
+    _entered_again: frozenset[str] = frozenset()
+    _unknown: frozenset[str] = frozenset()
+
     def __init__(
         self, ledger: Ledger, redactor: Redactor, replay: Replay, *, has_readers: bool = True
     ) -> None:
         self.under_way: dict[str, tuple[Action, int]] = {}
-        self._entered_again: set[str] = set()
-        self._unknown: set[str] = set()
-        self.late: LateOutcomes | None = None
         self.has_readers = has_readers
         self._closed: set[str] = set()
         self._ledger = ledger
@@ -97,11 +98,11 @@ class Outcomes:
         """Count an action as under way: from now on its outcome is unknown until it is recorded."""
         self.under_way[effect.action.id] = (effect.action, effect.attempt)
         if is_entered_again:
-            self._entered_again.add(effect.action.id)
+            self._entered_again |= {effect.action.id}
 
     def leave_unknown(self, effect: Effect) -> None:
         """Leave the outcome of an action under way unknown: the end of the attempt does not suspend it."""
-        self._unknown.add(effect.action.id)
+        self._unknown |= {effect.action.id}
 
     def suspend(self, asked_about: Collection[str] = (), *, only_entered_again: bool = False) -> None:
         """Record with the next commit which actions the end of the attempt interrupts between two calls inside.
@@ -141,6 +142,18 @@ class Outcomes:
         elif self.under_way:
             self.under_way.pop(effect.action.id, None)
         return outcome
+
+    def unread(self, effect: Effect, result: object) -> object:
+        """Return a result as the program gets it, where it has no readers: nothing is recorded, and no view is made.
+
+        Raises:
+            UnfitResultError: the result could not be recorded.
+        """
+        if self.under_way:
+            self.under_way.pop(effect.action.id, None)
+        if type(result) in effect.codec.same and not self._may_hold_secrets(effect):
+            return result
+        return result.result if isinstance(result, Outcome) else self.outcome_of(effect, result).result
 
     def failed(self, effect: Effect, error: BaseException) -> RunError:
         """Record that an effect failed for certain, and return the error the program gets, now and in replay."""

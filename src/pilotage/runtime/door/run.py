@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pilotage.agent.approval import ApprovalTerms
+from pilotage.agent.messages import MediaPart, ModelMessage, media_after
 from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentSituation, AgentStatus
@@ -24,12 +25,14 @@ from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.outcome import Outcomes
 from pilotage.runtime.door.recorded_secrets import recorded_secrets, secret_refs, secrets_of_outcome
 from pilotage.runtime.door.run_source import RunPorts, RunSource
+from pilotage.runtime.door.state_events import state_events_in
 from pilotage.runtime.effect import NOTHING, Ask, Effect, EffectKind
+from pilotage.runtime.events.following import message_id_of
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.exposure.trust import RUN_INPUT, label_in, label_of_rows
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action, fingerprint_of, idempotency_key, message_id_of, new_action
+from pilotage.runtime.journal.action import Action, fingerprint_of, idempotency_key, new_action
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import record_of
@@ -135,6 +138,12 @@ class Run:
 
     stopped: Mapping[str, tuple[Action, int]] = MappingProxyType({})
     """The actions that the cancellation of the run has stopped in this attempt, whether they have rows or not."""
+    earlier_trace: str | None = None
+    """The position of the attempt before in its trace."""
+    recall_secrets: Callable[[], Awaitable[None]] | None = None
+    """Registers `secrets_to_recall`; None where nothing provides secrets."""
+    _without_media: Sequence[ModelMessage] = ()
+    """The messages of the last request, if they have no media."""
 
     def __init__(
         self,
@@ -174,14 +183,10 @@ class Run:
         """Reads the signals that a commit has reported and this attempt does not know."""
         self.warnings: BudgetWarnings | None = None
         self.prompts: PromptSnapshots | None = None
-        self.earlier_trace: str | None = None
-        """The position of the attempt before in its trace."""
         self.trust: TrustLabel = RUN_INPUT
         """The joined label of everything the program knows by now."""
         self.secrets_to_recall: dict[SecretRef, None] = {}
         """Secrets that replayed calls got, and that may be unknown to the redactor of this attempt; in their order."""
-        self.recall_secrets: Callable[[], Awaitable[None]] | None = None
-        """Registers these secrets; None where nothing provides secrets."""
         self.open_streams: list[OpenStream] = []
         self.lost_holds: dict[str, tuple[LostHold, ...]] = {}
         """The holds of tries that ended with an earlier process, by the id of their call."""
@@ -246,6 +251,12 @@ class Run:
             if not stream.is_over:
                 self.note_stopped(stream.effect)
 
+    def new_media(self, messages: Sequence[ModelMessage]) -> list[MediaPart]:
+        """Return the media in the messages of a request, which are new since the last request without any."""
+        media = media_after(self._without_media, messages)
+        self._without_media = () if media else tuple(messages)
+        return media
+
     def was_asked(self, action_id: str) -> bool:
         """Return whether a person was asked to approve an action: then the answer counts."""
         return self.replay.knows(f"{action_id}/{words.APPROVAL}")
@@ -257,7 +268,6 @@ class Run:
         name: str,
         asked: JsonValue = None,
         view: JsonValue = None,
-        *,
         idempotency: Idempotency = Idempotency.IDEMPOTENT,
         is_read_only: bool = True,
     ) -> Action:
@@ -344,6 +354,9 @@ class Run:
             count_rows(rows, self.spending)
             self.trust = self.trust.join(label_of_rows(rows))
             self.recall_inside(rows)
+            if self.events.holds_all:
+                for event in state_events_in(rows, self.source.attribution):
+                    self.events.write(event)
 
     def recall_inside(self, rows: Iterable[JournalRow]) -> None:
         """Recall the secrets of calls that replay does not enter before anything new is shown."""

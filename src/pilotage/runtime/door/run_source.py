@@ -14,7 +14,7 @@ from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.observability import IAgentTelemetry
 from pilotage.agent.ports.permissions import ISecrets
 from pilotage.agent.principal import RunContext
-from pilotage.agent.signals import AgentSignal
+from pilotage.agent.signals import AgentSignal, RejectionPolicy
 from pilotage.ids import IClock, IIds
 from pilotage.runtime.door.hooks import PortCaller
 from pilotage.runtime.door.model_retry import MODEL_RETRY_DEFAULTS, ModelRetrySettings
@@ -64,3 +64,8 @@ class RunSource:
     pending: Sequence[AgentSignal] = ()
     history: Sequence[ConversationTurn] = ()
     overrides: Overrides = NO_OVERRIDES
+
+    @property
+    def on_rejection(self) -> RejectionPolicy:
+        """What a rejection leads to: the choice of the caller, else that of the agent."""
+        return self.start.on_rejection or self.definition.spec.on_rejection

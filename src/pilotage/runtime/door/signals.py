@@ -24,7 +24,7 @@ from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.effect import NO_OUTCOME, Effect
 from pilotage.runtime.events.projections import events_of
-from pilotage.runtime.exposure.failures import told
+from pilotage.runtime.exposure.failures import public_text
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import RunEnded
 from pilotage.runtime.journal.positions import Call
@@ -106,7 +106,7 @@ class SignalHandlers:
                     ordinal += isinstance(item.payload, Tool | Evidence)
                     await self._emit(item, signal, f"{path}.{ordinal}")
         except Exception as error:
-            shown = told(error, self._run.redactor, run_id=self._run.id, place=path)
+            shown = public_text(error, self._run.redactor, run_id=self._run.id, place=path)
             raise _failed(signal, shown, retryable=bool(getattr(error, "retryable", False))) from error
 
     async def _emit(self, item: AgentYield[Any], signal: AgentSignal, ordinal: str) -> None:
@@ -187,6 +187,8 @@ async def next_signal(kind: AgentSignalKind) -> AgentSignal:
     _check(run, kind, scope.path)
     intake = run.signals.one(scope, scope.next_id(label), kind)
     run.number(intake)
+    if intake.call is not None:
+        intake.call.was_waiting = run.ledger.epoch > 1
     record = await _taken(run, intake, waits_for=kind)
     is_new = intake.call is None or intake.call.end is None
     if record is None:

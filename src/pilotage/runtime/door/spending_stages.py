@@ -59,7 +59,9 @@ class LimitStage(Stage):
     def give_back(self, run: Run, effect: Effect) -> None:
         if isinstance(effect, ModelEffect):
             run.spending.give_back(effect.kind.counts, effect.held)
-        elif not effect.is_counted:
+        else:
+            # Also what was reserved for all calls of a reply together.
+            effect.is_counted = False
             run.spending.give_back(effect.kind.counts)
 
 

@@ -89,6 +89,8 @@ class KnownTool:
     takes_owner: bool
     is_deferred: bool
     is_plain: bool
+    is_shown_whole: bool
+    """Whether a model gets its results as they are."""
 
 
 @value
@@ -132,6 +134,8 @@ def known_tool(function: ToolFunction, holder: type) -> KnownTool:
         takes_owner=descriptor.binding is not ToolBinding.NOTHING,
         is_deferred=metadata.deferred,
         is_plain=is_async(function) and not fills and metadata.timeout.seconds is None,
+        is_shown_whole=not descriptor.schema.output_sensitive_fields
+        and metadata.result_budget.max_bytes is None,
     )
 
 

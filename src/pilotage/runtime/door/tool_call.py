@@ -69,12 +69,13 @@ class ToolCall(Effect):
 
     def __init__(self, calls: ToolCalls, invocation: Invocation, scope: StepScope, action: Action) -> None:
         tool = invocation.tool
+        # Read in every call: a default of the class takes three times as long to read.
+        self.kind, self.call, self.arguments, self.reservation = TOOL_CALL, None, None, None
         self.scope = scope
         self.action = action
         self.descriptor = tool.descriptor
         self.result_label = tool.descriptor.result_label
-        if tool.needs_approval:
-            self.ask = Ask()
+        self.ask = Ask() if tool.needs_approval else None
         self.is_deferred = tool.is_deferred
         self.codec = tool.codec
         self.errors = tool.errors
@@ -84,7 +85,14 @@ class ToolCall(Effect):
             self.reconcile = reconciler(invocation)
 
     def act(self) -> Awaitable[object]:
-        return self._calls.act(self)
+        """Perform the call, within its timeout and with the arguments that the run injects."""
+        calls, invocation = self._calls, self.invocation
+        tool = invocation.tool
+        if tool.is_plain and calls.are_direct and self.arguments is None:
+            bound = (invocation.owner,) if tool.takes_owner else ()
+            acting: Awaitable[object] = tool.function(*bound, **invocation.arguments)
+            return acting
+        return calls.carry_out(self)
 
     def view_of(self, result: JsonValue) -> JsonObject:
         return shown_to_others(self.invocation.tool.descriptor, self._calls.run.redactor, result)
@@ -112,6 +120,8 @@ class ToolCalls:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.thread = get_ident()
+        self.are_direct = run.ports.tool_handler is None and run.source.deadline is None
+        """Whether no handler and no deadline stands between a call and the function of a plain tool."""
         self._loop = asyncio.get_running_loop()
 
     def call(
@@ -176,7 +186,7 @@ class ToolCalls:
         )
 
     def prepared(
-        self, invocation: Invocation, call_id: str | None = None, *, is_counted: bool = False
+        self, invocation: Invocation, call_id: str | None = None, is_counted: bool = False
     ) -> ToolCall:
         """Return a call that has its id and is not performed yet; `call_id` is the id that a model gave it."""
         tool, run = invocation.tool, self.run
@@ -197,19 +207,13 @@ class ToolCalls:
         )
         call = ToolCall(self, invocation, scope, action)
         call.call_id, call.is_counted = call_id, is_counted
-        run.number(call)
+        if run.ledger.is_durable:
+            run.number(call)
         return call
 
-    def act(self, call: ToolCall) -> Awaitable[object]:
+    def carry_out(self, call: ToolCall) -> Awaitable[object]:
         """Perform a call, within its timeout and with the arguments that the run injects."""
-        invocation, run = call.invocation, self.run
-        tool = invocation.tool
-        is_direct = run.ports.tool_handler is None and run.source.deadline is None and call.arguments is None
-        if tool.is_plain and is_direct:
-            bound = (invocation.owner,) if tool.takes_owner else ()
-            acting: Awaitable[object] = tool.function(*bound, **invocation.arguments)
-            return acting
-        seconds = self._seconds_for(tool.descriptor)
+        seconds = self._seconds_for(call.invocation.tool.descriptor)
         if seconds is not None:
             return self._in_time(call, seconds)
         return self._carry_out(call)

@@ -1,7 +1,8 @@
 """Event log of a run: the events in the rows of its journal, and the events that wait for the next row. Pure.
 
-A `TOLD` row holds events in order; successive deltas of one text are one event there. Events are numbered through the
-whole run, so a cursor means the same in every process.
+The last row of a commit says which events readers got by then, in order; a `TOLD` row does where the commit has no
+other row, or the events need room. Successive deltas of one text are one event there, and events that follow from a row
+name it (`following`). Events are numbered through the whole run, so a cursor means the same in every process.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import count, repeat
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, AgentEventKind
 from pilotage.agent.ports.persistence import ErasedRecord, JournalRow, JournalStage, RunKey
 from pilotage.errors import RunErasedError
-from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.events.event_record import decode_event
+from pilotage.jsonvalue import JsonObject, JsonValue, as_integer, as_list, as_object, parsed
+from pilotage.runtime.events.event_record import decode_event, log_record
 from pilotage.runtime.events.feed import START, EventCursor, PositionedEvent
+from pilotage.runtime.events.following import NamedRows, records_of
+from pilotage.runtime.events.naming import RecentOutcomes
 from pilotage.runtime.exposure.deltas import TextId, with_text
+
+EVENTS, ITEMS, FIRST = "events", "items", "first"
+"""The view of a `TOLD` row: the number of its first event, and events, or items of which some name rows."""
 
 _ENDS = frozenset({AgentEventKind.RUN_PAUSED.value, AgentEventKind.RUN_FINISHED.value})
 
@@ -75,22 +80,51 @@ class LoggedEvent(NamedTuple):
         return with_text(event, self.text[offset:]) if "text" in self.record else event
 
 
-def logged_events(rows: Iterable[JournalRow]) -> Iterator[LoggedEvent]:
-    """Return all events of the log in order, without those of rows that cannot be decoded."""
-    for row in rows:
+class LogRows:
+    """Reads the log of a run from its rows, in their order; holds the rows that the next one may name."""
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._named = NamedRows()
+
+    def read(self, rows: Iterable[JournalRow]) -> Iterator[LoggedEvent]:
+        """Return the events of the next rows, without those of rows that cannot be decoded."""
+        for row in rows:
+            with suppress(LookupError, TypeError, ValueError):
+                yield from self.events_in(row)
+
+    def detach(self) -> None:
+        """Let go of the rows that were read."""
+        self._named.detach()
+
+    def events_in(self, row: JournalRow) -> Sequence[LoggedEvent]:
+        """Return the events in the next row.
+
+        Raises:
+            LookupError, TypeError, ValueError: it has another shape, or names a row without such events.
+        """
+        self._named.add(row)
         if row.stage is JournalStage.TOLD:
-            with suppress(LookupError, TypeError):
-                yield from items_of(row)
+            view = as_object(row.view)
+            return self._events(row, view[FIRST], as_list(view[EVENTS if EVENTS in view else ITEMS]))
+        if not row.events:
+            return ()
+        first, *items = as_list(parsed(row.events))
+        return self._events(row, first, items)
+
+    def _events(self, row: JournalRow, first: JsonValue, items: Sequence[JsonValue]) -> Sequence[LoggedEvent]:
+        named, epoch, number = self._named, row.epoch, as_integer(first)
+        events: list[LoggedEvent] = []
+        for item in items:
+            for record in (item,) if isinstance(item, dict) else records_of(item, named, self._run_id):
+                events.append(LoggedEvent(epoch, number, record))
+                number += 1
+        return events
 
 
-def items_of(row: JournalRow) -> Iterator[LoggedEvent]:
-    """Return the events of a `TOLD` row.
-
-    Raises:
-        LookupError, TypeError: it has another shape.
-    """
-    view: Any = row.view
-    return map(LoggedEvent, repeat(row.epoch), count(view["first"]), view["events"])
+def logged_events(rows: Iterable[JournalRow], run_id: str) -> Iterator[LoggedEvent]:
+    """Return all events of the log in order, without those of rows that cannot be decoded."""
+    return LogRows(run_id).read(rows)
 
 
 def last_valid(items: Iterable[LoggedEvent], seen: EventCursor) -> EventCursor:
@@ -123,12 +157,15 @@ class PendingEvents:
     """Numbers the events of an attempt and collects them for the next row; deltas of one text grow together."""
 
     def __init__(self, last_number: int = 0) -> None:
+        self.outcomes = RecentOutcomes()
+        """The rows that events may follow from."""
         self._last = last_number
-        self._waiting: list[JsonObject] = []
+        self._by: AgentEventAttribution | None = None
+        self._waiting: list[AgentEvent] = []
         self._growing: TextId | None = None
         self._deltas: list[str] = []
         self._length = 0
-        self._written: deque[tuple[int, int, Sequence[JsonObject]]] = deque()
+        self._written: deque[tuple[int, int, Sequence[AgentEvent]]] = deque()
         self.is_promised = False
         """Whether an event waits that readers get only after it is durable."""
 
@@ -142,19 +179,20 @@ class PendingEvents:
         """Whether an event waits for the next row."""
         return bool(self._waiting)
 
-    def add(self, event: JsonObject) -> int:
-        """Add the record of an event; return its number."""
+    def add(self, event: AgentEvent, by: AgentEventAttribution) -> int:
+        """Add an event to the log of the run `by`; return its number."""
         if self._growing is not None:
             self._join()
             self._growing = None
+        self._by = by
         self._last += 1
         self._waiting.append(event)
         return self._last
 
-    def promise(self, event: JsonObject) -> int:
+    def promise(self, event: AgentEvent, by: AgentEventAttribution) -> int:
         """Add an event that readers get after it is durable: the next commit must include it."""
         self.is_promised = True
-        return self.add(event)
+        return self.add(event, by)
 
     def grow(self, text: TextId, delta: str) -> tuple[int, int] | None:
         """Append to the growing text; return its number and length, or None if another text is growing."""
@@ -164,26 +202,34 @@ class PendingEvents:
         self._length += len(delta)
         return self._last, self._length
 
-    def begin(self, text: TextId, event: JsonObject, delta: str) -> tuple[int, int]:
-        """Add a text that may grow; return its number and length."""
-        number = self.add({"event": event})
+    def begin(
+        self, text: TextId, event: AgentEvent, delta: str, by: AgentEventAttribution
+    ) -> tuple[int, int]:
+        """Add the first delta of a text that may grow; return its number and length."""
+        number = self.add(event, by)
         self._growing, self._deltas, self._length = text, [delta], len(delta)
         return number, len(delta)
 
-    def write(self, seq: int) -> JsonObject:
-        """Return the waiting events as the content of the row `seq`."""
+    def write(self, seq: int) -> tuple[int, list[JsonValue]]:
+        """Return the waiting events as the items of the row `seq`, after the number of the first one."""
         self._join()
         waiting, self._waiting = self._waiting, []
         self._growing, self.is_promised = None, False
         first = self._last - len(waiting) + 1
         self._written.append((seq, first, waiting))
-        return {"first": first, "events": waiting}
+        items = [] if self._by is None else self.outcomes.items_for(waiting, self._by)
+        self.outcomes.drop_large()
+        return first, items
 
-    def take_back(self, last: int) -> None:
-        """Let the events of the last row wait again, without those after the number `last`: it was not committed."""
-        _, first, records = self._written.pop()
-        self._waiting[:0] = [each for number, each in enumerate(records, first) if number <= last]
+    def take_back(self, last: int, seq: int) -> None:
+        """Let the events of the last row wait again, without those after the number `last`: it was not committed.
+
+        Nor were the rows after `seq`.
+        """
+        _, first, events = self._written.pop()
+        self._waiting[:0] = [each for number, each in enumerate(events, first) if number <= last]
         self._last = last
+        self.outcomes.drop_after(seq)
 
     def committed(self, seq: int) -> None:
         """Drop the rows up to `seq`: they are durable and are read from the journal."""
@@ -193,19 +239,22 @@ class PendingEvents:
     def open_end(self, epoch: int) -> list[LoggedEvent]:
         """Return the events that cannot be read from the journal yet."""
         self._join()
+        by = self._by
+        if by is None:
+            return []
         unwritten = (0, self._last - len(self._waiting) + 1, self._waiting)
         return [
-            LoggedEvent(epoch, number, record)
-            for _, first, records in (*self._written, unwritten)
-            for number, record in enumerate(records, start=first)
+            LoggedEvent(epoch, number, log_record(event, by))
+            for _, first, events in (*self._written, unwritten)
+            for number, event in enumerate(events, start=first)
         ]
 
     def _join(self) -> None:
-        """Put the growing text into its record. Doing that for every delta would copy a long text again and again."""
-        if self._growing is not None:
+        """Put the growing text into its event. Doing that for every delta would copy a long text again and again."""
+        if self._growing is not None and len(self._deltas) > 1:
             text = "".join(self._deltas)
             self._deltas = [text]
-            self._waiting[-1] = {**self._waiting[-1], "text": text}
+            self._waiting[-1] = with_text(self._waiting[-1], text)
 
 
 def is_erased(row: JournalRow) -> bool:

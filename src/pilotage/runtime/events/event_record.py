@@ -6,7 +6,8 @@ attribution (`by`). Only the table in this module decides which class a kind is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from pilotage.agent.events import (
@@ -31,8 +32,10 @@ from pilotage.agent.events import (
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import DamagedEntryError
 from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.exposure.deltas import DELTAS, delta_of
 
 _Kind = AgentEventKind
+_TEXT_FIELDS = frozenset({"delta", "args_delta"})
 
 
 class _Shape(NamedTuple):
@@ -43,13 +46,23 @@ class _Shape(NamedTuple):
     required: tuple[str, ...]
     optional: tuple[str, ...]
     names: tuple[str, ...]
+    read: Callable[[AgentEvent], tuple[Any, ...]]
+    """Returns attribution, metadata and these fields of an event."""
+    text: str | None
+    """The field with the text of a delta."""
 
 
 def _shape(
     kind: _Kind, make: type[AgentEvent], required: str = "", optional: str = ""
 ) -> tuple[type[AgentEvent], _Shape]:
     always, sometimes = tuple(required.split()), tuple(optional.split())
-    return make, _Shape(kind.value, make, always, sometimes, always + sometimes)
+    names = always + sometimes
+    text = next((name for name in names if name in _TEXT_FIELDS), None)
+    read = attrgetter("attribution", "metadata", *names)
+    shape = _Shape(
+        kind=kind.value, make=make, required=always, optional=sometimes, names=names, read=read, text=text
+    )
+    return make, shape
 
 
 _SHAPES: Mapping[type[AgentEvent], _Shape] = dict(
@@ -76,12 +89,11 @@ _SHAPES: Mapping[type[AgentEvent], _Shape] = dict(
     ]
 )
 _BY_KIND: Mapping[str, _Shape] = {shape.kind: shape for shape in _SHAPES.values()}
-_TEXT_FIELDS = frozenset({"delta", "args_delta"})
 
 
 def encode_event(event: AgentEvent, by: AgentEventAttribution) -> dict[str, JsonValue]:
     """Return the record of an event in the log of the run `by`."""
-    kind, _, required, optional, _ = _SHAPES[type(event)]
+    kind, _, required, optional, *_ = _SHAPES[type(event)]
     record: dict[str, JsonValue] = {"kind": kind}
     for name in required:
         record[name] = getattr(event, name)
@@ -106,6 +118,13 @@ def encode_frame(event: AgentEvent, by: AgentEventAttribution) -> JsonObject:
     return record
 
 
+def log_record(event: AgentEvent, by: AgentEventAttribution) -> JsonObject:
+    """Return the record of an event in a log: that of a delta without metadata has its text beside it."""
+    if type(event) not in DELTAS or event.metadata or (delta := delta_of(event)) is None:
+        return encode_event(event, by)
+    return {"event": encode_frame(event, by), "text": delta[1]}
+
+
 def is_record_of(record: Mapping[str, Any], event: AgentEvent, by: AgentEventAttribution) -> bool:
     """Return whether a stored record, with the text beside it, is the one of an event, without encoding the event.
 
@@ -113,19 +132,16 @@ def is_record_of(record: Mapping[str, Any], event: AgentEvent, by: AgentEventAtt
     """
     shape = _SHAPES[type(event)]
     stored: Mapping[str, Any] = record.get("event", record)
-    attribution = event.attribution
+    attribution, metadata, *fields = shape.read(event)
     # Nearly all events of a log are the run's own: compare by identity before calling a function.
     is_by = "by" not in stored if attribution is by else _is_by(stored, attribution, by)
     if not is_by or stored["kind"] != shape.kind:
         return False
-    if (event.metadata or "metadata" in stored) and event.metadata != stored.get("metadata"):
+    if (metadata or "metadata" in stored) and metadata != stored.get("metadata"):
         return False
-    text = None if stored is record else record.get("text")
-    for name in shape.names:
-        expected = text if text is not None and name in _TEXT_FIELDS else stored.get(name)
-        if getattr(event, name) != expected:
-            return False
-    return True
+    if stored is not record and shape.text is not None and record.get("text") is not None:
+        stored = {**stored, shape.text: record["text"]}
+    return fields == [*map(stored.get, shape.names)]
 
 
 def _is_by(stored: Mapping[str, Any], attribution: AgentEventAttribution, by: AgentEventAttribution) -> bool:

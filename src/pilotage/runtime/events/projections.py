@@ -7,7 +7,7 @@ key, so that the same item is projected back.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -18,6 +18,8 @@ from pilotage.agent.events import (
     MessageDeltaEvent,
     RunFinishedEvent,
     RunPausedEvent,
+    StateDeltaEvent,
+    StateSnapshotEvent,
     StepFinishedEvent,
     StepStartedEvent,
     ToolCallArgsDeltaEvent,
@@ -28,7 +30,19 @@ from pilotage.agent.events import (
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentStateReason
-from pilotage.agent.yields import AgentYield, Approval, Cancel, Error, Evidence, Final, Progress, Token, Tool
+from pilotage.agent.yields import (
+    AgentYield,
+    Approval,
+    Cancel,
+    Error,
+    Evidence,
+    Final,
+    Progress,
+    State,
+    StatePatch,
+    Token,
+    Tool,
+)
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, to_json_value
 from pilotage.safety.fields import SensitiveFieldDescriptor
@@ -66,6 +80,10 @@ def events_of(
             content = _encode_evidence(evidence) if isinstance(evidence, AgentEvidence) else evidence
             metadata = {**metadata, ITEM_FIELDS: {"is_record": is_record}}
             yield ArtifactEvent(by, f"{by.run_id}:evidence#{ordinal}", content, _EVIDENCE, metadata)
+        case State(snapshot, metadata):
+            yield StateSnapshotEvent(by, snapshot, metadata)
+        case StatePatch(operations, metadata):
+            yield StateDeltaEvent(by, operations, metadata)
         case _:
             return
 
@@ -151,6 +169,10 @@ def _single(event: AgentEvent) -> AgentYield[Any] | None:
             return Progress(event.step_name, _text(step), _own(event.metadata))
         case ArtifactEvent(name="evidence"):
             return Evidence(_evidence_of(event), _own(event.metadata))
+        case StateSnapshotEvent():
+            return State(event.snapshot, _own(event.metadata))
+        case StateDeltaEvent():
+            return _patch_of(event)
         case RunPausedEvent(reason=AgentStateReason.LIMIT_REACHED):
             return Error(str(event.metadata.get("code", event.reason)), event.prompt, metadata=event.metadata)
         case RunPausedEvent():
@@ -159,6 +181,14 @@ def _single(event: AgentEvent) -> AgentYield[Any] | None:
             return _end(event)
         case _:
             return None
+
+
+def _patch_of(event: StateDeltaEvent) -> StatePatch | None:
+    """Return the patch of an event; None for one that redaction made unfit."""
+    try:
+        return StatePatch(cast("Sequence[JsonObject]", event.patch), _own(event.metadata))
+    except AgentDefinitionError:
+        return None
 
 
 def _approval(event: RunPausedEvent) -> Approval:

@@ -11,9 +11,9 @@ from pilotage.agent.ports.persistence import RunKey
 from pilotage.ids import IClock
 from pilotage.runtime.events.event_log import (
     LoggedEvent,
+    LogRows,
     events_after,
     last_valid,
-    logged_events,
     refuse_erased,
     still_needed,
 )
@@ -21,6 +21,8 @@ from pilotage.runtime.events.feed import START, EventCursor, PositionedEvent, Su
 from pilotage.runtime.events.writer import DurableEventWriter
 
 POLL_SECONDS = 1.0
+LiveWriter: TypeAlias = Callable[[], DurableEventWriter | None]
+"""Returns the writer of a run that is live in this process, else None."""
 NextAttempt: TypeAlias = Callable[[], Awaitable[DurableEventWriter | None]]
 """Waits until an attempt that is about to begin has begun; returns its writer, or None if it is not live here."""
 
@@ -43,6 +45,7 @@ class LogReader:
         self._by: AgentEventAttribution | None = None
         self._seq = self._epoch = 0
         self._items: list[LoggedEvent] = []
+        self._rows: LogRows | None = None
 
     async def by(self) -> AgentEventAttribution:
         """Return the attribution of the run.
@@ -74,7 +77,9 @@ class LogReader:
         refuse_erased(run, rows)
         if rows:
             self._seq, self._epoch = rows[-1].seq, rows[-1].epoch
-            self._items += logged_events(rows)
+            self._rows = self._rows or LogRows(run.run_id)
+            self._items += self._rows.read(rows)
+            self._rows.detach()
         return self._items
 
     async def _found(self) -> RunKey:
@@ -93,6 +98,7 @@ class Subscription(AsyncIterator[AgentEvent]):
     It ends when the run pauses or ends, and when this process stops driving it: after an end without `RunFinished` or
     `RunPaused`, subscribe again with the cursor. Dropping it has no effect on the run. With `follows=False` it ends
     after the events that exist now. With `next_attempt` it goes on with that attempt after the end of the current one.
+    A run that another process drives is read from its log, and live once this process drives it: `live` says so.
     """
 
     def __init__(
@@ -104,6 +110,7 @@ class Subscription(AsyncIterator[AgentEvent]):
         *,
         follows: bool = True,
         next_attempt: NextAttempt | None = None,
+        live: LiveWriter | None = None,
     ) -> None:
         self._log = log
         self._clock = clock
@@ -115,6 +122,7 @@ class Subscription(AsyncIterator[AgentEvent]):
         self._is_over = False
         self._follows = follows
         self._next_attempt = next_attempt
+        self._live = live
         # Asked once: an end that is written later is in the log with its event.
         self._may_have_lost_its_end = next_attempt is None
         self._writer: DurableEventWriter | None = None
@@ -237,7 +245,9 @@ class Subscription(AsyncIterator[AgentEvent]):
             self._is_over = not await self._take(await self._log.read())
         else:
             self._may_have_lost_its_end = False
-            await self._clock.sleep(POLL_SECONDS)
+            self._attach(self._live() if self._live is not None else None)
+            if self._writer is None:
+                await self._clock.sleep(POLL_SECONDS)
 
     async def _take(self, items: Sequence[LoggedEvent]) -> bool:
         """Continue with the items after the cursor; return False if there are none."""

@@ -11,7 +11,6 @@ from typing import TypeAlias
 from pilotage.agent.events import AgentEvent, AgentEventAttribution
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.events.event_log import LoggedEvent, PendingEvents
-from pilotage.runtime.events.event_record import encode_event, encode_frame
 from pilotage.runtime.events.feed import QUEUE_LIMIT, START, EventCursor, Feed, wake
 from pilotage.runtime.events.replay_filter import ReplayFilter
 from pilotage.runtime.exposure.deltas import DELTAS, TextId, delta_of
@@ -32,6 +31,11 @@ class EventWriter(ABC):
         self.is_full = False
         """Whether the run should wait for its reader (`room`); readers of a log never slow a run down."""
 
+    @property
+    def holds_all(self) -> bool:
+        """Whether all events of the program wait for the final guard: the log has none of them before."""
+        return self._exposure.holds_all
+
     @abstractmethod
     def write(self, event: AgentEvent) -> None:
         """Write an event of the program, as far as it may be seen by now.
@@ -39,6 +43,17 @@ class EventWriter(ABC):
         Raises:
             AgentOutputGuardError: a part of it must not be seen at all.
         """
+
+    async def write_all(self, events: AsyncIterator[AgentEvent]) -> None:
+        """Write the events of a program as it yields them; a slow reader slows it, if there is only one.
+
+        Raises:
+            AgentOutputGuardError: a part of them must not be seen at all.
+        """
+        async for event in events:
+            self.write(event)
+            if self.is_full:
+                await self.wait_for_room()
 
     async def wait_for_room(self) -> None:  # noqa: B027 - readers of a log are never waited for
         """Wait until the reader has room."""
@@ -163,7 +178,7 @@ class DurableEventWriter(EventWriter):
 
     def prepare(self, event: AgentEvent) -> None:
         event = self._exposure.redacted(event)
-        self._prepared.append((self._log.promise(encode_event(event, self._by)), event))
+        self._prepared.append((self._log.promise(event, self._by), event))
 
     def release(self) -> None:
         for number, event in self._prepared:
@@ -226,12 +241,10 @@ class DurableEventWriter(EventWriter):
             return
         delta = delta_of(event) if type(event) in DELTAS and not event.metadata else None
         if delta is None:
-            number, offset = self._log.add(encode_event(event, self._by)), 0
+            number, offset = self._log.add(event, self._by), 0
         else:
             text, added = delta
-            number, offset = self._log.grow(text, added) or self._log.begin(
-                text, encode_frame(event, self._by), added
-            )
+            number, offset = self._log.grow(text, added) or self._log.begin(text, event, added, self._by)
         if self.feed.has_subscribers or self._forward is not None:
             self._deliver(number, offset, event)
 
@@ -255,6 +268,8 @@ class DirectEventWriter(EventWriter, AsyncIterator[AgentEvent]):
     def __init__(self, exposure: Exposure, forward: Callable[[AgentEvent], None] | None = None) -> None:
         self._exposure = exposure
         self._forward = forward
+        self._is_open = exposure.is_open and forward is None
+        """Whether every event goes to the reader as it is."""
         self._prepared: list[AgentEvent] = []
         self._waiting: list[AgentEvent] = []
         self._reader: asyncio.Future[None] | None = None
@@ -263,14 +278,24 @@ class DirectEventWriter(EventWriter, AsyncIterator[AgentEvent]):
 
     def write(self, event: AgentEvent) -> None:
         exposure = self._exposure
-        # `is_transparent` and `_emit` without the calls: this runs for every delta of a text.
-        if self._forward is None and exposure.holds_nothing and exposure.redactor.is_idle:
-            self._waiting.append(event)
-            if self._reader is not None or len(self._waiting) >= _MOST_WAITING:
-                self._notify()
+        # `is_transparent` without the call: this runs for every delta of a text.
+        if exposure.holds_nothing and exposure.redactor.is_idle:
+            self._emit(event)
         else:
             for released in exposure.push(event):
                 self._emit(released)
+
+    async def write_all(self, events: AsyncIterator[AgentEvent]) -> None:
+        if not self._is_open:
+            await super().write_all(events)
+            return
+        async for event in events:
+            waiting = self._waiting
+            waiting.append(event)
+            if self._reader is not None or len(waiting) >= _MOST_WAITING:
+                self._notify()
+                if self.is_full:
+                    await self.wait_for_room()
 
     def write_now(self, event: AgentEvent) -> None:
         self._emit(self._exposure.redacted(event))

@@ -1,8 +1,8 @@
-"""Failures: exceptions whose words may quote anything, such as a connection string or what a tool has read.
+"""Failures: exceptions whose texts may quote any data, such as a connection string or content that a tool has read.
 
-The words of Pilotage's own errors, `ToolError` and the classes derived from it included, are written to be read and
-travel. Of every other exception readers and models get the type and an id. The words go to the logger
-`pilotage.failures` with the id and, where the application has a key, into the sealed record.
+The texts of Pilotage's own errors, `ToolError` and the classes derived from it included, are shown. Of every other
+exception readers and models get the type and an id. Its text goes to the logger `pilotage.failures` with the id and,
+where the application has a key, into the sealed record.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST_LOGGED = 20_000
 
 @value
 class Failure:
-    """An exception as models and readers get it: its type and an id; `words` are None where they are not stored."""
+    """An exception as models and readers get it: its type and an id. `words` is its text, None if it is not stored."""
 
     error_type: str
     error_id: str
@@ -42,19 +42,19 @@ class Failure:
 
 
 def is_foreign(error: BaseException) -> bool:
-    """Return whether the words of an exception stay inside: it is none of Pilotage's own errors."""
+    """Return whether the text of an exception is withheld: it is none of Pilotage's own errors."""
     return not isinstance(error, PilotageError)
 
 
 def passed_on(error: BaseException) -> Failure | None:
-    """Return the failure that an error stands for: a call inside failed with it, and the program did not catch it."""
+    """Return the failure of a call inside that the program did not catch; None for any other error."""
     if not isinstance(error, ToolError) or error.error_type is None or error.error_id is None:
         return None
     return Failure(error.error_type, error.error_id, error.words)
 
 
 def log_failure(error: BaseException, redactor: Redactor, *, run_id: str, place: str) -> Failure:
-    """Log the words of a foreign exception, redacted, and return the failure with them.
+    """Log the text of a foreign exception, redacted, and return the failure with it.
 
     The id follows from run and place, which names the action and the attempt at it.
     """
@@ -68,15 +68,15 @@ def log_failure(error: BaseException, redactor: Redactor, *, run_id: str, place:
     return failure
 
 
-def told(error: BaseException, redactor: Redactor, *, run_id: str, place: str) -> str:
-    """Return an error as models and readers get it; the words of a foreign exception are logged."""
+def public_text(error: BaseException, redactor: Redactor, *, run_id: str, place: str) -> str:
+    """Return the text of an error for models and readers; that of a foreign exception is logged."""
     return shown_with_words(error, redactor, run_id=run_id, place=place)[0]
 
 
 def shown_with_words(
     error: BaseException, redactor: Redactor, *, run_id: str, place: str
 ) -> tuple[str, str | None]:
-    """Return an error as models and readers get it, and the words that they do not get, for a sealed record."""
+    """Return the text of an error for models and readers, and the withheld text for a sealed record."""
     if is_foreign(error):
         failure = log_failure(error, redactor, run_id=run_id, place=place)
         return failure.message, failure.words

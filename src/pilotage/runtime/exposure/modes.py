@@ -43,7 +43,7 @@ from pilotage.agent.events import (
 from pilotage.agent.spec import StreamingExposureMode
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.exposure.deltas import ARGUMENTS, TextId, delta_of, with_text
-from pilotage.runtime.exposure.redactor import Redactor
+from pilotage.runtime.exposure.redactor import NO_REDACTOR, Redactor
 from pilotage.safety.fields import REDACTED_VALUE
 
 _LONGEST_WORD = 64
@@ -191,6 +191,8 @@ def _joined(chunks: Sequence[str]) -> Sequence[str]:
 
 
 _LOW_LATENCY, _BALANCED = StreamingExposureMode.LOW_LATENCY, StreamingExposureMode.BALANCED
+AT_ONCE = (_LOW_LATENCY, _BALANCED)
+"""The modes in which an event leaves at once if there is nothing to redact."""
 _MOST_TEXTS = 256
 """The number of texts that may be open at once; with one more, the text that was idle longest counts as complete."""
 
@@ -219,8 +221,10 @@ class Exposure:
         self._steps: dict[Place, list[str]] = {}
         """The steps that have begun and not ended, the innermost last."""
         self._held: list[AgentEvent] = []
-        self._holds_all = mode is StreamingExposureMode.NO_STREAM_UNTIL_FINAL_GUARDED
-        self.holds_nothing = mode is _BALANCED or mode is _LOW_LATENCY
+        self.holds_all = mode is StreamingExposureMode.NO_STREAM_UNTIL_FINAL_GUARDED
+        self.holds_nothing = mode in AT_ONCE
+        self.is_open = self.holds_nothing and redactor.is_always_idle
+        """Whether every event of the whole run leaves as it is, at once."""
 
     @property
     def is_transparent(self) -> bool:
@@ -238,7 +242,9 @@ class Exposure:
         Raises:
             AgentOutputGuardError: the audit of a text found a match that was missed; the text is dropped.
         """
-        if self._holds_all:
+        if self.is_open:
+            return (event,)
+        if self.holds_all:
             self._held.append(event)
             return ()
         delta = delta_of(event)
@@ -267,7 +273,7 @@ class Exposure:
         Raises:
             AgentOutputGuardError: the audit of a text found a match that was missed; all held events are dropped.
         """
-        if (self._holds_all and not guarded) or not (self._held or self._texts):
+        if (self.holds_all and not guarded) or not (self._held or self._texts):
             return ()
         held, self._held = self._held, []
         processed = [released for event in held for released in self._process(event)]
@@ -376,3 +382,7 @@ class Exposure:
 
 def _place_of(event: AgentEvent) -> Place:
     return event.attribution.run_id, event.attribution.branch
+
+
+OPEN_EXPOSURE = Exposure(_LOW_LATENCY, NO_REDACTOR)
+"""The exposure of all runs whose events leave as they are: it holds nothing, so it has no state."""

@@ -114,7 +114,7 @@ class Redactor(SecretWatcher):
         self.stream_audit: StreamingRedactionAudit | None = None
         """The audit of all streamed texts that have ended; None without a policy or before the first one."""
         if secrets is not None:
-            secrets.tell(self)
+            secrets.notify(self)
             if secrets.revision:
                 self.secrets_changed()
 
@@ -122,8 +122,13 @@ class Redactor(SecretWatcher):
         """Redact a secret from now on, in every run of the tenant; return False for one that is too short for that."""
         if self._secrets is None:
             self._secrets = HandedOutSecrets()
-            self._secrets.tell(self)
+            self._secrets.notify(self)
         return self._secrets.add(secret)
+
+    @property
+    def is_always_idle(self) -> bool:
+        """Whether there will never be anything to redact."""
+        return False
 
     def secrets_changed(self) -> None:
         if self._secrets is not None:
@@ -177,6 +182,20 @@ class Redactor(SecretWatcher):
             session = TextSession(self._policy, None if self._secrets is None else self._secrets.matcher)
             session.push(text)
             session.finish()
+
+
+class NoRedactor(Redactor):
+    """The redactor of all runs without a policy, in applications that hand out no secrets."""
+
+    @property
+    def is_always_idle(self) -> bool:
+        return True
+
+    def register(self, secret: str) -> bool:
+        raise AssertionError("this redactor is shared by runs that are given no secrets")
+
+
+NO_REDACTOR = NoRedactor()
 
 
 @overload

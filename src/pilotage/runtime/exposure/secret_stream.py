@@ -57,7 +57,7 @@ class SecretMatcher:
     def _may_become(self, rest: str) -> bool:
         at = bisect_left(self._sorted, rest)
         if at < len(self._sorted) and self._sorted[at] == rest:
-            # A secret itself: it may be the beginning of a longer one, which is sorted behind it.
+            # A secret itself: it may be the beginning of a longer one, which is sorted after it.
             at += 1
         return at < len(self._sorted) and self._sorted[at].startswith(rest)
 
@@ -102,7 +102,7 @@ class SecretSession:
 
 
 class SecretWatcher(ABC):
-    """Is told of every new secret, so that it need not ask for each text."""
+    """Observer of new secrets: it is notified of each one, and need not ask for each text."""
 
     @abstractmethod
     def secrets_changed(self) -> None:
@@ -121,8 +121,8 @@ class HandedOutSecrets:
         self._forms: dict[str, frozenset[str]] = {}
         self._watchers: set[ref[SecretWatcher]] = set()
 
-    def tell(self, watcher: SecretWatcher) -> None:
-        """Tell a watcher of new secrets for as long as it lives."""
+    def notify(self, watcher: SecretWatcher) -> None:
+        """Notify a watcher of new secrets for as long as it exists."""
         self._watchers.add(ref(watcher, self._watchers.discard))
 
     def add(self, secret: str) -> bool:

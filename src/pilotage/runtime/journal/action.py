@@ -52,11 +52,6 @@ RESULT = "run/result#1"
 MAY_BE_REPEATED = frozenset({Idempotency.IDEMPOTENT, Idempotency.CONDITIONALLY_IDEMPOTENT})
 
 
-def message_id_of(run_id: str, action_id: str, epoch: int) -> str:
-    """Return the id of a model's message in one call; a repetition in another epoch has another id."""
-    return f"{run_id}:{action_id.removeprefix('run/')}@{epoch}"
-
-
 def idempotency_key(run: RunKey, action_id: str) -> str:
     """Return the key of an action: the same for every attempt at it and different from that of any other action."""
     return text_digest(f"{run.tenant_id}\n{run.run_id}\n{action_id}")[:_LENGTH]

@@ -20,6 +20,7 @@ from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from json.encoder import encode_basestring
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from pilotage.agent.ports.journal import JournalHead
@@ -34,7 +35,7 @@ from pilotage.agent.ports.persistence import (
 )
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.jsonvalue import JsonObject, canonical_json, text_digest, to_bytes
+from pilotage.jsonvalue import JsonObject, canonical_json, text_digest
 from pilotage.runtime.journal import stored_words as words
 from pilotage.values import value
 
@@ -44,6 +45,7 @@ Place: TypeAlias = (
 """The fields of a row that the chain covers besides its payloads, in their order."""
 
 _MISSING = "it is missing"
+_BEFORE, _EVENTS = JournalStage.BEFORE, JournalStage.TOLD
 _quoted: Callable[[str], str] = encode_basestring
 NO_HEAD = JournalHead(seq=0, epoch=0, digest=words.FIRST_DIGEST)
 
@@ -95,17 +97,17 @@ class Chain:
 
     def links(self, row: JournalRow, previous: str, payloads: str) -> bool:
         """Return whether the digest of a stored row is that of a row after the row with the digest `previous`."""
-        digest, place, key = row.digest, place_of(row), None
-        version = _VERSIONS.get(len(digest), 1)
-        if version < _VERSIONS.get(len(previous), 1):
+        digest, key = row.digest, None
+        digits = len(digest)
+        if digits != len(previous) and _VERSIONS.get(digits, 1) < _VERSIONS.get(len(previous), 1):
             return False
-        if version == 1:
-            return digest == text_digest(f"{previous}\n{_place_text(place)}\n{payloads}")
-        if version == _KEYED:
+        if digits not in _VERSIONS:
+            return digest == text_digest(f"{previous}\n{_place_text(place_of(row))}\n{payloads}")
+        if digits == _KEYED_DIGITS:
             key = next((each for each in self.keys if digest.startswith(each.tag)), None)
             if key is None:
                 return False
-        return digest == self._bound(previous, place, (row.source or row).moment, payloads, key)
+        return digest == self._bound(previous, place_of(row), (row.source or row).moment, payloads, key)
 
     def lacks_key_of(self, rows: Iterable[JournalRow]) -> bool:
         """Return whether rows were written with a key that is not among these; one row alone may be damaged."""
@@ -131,8 +133,8 @@ def is_keyed(digest: str) -> bool:
 
 
 def _hashed(text: str, key: bytes, digits: int) -> str:
-    given = {"key": key} if key else {}
-    digest: str = _blake2b()(to_bytes(text), digest_size=digits // 2, **given).hexdigest()
+    content = text.encode("utf-8", "surrogatepass")
+    digest: str = _blake2b()(content, digest_size=digits // 2, key=key).hexdigest()
     return digest
 
 
@@ -166,43 +168,39 @@ def _second(parts: tuple[int, int, int, int, int, int]) -> str:
     return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"
 
 
-def payload_digest(texts: RowTexts, salt: str) -> str:
+def payload_digest(texts: RowTexts, salt: str, events: str) -> str:
     """Return the digest of a row's payloads; sealed and open records with equal texts have different digests."""
     record = texts.record
     if isinstance(record, ErasedRecord):
-        return record.digest
+        # What was erased has no events either.
+        return "" if events else record.digest
     kind = words.SEALED_PAYLOAD if isinstance(record, SealedRecord) else words.OPEN_PAYLOAD
-    return text_digest(f"{salt}\n{kind}\n{texts.record_json}\n{texts.view_json}")
+    return _digest_of(salt, kind, texts.record_json, texts.view_json, events)
+
+
+def _digest_of(salt: str, kind: str, record: str, view: str, events: str) -> str:
+    # Rows that say nothing of events have the digest they always had. No text has a line break.
+    text = f"{salt}\n{kind}\n{record}\n{view}"
+    return text_digest(f"{text}\n{events}" if events else text)
 
 
 def chained(row: JournalRow, previous: str, chain: Chain = UNBOUND) -> JournalRow:
     """Return the row with its digest."""
     texts = row.texts
-    digest = chain.link(previous, place_of(row), row.created_at, payload_digest(texts, row.salt))
+    digest = chain.link(previous, place_of(row), row.created_at, payload_digest(texts, row.salt, row.events))
     return replace(row, digest=digest, encoded=texts)
 
 
 def erased(row: JournalRow) -> JournalRow:
     """Return the row without its payloads; the chain stays valid."""
-    return replace(
-        row, record=ErasedRecord(payload_digest(row.texts, row.salt)), view=None, salt="", encoded=None
-    )
+    digest = payload_digest(row.texts, row.salt, row.events)
+    return replace(row, record=ErasedRecord(digest), view=None, salt="", events="", encoded=None)
 
 
-def place_of(row: JournalRow) -> Place:
-    """Return the fields of a row that the chain covers besides its payloads, in their order."""
-    return (
-        row.seq,
-        row.action_id,
-        row.kind,
-        row.stage,
-        row.attempt,
-        row.epoch,
-        row.fingerprint,
-        row.idempotency,
-        row.number,
-        row.turn,
-    )
+place_of: Callable[[JournalRow], Place] = attrgetter(
+    *("seq", "action_id", "kind", "stage", "attempt", "epoch", "fingerprint", "idempotency", "number", "turn")
+)
+"""Returns the fields of a row that the chain covers besides its payloads, in their order."""
 
 
 def first_broken(rows: Iterable[JournalRow], chain: Chain = UNBOUND) -> JournalRow | None:
@@ -265,7 +263,11 @@ def _misfit(row: JournalRow, previous: str, chain: Chain) -> str | None:
         fits = chain.links(row, previous, _payload_digest_of(row))
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         return f"it cannot be decoded: {error}"
-    if row.stage is not JournalStage.BEFORE and isinstance(row.record, UnreadableRecord):
+    stage = row.stage
+    if fits and stage is _EVENTS:
+        # The record of such a row is not needed.
+        return None
+    if stage is not _BEFORE and isinstance(row.record, UnreadableRecord):
         # The store has decoded it already.
         return f"it cannot be decoded: {row.record.reason}"
     return None if fits else "it was changed, or does not follow from the row before it"
@@ -275,12 +277,12 @@ def _payload_digest_of(row: JournalRow) -> str:
     """Return the digest of a row's payloads; texts that were read from a store are not decoded for it."""
     source = row.source
     if source is None:
-        return payload_digest(row.texts, row.salt)
+        return payload_digest(row.texts, row.salt, row.events)
     if source.is_plain:
         kind = words.OPEN_PAYLOAD
     elif isinstance(row.record, SealedRecord):
         kind = words.SEALED_PAYLOAD
     else:
-        return payload_digest(row.texts, row.salt)
+        return payload_digest(row.texts, row.salt, row.events)
     record, view = source.payloads
-    return text_digest(f"{row.salt}\n{kind}\n{record}\n{view}")
+    return _digest_of(row.salt, kind, record, view, row.events)

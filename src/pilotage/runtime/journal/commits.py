@@ -20,7 +20,7 @@ from pilotage.agent.ports.journal import (
     JournalCommit,
     SignalsUnread,
 )
-from pilotage.agent.ports.persistence import JournalRow
+from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.state import AgentState
 from pilotage.errors import error_words
 from pilotage.ids import IClock
@@ -68,6 +68,8 @@ class JournalWriter:
     def __init__(self, journal: IAgentJournal, outbox: OutboxNotifier | None = None) -> None:
         self._journal = journal
         self._outbox = outbox or OutboxNotifier()
+        self.on_lost: Callable[[RunKey, Sequence[JournalRow]], None] | None = None
+        """Called with the rows of a run that a dead attempt appended and that no commit has made durable."""
         self._waiting: list[CommitQueue] = []
         self._writing: asyncio.Task[None] | None = None
 
@@ -147,7 +149,7 @@ class CommitQueue:
         """The number of the run's last signal, as far as commits have brought it back."""
         self._refused_end: DraftMark | None = None
         self.on_lost: Callable[[Sequence[JournalRow]], None] | None = None
-        """Called with the rows that are not committed when another owner has taken the run over."""
+        """Called with the rows that are not committed if another owner has taken the run over."""
 
     async def barrier(self) -> None:
         """Return when everything so far is committed.
@@ -192,6 +194,13 @@ class CommitQueue:
         if self.death is not None:
             raise self.death
 
+    def report_lost(self, rows: Sequence[JournalRow]) -> None:
+        """Report rows of this attempt, which is dead, that no commit has made durable."""
+        if self.on_lost is not None and isinstance(self.death, RunOwnershipLost):
+            self.on_lost(rows)
+        if self._writer.on_lost is not None:
+            self._writer.on_lost(self.run, rows)
+
     def next_commit(self) -> JournalCommit | None:
         """Return everything that is not committed yet as one commit; None where the attempt has died meanwhile.
 
@@ -212,6 +221,7 @@ class CommitQueue:
         """Take in the outcome of a commit; changes made meanwhile go with the next one. It does not raise."""
         if isinstance(outcome, BaseException):
             self.kill(outcome)
+            self.report_lost((*commit.rows, *self._draft.rows))
         else:
             self._apply(commit, outcome)
             if self.death is None and self._refused_end is None:
@@ -230,9 +240,8 @@ class CommitQueue:
                 self.kill(StoreUnavailable(f"run {run_id!r}: {words}"))
             case HeadMoved(head, epoch):
                 words = f"epoch {epoch} wrote up to row {head}, this attempt is epoch {self.epoch}"
-                if self.on_lost is not None:
-                    self.on_lost((*commit.rows, *self._draft.rows))
                 self.kill(RunOwnershipLost(f"run {run_id!r}: {words}"))
+                self.report_lost((*commit.rows, *self._draft.rows))
             case SignalsUnread(last_signal):
                 self._take_back_end(commit, last_signal)
             case CommitRefused(reason, CommitRefusal.CONVERSATION_HELD | CommitRefusal.PARENT_CLOSED):

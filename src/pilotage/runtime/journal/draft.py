@@ -1,6 +1,12 @@
-"""The draft of a run's next commit: its rows, chained as they are added, and what is committed with them."""
+"""The draft of a run's next commit: its rows, and what is committed with them.
+
+A row is chained when the next one is added or the commit is drawn up: the last row of an action also says which events
+readers got by then.
+"""
 
 from __future__ import annotations
+
+from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.budget import BudgetSettlement
@@ -12,10 +18,10 @@ from pilotage.agent.state import AgentState
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.filling import unchecked
 from pilotage.ids import IClock
-from pilotage.jsonvalue import JsonObject, text_digest
-from pilotage.runtime.events.event_log import PendingEvents
+from pilotage.jsonvalue import JsonObject, canonical_json, text_digest
+from pilotage.runtime.events.event_log import EVENTS, FIRST, ITEMS, PendingEvents
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.chain import UNBOUND, Chain, payload_digest
+from pilotage.runtime.journal.chain import UNBOUND, Chain, Place, payload_digest
 from pilotage.runtime.journal.interruptions import (
     StoreUnavailable,
 )
@@ -23,6 +29,9 @@ from pilotage.runtime.journal.start_record import state_change
 from pilotage.values import value
 
 _SALT, _TOKEN = 16, 24
+_MOST_EVENTS = 2048
+"""Longer texts about events get a row of their own."""
+_AFTER = JournalStage.AFTER
 _IDEMPOTENT = Idempotency.IDEMPOTENT
 _new_row = unchecked(JournalRow)
 _new_commit = unchecked(JournalCommit)
@@ -87,7 +96,9 @@ class CommitDraft:
         self._commits = 0
         self._chain, self._clock = chain, clock
         self._seq, self._digest = head.seq, head.digest
-        self.rows: list[JournalRow] = []
+        self._rows: list[JournalRow] = []
+        self._open: tuple[Place, RowTexts, datetime | None] | None = None
+        """The last row, which is not chained yet."""
         self.consumed: list[str] = []
         self.closed: list[ClosedSignal] = []
         self.read_signal = 0
@@ -111,12 +122,25 @@ class CommitDraft:
         number: int = 0,
         turn: int | None = None,
     ) -> None:
-        """Add a row after the last one, chained to it."""
-        seq, salt, epoch = self._seq + 1, self._salt, self.epoch
-        place = (seq, action_id, kind, stage, attempt, epoch, fingerprint, idempotency, number, turn)
-        at = None if self._clock is None else self._clock.now()
-        digest = self._chain.link(self._digest, place, at, payload_digest(texts, salt))
-        self.rows.append(
+        """Add a row after the last one."""
+        if self._open is not None:
+            self._chain_last()
+        self._seq = seq = self._seq + 1
+        place = (seq, action_id, kind, stage, attempt, self.epoch, fingerprint, idempotency, number, turn)
+        self._open = (place, texts, None if self._clock is None else self._clock.now())
+        if stage is _AFTER and kind is not None:
+            outcomes = self.log.outcomes
+            outcomes.add(self.run.run_id, kind, texts, seq=seq, action_id=action_id, epoch=self.epoch)
+        self.changes += 1
+
+    def _chain_last(self, events: str = "") -> None:
+        """Chain the last row to the one before it."""
+        if self._open is None:
+            return
+        (place, texts, at), salt = self._open, self._salt
+        self._digest = digest = self._chain.link(self._digest, place, at, payload_digest(texts, salt, events))
+        seq, action_id, kind, stage, attempt, epoch, fingerprint, idempotency, number, turn = place
+        self._rows.append(
             # By position: Python makes a dictionary of so many keywords, which costs as much as the row's digest.
             _new_row(
                 seq,
@@ -134,11 +158,17 @@ class CommitDraft:
                 salt,
                 number,
                 turn,
+                events,
                 texts,
             )
         )
-        self._seq, self._digest = seq, digest
-        self.changes += 1
+        self._open = None
+
+    @property
+    def rows(self) -> list[JournalRow]:
+        """The rows since the last commit."""
+        self._chain_last()
+        return self._rows
 
     def add_claim(self, texts: RowTexts) -> None:
         """Add a CLAIMED row: it names an owner, a state or a trace, and belongs to no action."""
@@ -146,12 +176,14 @@ class CommitDraft:
 
     def mark(self, state: AgentState) -> None:
         """Remember the draft: what is added from here on ends the run, and is dropped if that is refused."""
+        # The events of the end must not be in a row before it.
+        self._chain_last()
         self._mark = DraftMark(
             state=state,
             changes=self.changes,
             changed_state=self.state,
             turns=self.turns,
-            rows=len(self.rows),
+            rows=len(self._rows),
             consumed=len(self.consumed),
             closed=len(self.closed),
             evidence=len(self.evidence),
@@ -172,9 +204,9 @@ class CommitDraft:
             StoreUnavailable: there is no mark, or there are rows or events all the same: the attempt cannot go on.
         """
         mark, self._mark = self._mark, None
-        if mark is None or self.rows or self.log.is_waiting:
+        if mark is None or self._open or self._rows or self.log.is_waiting:
             raise StoreUnavailable(f"run {self.run.run_id!r} was not ended, because it has unread signals")
-        self.rows = [*commit.rows[: mark.rows]]
+        self._rows = [*commit.rows[: mark.rows]]
         self.closed[:0] = commit.closed_signals[: mark.closed]
         self.consumed[:0] = commit.consumed_signals[: mark.consumed]
         self.evidence[:0] = commit.evidence[: mark.evidence]
@@ -182,18 +214,19 @@ class CommitDraft:
         self.settled[:0] = commit.settled[: mark.settled]
         self.turns = mark.turns
         self._seq, self._digest, self.state = mark.seq, mark.digest, mark.changed_state
-        self.log.take_back(mark.events)
+        self.log.take_back(mark.events, mark.seq)
         return mark
 
     def draw_up(self, state: AgentState) -> JournalCommit:
         """Return one commit of everything in the draft; later additions belong to the next one."""
-        if not self.rows and not self.log.is_waiting:
+        if self._open is None and not self._rows and not self.log.is_waiting:
             # A commit without a row would not move the head: an attempt that read the run before this change could
             # still take over the run as it was.
             record: JsonObject = state_change(state.status.value)
             self.add_claim(RowTexts.of(record, record))
         if self.log.is_waiting:
             self._add_events()
+        self._chain_last()
         self._commits += 1
         opening = _NO_OPENING if self.committed else self._opening
         # The opening comes from callers and is checked; everything else is made here.
@@ -202,7 +235,7 @@ class CommitDraft:
             self.run,
             f"{self._token}:{self._commits}",
             self.committed,
-            tuple(self.rows),
+            tuple(self._rows),
             state=self.state,
             consumed_signals=tuple(self.consumed),
             evidence=tuple(self.evidence),
@@ -215,15 +248,25 @@ class CommitDraft:
             closed_signals=tuple(self.closed),
             last_signal=self.read_signal,
         )
-        self.rows, self.consumed, self.closed, self.state = [], [], [], None
+        self._rows, self.consumed, self.closed, self.state = [], [], [], None
         self.evidence, self.turns, self.facts, self.settled = [], None, [], []
         return commit
 
     def _add_events(self) -> None:
-        """Add the events that readers got since the last commit. Replay does not need them: the row has no record."""
+        """Add the events that readers got since the last commit: to the last row, if it is one of an action.
+
+        A claim is no progress of a run, events are. Replay does not need them: a row of their own has no record.
+        """
+        has_room = self._open is not None and self._open[0][3].has_action
+        first, items = self.log.write(self._seq if has_room else self._seq + 1)
+        if has_room and len(text := canonical_json([first, *items])) <= _MOST_EVENTS:
+            self._chain_last(text)
+            return
         seq = self._seq + 1
-        texts = RowTexts.of(None, self.log.write(seq))
-        self._add_without_action(texts, f"{words.EVENTS}{seq}", JournalStage.TOLD)
+        # Versions that do not know items refuse a row without events.
+        name = EVENTS if all(isinstance(item, dict) for item in items) else ITEMS
+        view: JsonObject = {FIRST: first, name: items}
+        self._add_without_action(RowTexts.of(None, view), f"{words.EVENTS}{seq}", JournalStage.TOLD)
 
     def _add_without_action(self, texts: RowTexts, name: str, stage: JournalStage) -> None:
         self.add_row(texts, name, None, stage, 1, "", _IDEMPOTENT)

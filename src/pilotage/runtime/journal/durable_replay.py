@@ -49,6 +49,7 @@ class DurableReplay(Replay):
         self._kernel = Kernel(Record(record_rows(rows, claims))) if rows else Kernel()
         self._turns: RunTurns | None = None
         self._parked: dict[Call, Paused] = {}
+        self._has_unshown = False
         self._divergence: RunDiverged | None = None
         self._places: dict[str, RunningPlace] = {}
 
@@ -61,7 +62,7 @@ class DurableReplay(Replay):
         """Return the calls of this attempt; made when the program makes its first call."""
         if self._turns is None:
             self._turns = self.liveness.turns = RunTurns(self._kernel, self)
-            self._turns.when_over = self.when_over
+            self._turns.when_over, self._turns.when_waiting = self.when_over, self._show_questions
             self._turns.is_stopping = self.liveness.is_stopping
         return self._turns
 
@@ -73,6 +74,13 @@ class DurableReplay(Replay):
     @property
     def pauses(self) -> Sequence[Paused]:
         return tuple(self._parked.values())
+
+    @property
+    def is_draining(self) -> bool:
+        return self._kernel.is_draining
+
+    def drain(self) -> None:
+        self._kernel.is_draining = True
 
     def release(self) -> None:
         super().release()
@@ -159,7 +167,7 @@ class DurableReplay(Replay):
             await self.turns.wait(call)
 
     @contextmanager
-    def turn_kept(self, call: Call) -> Generator[None]:
+    def holding_turn(self, call: Call) -> Generator[None]:
         call.domain.keeps_turn += 1
         try:
             yield
@@ -172,9 +180,9 @@ class DurableReplay(Replay):
 
     async def park(self, call: Call, pause: Paused, *, may_withdraw: bool) -> None:
         self._parked[call] = pause
-        if pause.wait_ids and not self._kernel.is_alone(call):
-            # The others go on, and the question is shown meanwhile.
-            self._ledger.commit_soon()
+        self._has_unshown = self._has_unshown or bool(pause.wait_ids)
+        if not self._kernel.is_alone(call):
+            self._show_questions()
         for place in self._places_of(call):
             place.leave()
         wait = pause.wait_ids[0] if pause.wait_ids else pause.reason or "pause"
@@ -185,6 +193,12 @@ class DurableReplay(Replay):
             raise
         except Paused:
             raise pause from None
+
+    def _show_questions(self) -> None:
+        """Commit the questions of parked calls while other tasks go on; a pause commits them itself."""
+        if self._has_unshown:
+            self._has_unshown = False
+            self._ledger.commit_soon()
 
     async def idle(self, call: Call, pause: Paused, waiting: Coroutine[Any, Any, None]) -> None:
         turns = self.turns

@@ -30,6 +30,8 @@ class HeldCalls(Domains):
         self._open: set[Call] = set()
         """Calls that were asked for and have not ended."""
         self._waits: dict[Call, str] = {}
+        self.is_draining = False
+        """Whether no further call begins outside of those under way: the next attempt goes on with an answer."""
         self._busy = 0
         """The number of calls under way that do not wait for calls inside of them."""
 
@@ -55,7 +57,9 @@ class HeldCalls(Domains):
 
     def _may_begin(self, call: Call) -> bool:
         progress = self._progress
-        return not progress.is_replaying or call.is_sync or (call.has_inside and progress.level > call.level)
+        if not progress.is_replaying:
+            return not self.is_draining or call.is_sync or call.domain.around is not None
+        return call.is_sync or (call.has_inside and progress.level > call.level)
 
     def _may_cut(self, call: Call) -> bool:
         """Return whether a held call may be cut short: not if it may have taken effect, or must be entered."""
@@ -136,6 +140,8 @@ class HeldCalls(Domains):
             self._busy -= 1
         elif call.state is _PARKED:
             del self._waits[call]
+            # Without a wait the attempt has no pause to come to: its program goes on.
+            self.is_draining = self.is_draining and bool(self._waits)
 
     def _cut(self, call: Call, domain: Domain) -> int:
         """End a call that is cut short now, and return its place among the turns."""

@@ -21,7 +21,8 @@ The laws:
    end of the record. A call that may not be repeated and has begun, and a call with an outcome, are not cut short: the
    cancellation is put off to the next call of the task.
 5. *Parks.* A wait parks its call and nothing else. When no call is under way, no outcome waits and the program is at
-   rest, the attempt pauses with all waits.
+   rest, the attempt pauses with all waits. Once a wait is answered, no further call of the program begins, so that the
+   attempt comes to this rest and the next one goes on with the answer; calls under way come to their ends.
 6. *Standing still.* A program that stays at rest while the next recorded outcome is not asked for has diverged.
 7. *End.* A program that ended, with all its tasks, while recorded calls are unused has diverged. So has a branch or
    turn, before it is folded, while recorded calls inside of it are unused. If a person was asked about the answer of a
@@ -121,8 +122,8 @@ class Kernel(HeldCalls):
             if not self.is_replaying:
                 self._enter(call, _HELD)
                 return CutShort(call, self._cut(call, domain))
-        if not self._progress.is_replaying or self._may_begin(call):
-            call.epoch = NOT_ALONE if domain.others else domain.epoch
+        if not (self._progress.is_replaying or self.is_draining) or self._may_begin(call):
+            call.epoch = self._epoch_of(call, domain)
             self._enter(call, _UNDER_WAY)
             self._busy += 1
             return BEGIN_AGAIN if call.has_begun else BEGIN
@@ -194,8 +195,13 @@ class Kernel(HeldCalls):
             call.domain.moves += 1
             self._leave(call)
 
+    @property
+    def is_only_wait(self) -> bool:
+        """Return whether a single parked call is all that is open: at rest the attempt pauses without a grace."""
+        return len(self._waits) == 1 and all(map(self.is_alone, self._waits))
+
     def is_alone(self, call: Call) -> bool:
-        """Return whether nothing is open but a parked call and the calls around it: the attempt pauses at once."""
+        """Return whether nothing is open but a parked call and the calls around it, as far as calls were made."""
         depth, around = 1, call.domain.around
         while around is not None:
             depth, around = depth + 1, around.domain.around
@@ -271,6 +277,16 @@ class Kernel(HeldCalls):
     def _takes_turn(self, call: Call, end: RecordRow) -> bool:
         return call.is_cut or (end.takes_turn and call.number > 0)
 
+    def _epoch_of(self, call: Call, domain: Domain) -> int:
+        """Return when a call begins, as its domain counts.
+
+        One that an earlier attempt waited for may end at once now, by an answer that is there: it takes a turn all the
+        same, because the other tasks of the program moved while it waited. A sync call cannot wait for a turn.
+        """
+        if (call.identity is not None or call.was_waiting) and not call.is_sync:
+            return WAS_HELD
+        return NOT_ALONE if domain.others else domain.epoch
+
     def _is_free(self, call: Call, domain: Domain, *, is_at_once: bool) -> bool:
         """Return whether an outcome beside other tasks may reach the program without its turn."""
         return not call.is_ordered or (is_at_once and call.epoch != WAS_HELD)
@@ -291,7 +307,7 @@ class Kernel(HeldCalls):
         if not self._fits(call, asked):
             self._diverge(f"{call.path} call {scope.number}", str(call.asked), str(asked), call.id)
         elif call.end is None:
-            self._use(call)
+            self._progress.use(call)
         return call
 
     def _ask_recorded(self, call: Call, end: RecordRow, *, is_struck: bool) -> OnAsk:
@@ -341,14 +357,11 @@ class Kernel(HeldCalls):
 
     def _deliver_recorded(self, call: Call) -> None:
         call.state = _ENDED
-        self._use(call)
-
-    def _use(self, call: Call) -> None:
-        """Count a recorded call as used: its outcome is delivered, or without an outcome it is made again."""
         self._progress.use(call)
 
     def _is_all_parked(self) -> bool:
-        waiting = (_PARKED, _UNDER_WAY, _HELD) if self.is_replaying else (_PARKED, _UNDER_WAY)
+        holds = self.is_replaying or self.is_draining
+        waiting = (_PARKED, _UNDER_WAY, _HELD) if holds else (_PARKED, _UNDER_WAY)
         return not self._gates.waiting and all(call.state in waiting for call in self._open)
 
     def _stand_still(self, due: Call) -> StandStill:

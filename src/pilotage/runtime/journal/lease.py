@@ -14,6 +14,7 @@ from pilotage.checks import reject_not_positive
 from pilotage.errors import RunConflictError
 from pilotage.ids import IClock
 from pilotage.runtime.journal.interruptions import EventLoopStalled, RunOwnershipLost, StoreUnavailable
+from pilotage.runtime.journal.owners import is_provably_dead
 from pilotage.values import value
 
 _IDLE_CHECK_SECONDS = 2.0
@@ -102,9 +103,14 @@ class LeaseSettings:
 
     All processes of a store should have the same. An owner is sure of its run for two thirds of the time: with a
     shorter lease runs are taken over sooner, and an owner survives shorter outages of the store.
+
+    With `frees_dead_owners` a process takes over at once from a process that is provably dead: one of the same machine,
+    boot and container, whose process id is free or belongs to another process. Switch it off where running machines are
+    copied with their memory.
     """
 
     seconds: float = 30.0
+    frees_dead_owners: bool = True
 
     def __post_init__(self) -> None:
         reject_not_positive(self, seconds=self.seconds)
@@ -133,6 +139,15 @@ async def release_unused(leases: IAgentLeases, run: RunKey, owner: str) -> None:
             await leases.release(run, owner)
 
 
+async def release_of_dead(leases: IAgentLeases, run: RunKey) -> bool:
+    """Release the lease of a run whose owner is provably dead; return False where there is no such owner."""
+    holder = await leases.holder(run)
+    if holder is None or not is_provably_dead(holder.owner):
+        return False
+    await leases.release(run, holder.owner)
+    return True
+
+
 class Leasing:
     """The settings and the renewer that all leases of one owner share."""
 
@@ -140,7 +155,9 @@ class Leasing:
         self, leases: IAgentLeases, owner: str, clock: IClock, settings: LeaseSettings | None = None
     ) -> None:
         self.leases, self.owner, self.clock = leases, owner, clock
-        self.seconds = (settings or LeaseSettings()).seconds
+        settings = settings or LeaseSettings()
+        self.seconds = settings.seconds
+        self.frees_dead_owners = settings.frees_dead_owners
         self.request = LeaseRequest(owner, self.seconds)
         self.renewer = LeaseRenewer(clock, self.seconds * _RENEW_SHARE)
 
@@ -183,13 +200,20 @@ class HeldLease:
         return self._leasing.request
 
     async def acquire(self) -> None:
-        """Acquire the lease.
+        """Acquire the lease; one of a process that is provably dead is released first.
 
         Raises:
             RunConflictError: another process has it.
         """
         asked = self._clock.monotonic()
         lease = await self._leases.acquire(self._run, self._owner, self._seconds)
+        if (
+            lease is None
+            and self._leasing.frees_dead_owners
+            and await release_of_dead(self._leases, self._run)
+        ):
+            asked = self._clock.monotonic()
+            lease = await self._leases.acquire(self._run, self._owner, self._seconds)
         if lease is None:
             raise RunConflictError(
                 f"run {self._run.run_id!r} is driven by another process. Signals reach it there; it can be taken over "

@@ -84,6 +84,11 @@ class RecordRow:
     outcome: Any = None
 
 
+# Looking a member up costs as much as a call.
+_CLAIMED, _BESIDE, _BEGUN, _ENDED = RowStage.CLAIMED, RowStage.BESIDE, RowStage.BEGUN, RowStage.ENDED
+_CUT, _SKIPPED, _FOLDED = RowStage.CUT, RowStage.SKIPPED, RowStage.FOLDED
+_RETURNED, _CHANGED = RowStage.RETURNED, RowStage.CHANGED
+
 NOT_ALONE, WAS_HELD = -1, -2
 """The epochs of calls that began beside other tasks, and of calls that had to wait before they began."""
 
@@ -134,6 +139,8 @@ class Call:
     """Whether its outcome takes a turn beside other tasks; False if it is awaited together with those of the others."""
     is_sync: bool = False
     """Whether it cannot wait: it only reads, and begins at once."""
+    was_waiting: bool = False
+    """Whether an earlier attempt may have waited in it without a row."""
     is_only_asked: bool = False
     """Whether it began before the end of the record, so that people are asked about it: it must not act before."""
     is_struck: bool = False
@@ -158,7 +165,7 @@ class Call:
     @property
     def is_cut(self) -> bool:
         """Return whether the record says that the program cut it short."""
-        return self.end is not None and self.end.stage is RowStage.CUT
+        return self.end is not None and self.end.stage is _CUT
 
     def __str__(self) -> str:
         return self.id or f"{self.path} call {self.number}: {self.asked}"
@@ -259,42 +266,42 @@ class Record:
     def _read(self, rows: Iterable[RecordRow]) -> None:
         started, last = 0.0, dict[str, float]()
         for place, row in enumerate(rows):
-            stage = row.stage
-            if stage is RowStage.CLAIMED:
+            stage, took = row.stage, 0.0
+            if stage is _CLAIMED:
                 started, last = row.at, {}
                 continue
-            took = row.at - last.get(row.scope, started)
-            last[row.scope] = row.at
-            if stage is RowStage.FOLDED:
+            if row.at:
+                took = row.at - last.get(row.scope, started)
+                last[row.scope] = row.at
+            if stage is _FOLDED:
                 self.folds[row.id] = row
-            elif stage is RowStage.RETURNED:
+            elif stage is _RETURNED:
                 self.answer = self.answer or _recorded(row, place)
                 self.answer.took = max(self.answer.took, took)
-            elif stage is RowStage.CHANGED:
+            elif stage is _CHANGED:
                 self.gates.add((row.scope, row.number, row.asked.label))
             else:
-                self._read_call(row, took, place)
+                self._read_call(row, stage, took, place)
 
-    def _read_call(self, row: RecordRow, took: float, place: int) -> None:
+    def _read_call(self, row: RecordRow, stage: RowStage, took: float, place: int) -> None:
         call = self._call_of(row, place)
-        if row.stage is RowStage.SKIPPED:
+        if stage is _SKIPPED:
             self._skip(call)
             return
-        if row.stage is not RowStage.BESIDE:
+        if stage is not _BESIDE:
             call.asked = call.identity = row.asked
         if call.end is not None:
             return  # A repetition inside of a call that was repeated: the first outcome counts.
-        if not (row.stage is RowStage.ENDED and call.has_begun):
-            call.took = max(call.took, took)
-        if row.stage is RowStage.BEGUN:
+        if took > call.took and not (stage is _ENDED and call.has_begun):
+            call.took = took
+        if stage is _BEGUN:
             call.has_begun = True
-        elif row.stage is not RowStage.BESIDE:
+        elif stage is not _BESIDE:
             call.end, call.last = row, place
-            order = self.orders.setdefault(domain_of(row.scope), [])
-            if row.stage is RowStage.CUT:
-                order.insert(row.passed, call)
+            if stage is _CUT:
+                self.orders.setdefault(domain_of(row.scope), []).insert(row.passed, call)
             elif row.takes_turn and row.number:
-                order.append(call)
+                self.orders.setdefault(domain_of(row.scope), []).append(call)
 
     def _skip(self, call: Call) -> None:
         """Take a call out of the record, with its turn: rows after this one count turns without it."""
@@ -318,10 +325,12 @@ class Record:
         return number
 
     def _call_of(self, row: RecordRow, place: int) -> Call:
-        if row.number:
-            numbered = self.scopes.setdefault(row.scope, {})
-            return numbered.get(row.number) or numbered.setdefault(row.number, _recorded(row, place))
-        return self._unnumbered.get(row.id) or self._unnumbered.setdefault(row.id, _recorded(row, place))
+        if not row.number:
+            return self._unnumbered.get(row.id) or self._unnumbered.setdefault(row.id, _recorded(row, place))
+        numbered = self.scopes.get(row.scope)
+        if numbered is None:
+            numbered = self.scopes[row.scope] = {}
+        return numbered.get(row.number) or numbered.setdefault(row.number, _recorded(row, place))
 
     def _drop_finished(self) -> None:
         """Drop the calls inside of what is finished, and give the others their level."""
@@ -350,13 +359,11 @@ class Record:
         self.scopes.get(call.path, {}).pop(call.number, None)
 
     def _count_levels(self) -> list[int]:
-        left: list[int] = []
-        for call in self.calls():
-            left += [0] * (call.level + 1 - len(left))
-            left[call.level] += 1
-        levels = [*self.fold_levels.values(), *([0] if self.answer is not None else ())]
+        levels = [call.level for call in self.calls()] + [*self.fold_levels.values()]
+        if self.answer is not None:
+            levels.append(0)
+        left = [0] * (max(levels, default=-1) + 1)
         for level in levels:
-            left += [0] * (level + 1 - len(left))
             left[level] += 1
         return left
 
@@ -378,9 +385,10 @@ class _Levels:
 
     def of(self, path: str) -> int | None:
         """Return the number of calls without outcome around a scope; None if it is inside of something finished."""
-        if path not in self._known:
-            self._known[path] = None if path in self._finished else self._find(path)
-        return self._known[path]
+        known = self._known
+        if path not in known:
+            known[path] = None if path in self._finished else self._find(path)
+        return known[path]
 
     def _find(self, path: str) -> int | None:
         above, _, name = path.rpartition("/")

@@ -30,9 +30,12 @@ class RecordProgress:
 
     def use(self, call: Call) -> None:
         """Count a recorded call as used: its outcome is delivered, or without an outcome it is made again."""
-        self._left[call.level] -= 1
-        self.outcomes -= call.end is not None
-        self._advance()
+        left, level = self._left, call.level
+        left[level] -= 1
+        if call.end is not None:
+            self.outcomes -= 1
+        if not left[level]:
+            self._advance()
 
     def folded(self, path: str) -> RecordRow | None:
         """Return the row of a branch that has ended, and count it as used; replay does not enter the branch."""

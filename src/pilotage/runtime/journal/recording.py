@@ -22,8 +22,10 @@ from pilotage.runtime.journal.interruptions import RunDiverged
 from pilotage.runtime.journal.question_record import answers_inside
 from pilotage.runtime.journal.record_fields import decode_row
 from pilotage.runtime.journal.record_rows import is_skip
+from pilotage.runtime.journal.seals import has_record
 from pilotage.runtime.journal.start_record import suspended_in
 
+_BEFORE = JournalStage.BEFORE
 _ASKED_ABOUT = (AgentActionKind.TOOL_CALL, AgentActionKind.STEP)
 
 
@@ -56,17 +58,18 @@ class RecordedAction:
 class Recording:
     """All recorded actions of a run by id."""
 
+    skipped: frozenset[str] = frozenset()
+    """The ids of calls that a person has skipped."""
+    _suspended: dict[str, int] | None = None
+    _inside: dict[str, list[JournalRow]] | None = None
+    _scopes: set[str] | None = None
+    _answers_inside: dict[str, RecoveryRetried | RecoveryDone] | None = None
+
     def __init__(self, rows: Iterable[JournalRow], claims: Sequence[JournalRow] = ()) -> None:
         self.claims = claims
         """The CLAIMED rows of the run."""
-        self._suspended: dict[str, int] | None = None
         self._actions: dict[str, RecordedAction] = {}
         self._kinds: set[AgentActionKind | None] = set()
-        self._inside: dict[str, list[JournalRow]] | None = None
-        self._scopes: set[str] | None = None
-        self._answers_inside: dict[str, RecoveryRetried | RecoveryDone] | None = None
-        self.skipped: frozenset[str] = frozenset()
-        """The ids of calls that a person has skipped."""
         for row in rows:
             if row.kind is not None:
                 self._fold(row)
@@ -92,6 +95,13 @@ class Recording:
         if row.fingerprint != action.fingerprint:
             raise RunDiverged(action.id, difference(row, action), _sides(recorded, action))
         return recorded
+
+    def reusable(self, action: Action) -> JournalRow | None:
+        """Return the row with the outcome of the action that the program requests; None if it has to be looked into."""
+        recorded = self._actions.get(action.id)
+        row = None if recorded is None else recorded.after
+        is_found = row is not None and row.fingerprint == action.fingerprint and has_record(row)
+        return row if is_found else None
 
     def knows(self, action_id: str) -> bool:
         """Return whether the action has a row."""
@@ -222,11 +232,12 @@ class Recording:
         if recorded is None:
             recorded = self._actions[row.action_id] = RecordedAction()
             self._kinds.add(row.kind)
-        if row.stage is JournalStage.BEFORE:
+        if row.stage is _BEFORE:
             recorded.before = row
         else:
             recorded.after = row
-            if is_skip(row):
+            # Only an outcome that took a turn can be a skip.
+            if row.turn is not None and is_skip(row):
                 self.skipped |= {row.action_id}
 
 

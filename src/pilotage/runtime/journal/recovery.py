@@ -11,6 +11,7 @@ from typing import TypeAlias
 from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import OpenAction, RecoveryDecision, UnknownAttempt
+from pilotage.agent.tools.metadata import Idempotency
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.action import MAY_BE_REPEATED, Action, idempotency_key
 from pilotage.runtime.journal.record_fields import object_or_empty
@@ -80,10 +81,15 @@ def attempt_in(
 
 
 def recovery_for(action: Action, recorded: RecordedAction, *, can_reconcile: bool) -> Recovery:
-    """Return how to recover one action after a crash."""
+    """Return how to recover one action after a crash.
+
+    An idempotent action is repeated even if it can be reconciled: a reconciler that fails would cause a question to a
+    person that the repetition does not need.
+    """
     if recorded.after is not None:
         return Reuse(recorded.after) if has_record(recorded.after) else FetchAgain()
-    if can_reconcile and not action.is_read_only:
+    is_repeated = action.is_read_only or action.idempotency is Idempotency.IDEMPOTENT
+    if can_reconcile and not is_repeated:
         return Reconcile(recorded.attempt)
     if action.may_be_repeated:
         return Repeat(recorded.attempt)

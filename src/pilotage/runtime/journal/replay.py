@@ -53,6 +53,8 @@ class Replay(Recording):
     """Called when the replay kernel ends the attempt."""
     shields = False
     """Whether calls that may not be repeated are protected from cancellation by their program."""
+    _postponed: Postponed | None = None
+    """The cancellations of an ephemeral run's program that were put off; made for the first protected call."""
 
     def __init__(
         self,
@@ -65,8 +67,6 @@ class Replay(Recording):
         self.has_record = False
         """Whether an earlier attempt recorded an action."""
         self.liveness = Liveness(ledger)
-        self.postponed = Postponed()
-        """The cancellations of an ephemeral run's program that were put off."""
 
     @property
     def is_used_up(self) -> bool:
@@ -86,6 +86,14 @@ class Replay(Recording):
     def pauses(self) -> Sequence[Paused]:
         """Return what the parked calls wait for."""
         return ()
+
+    @property
+    def is_draining(self) -> bool:
+        """Return whether the attempt comes to its end, because a parked call can go on in the next one."""
+        return False
+
+    def drain(self) -> None:
+        """Let the attempt come to rest: what a parked call waits for is there, and the next attempt takes it."""
 
     def make(self, scope: StepScope, action: Action) -> Call | None:
         """Return the call of an action with the next number of its scope; None where calls have no numbers.
@@ -142,7 +150,7 @@ class Replay(Recording):
         """
 
     @contextmanager
-    def turn_kept(self, call: Call) -> Generator[None]:
+    def holding_turn(self, call: Call) -> Generator[None]:
         """Hold back every further outcome in the block: the program gets this one first."""
         yield
 
@@ -177,10 +185,11 @@ class Replay(Recording):
         Raises:
             CancelledError: the attempt is over.
         """
+        postponed = self._postponed = self._postponed or Postponed()
         try:
-            return await carry_to_end(acting, self.postponed, lambda: self.liveness.must_look)
+            return await carry_to_end(acting, postponed, lambda: self.liveness.must_look)
         finally:
-            self.postponed.look_back(calling_task())
+            postponed.look_back(calling_task())
 
     def strike(self, task: asyncio.Task[Any] | None) -> None:
         """Raise the cancellation that was put off to the next call of a task.
@@ -188,8 +197,9 @@ class Replay(Recording):
         Raises:
             CancelledError: there is one.
         """
-        if task is not None and self.postponed.strikes(task):
-            self.postponed.drop(task)
+        postponed = self._postponed
+        if postponed is not None and task is not None and postponed.strikes(task):
+            postponed.drop(task)
             raise asyncio.CancelledError
 
     def recorded(self, call: Call) -> int | None:

@@ -123,6 +123,10 @@ class Postponed:
             del self.levels[task]
 
 
+TO_ITS_END = "pilotage: action that may not be repeated"
+"""The name of the tasks that carry such actions out."""
+
+
 async def carry_to_end(
     acting: Coroutine[Any, Any, Any], postponed: Postponed, is_over: Callable[[], bool]
 ) -> Any:
@@ -131,7 +135,7 @@ async def carry_to_end(
     Raises:
         CancelledError: the attempt is over.
     """
-    inner, task = asyncio.create_task(acting), calling_task()
+    inner, task = asyncio.create_task(acting, name=TO_ITS_END), calling_task()
     while not inner.done():
         try:
             await asyncio.wait([inner])

@@ -10,7 +10,8 @@ from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.messages import ModelMessage, TextPart
 from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.run_values import RunAgentInput
-from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError
+from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError, MediaRefusedError
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import (
@@ -33,6 +34,9 @@ class Instruction:
     messages: tuple[ModelMessage, ...] = ()
 
 
+_instruction = unchecked(Instruction)
+
+
 def encode_input(definition: AgentDefinition, given: object) -> JsonObject:
     """Return the input as JSON: an instruction, or the arguments of `execute()` by name.
 
@@ -45,6 +49,11 @@ def encode_input(definition: AgentDefinition, given: object) -> JsonObject:
     if definition.is_declarative:
         return _encode_instruction(definition, given)
     if isinstance(given, RunAgentInput) and RunAgentInput not in _parameters(definition).values():
+        if given.attachments:
+            raise MediaRefusedError(
+                f"agent {definition.agent_id!r} has an execute() that takes no media. Give it a parameter of type "
+                "RunAgentInput, or send the text alone."
+            )
         given = _parsed_instruction(definition, given.instruction)
     parameters = _parameters(definition)
     required = definition.execution.required if definition.execution else ()
@@ -78,7 +87,7 @@ def decode_instruction(recorded: JsonObject) -> Instruction:
     """Return the recorded instruction of a declarative agent."""
     prompt = text_field(recorded, words.INSTRUCTION)
     if not recorded.get(words.MESSAGES):
-        return Instruction(prompt)
+        return _instruction(prompt)
     messages = list_field(recorded, words.MESSAGES)
     return Instruction(prompt, tuple(contract_value(ModelMessage, each) for each in messages))
 
@@ -87,7 +96,8 @@ def _encode_instruction(definition: AgentDefinition, given: object) -> JsonObjec
     name = definition.target.__name__
     messages: list[JsonValue] = []
     if isinstance(given, RunAgentInput):
-        messages = [to_json_value(message) for message in given.message_history]
+        if given.message_history:
+            messages = [to_json_value(message) for message in given.message_history]
         if given.attachments:
             question = ModelMessage.user((TextPart(given.instruction), *given.attachments))
             messages.append(to_json_value(question))
@@ -105,7 +115,7 @@ def _encode_instruction(definition: AgentDefinition, given: object) -> JsonObjec
         raise AgentDefinitionError(f"{name}: the input cannot be stored: {error}.") from error
     if given is None or not prompt.strip():
         raise AgentDefinitionError(f"{name} has no execute() and needs an instruction. Give it a text.")
-    return {words.INSTRUCTION: prompt, **({words.MESSAGES: messages} if messages else {})}
+    return {words.INSTRUCTION: prompt, words.MESSAGES: messages} if messages else {words.INSTRUCTION: prompt}
 
 
 def _parsed_instruction(definition: AgentDefinition, instruction: str) -> object:

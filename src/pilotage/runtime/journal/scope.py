@@ -104,6 +104,24 @@ class Place:
         return self.calls.invoke(tool, arguments, call_id)
 
 
+class InsideCall(Place):
+    """The place of code inside of a call under way. Most calls make no others: the scope is made for the first one."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(
+        self, calls: IToolCalls, parts: tuple[str, Task[object] | None, Call | None, frozenset[str]]
+    ) -> None:
+        self.calls = calls
+        self._parts = parts
+
+    def __getattr__(self, name: str) -> StepScope:
+        if name != "scope":
+            raise AttributeError(name)
+        made = self.scope = StepScope(*self._parts)
+        return made
+
+
 def current_place() -> Place | None:
     """Return the place of the running code; None outside every run."""
     place = active_tool_calls.get()
@@ -111,12 +129,19 @@ def current_place() -> Place | None:
 
 
 def enter_run(calls: IToolCalls, scope: StepScope) -> Token[IToolCalls | None]:
-    """Make the code of this task part of a run; return the token for `leave_run`."""
+    """Make the code of this task part of a run; return the token for `leave`."""
     return active_tool_calls.set(Place(calls, scope))
 
 
-def leave_run(token: Token[IToolCalls | None]) -> None:
-    """Restore the place that the task had before it entered a run."""
+def enter_call(
+    action_id: str, task: Task[object] | None, around: Call | None, skipped: frozenset[str]
+) -> Token[IToolCalls | None]:
+    """Put the calls of a task inside of the call that it carries out; return the token for `leave`."""
+    return active_tool_calls.set(InsideCall(_here().calls, (action_id, task, around, skipped)))
+
+
+def leave(token: Token[IToolCalls | None]) -> None:
+    """Restore the place that the task had before it entered a run or a call."""
     active_tool_calls.reset(token)
 
 
@@ -191,7 +216,7 @@ def scope_for(
     thread), and where a scope has no owner, this is the current scope itself.
     """
     place = active_tool_calls.get()
-    if type(place) is not Place:
+    if type(place) is not Place and not isinstance(place, Place):
         raise LookupError("no run is active in this context")
     scope = place.scope
     owner = scope.owner

@@ -19,6 +19,7 @@ from pilotage.agent.ports.persistence import (
     JournalStage,
 )
 from pilotage.agent.principal import Principal, RunContext
+from pilotage.agent.signals import RejectionPolicy
 from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, text_digest, to_json_value
@@ -37,7 +38,7 @@ from pilotage.runtime.journal.record_fields import (
 from pilotage.values import value
 
 MOST_GENERATIONS = 8
-_new_attribution = unchecked(AgentEventAttribution)
+_new_attribution, _new_context = unchecked(AgentEventAttribution), unchecked(RunContext)
 
 
 @value
@@ -79,6 +80,8 @@ class RunStart:
     delegation: JsonObject = field(default_factory=empty_object)
     steering_input_required: bool = False
     resolved_model: str | None = None
+    on_rejection: RejectionPolicy | None = None
+    """The caller's choice; None where that of the agent's spec counts."""
 
     @property
     def chosen_model(self) -> str | None:
@@ -88,13 +91,13 @@ class RunStart:
     def context(self, run_id: str) -> RunContext:
         """Return the context that tools and hooks of the run get."""
         conversation = self.conversation or self.session or run_id
-        return RunContext(
+        return _new_context(
             self.principal.tenant,
             self.principal.id,
             conversation,
             run_id,
             metadata=self.metadata,
-            delegation=self.packet,
+            delegation=self.packet if self.delegation else None,
         )
 
     @property

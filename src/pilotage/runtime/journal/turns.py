@@ -148,10 +148,6 @@ class Turns(WaitingCalls):
         """
         self.kernel.park(call, wait, may_withdraw=may_withdraw)
         self._stir()
-        if self.kernel.is_alone(call):
-            over = self.kernel.confirm(Pause(frozenset({wait})))
-            if isinstance(over, Pause):
-                raise self._end(over)
         self._slots[call] = Slot()
         self.count(call.domain)
         await self.wait(call)
@@ -218,6 +214,8 @@ class Turns(WaitingCalls):
             case CutShort() | Withdraw():
                 self._write_cut(decision)
                 slot.settle(CUT)
+                for rest in self._rests.values():
+                    rest.count()
             case PutOff():
                 self._postponed.add(task)
             case Hold():
@@ -256,6 +254,9 @@ class Turns(WaitingCalls):
             task.add_done_callback(partial(self._task_ended, domain))
 
     def _task_ended(self, domain: Domain, task: asyncio.Task[Any]) -> None:
+        if self._is_over() and not task.cancelled():
+            # The interruption of a task that the program does not await is no error to log.
+            task.exception()
         self.kernel.task_ended(domain, task)
         self._tasks.pop(task, None)
         self._postponed.drop(task)

@@ -62,6 +62,8 @@ class WaitingCalls:
 
     when_over: Callable[[], None] | None = None
     """Called when the attempt is over by a decision of the kernel: the owner of the run may be waiting elsewhere."""
+    when_waiting: Callable[[], None] | None = None
+    """Called when the program is at rest while some calls wait for events outside of the run and others go on."""
     stopped_by: BaseException | None = None
     """The end that came from outside of the program."""
     is_stopping: bool = False
@@ -103,12 +105,18 @@ class WaitingCalls:
         decision = self.kernel.rest(rest.domain)
         match decision:
             case Idle():
+                if self.when_waiting is not None and self.kernel.has_waits:
+                    self.when_waiting()
                 return False
             case StandStill(took=took):
                 self._wait_still(decision, took + self._limits.margin)
                 return False
             case Pause() if decision is not self.kernel.over:
-                self._wait_still(decision, self._limits.grace)
+                if self.kernel.is_only_wait:
+                    self.kernel.confirm(decision)
+                    self._end(decision)
+                else:
+                    self._wait_still(decision, self._limits.grace)
                 return False
             case Pause() | Diverge():
                 self._end(decision)
@@ -197,7 +205,7 @@ class WaitingCalls:
     def release(self) -> None:
         """Drop what refers to the attempt, and end every wait: it is over."""
         self.stop(asyncio.CancelledError())
-        self.when_over = None
+        self.when_over = self.when_waiting = None
         for rest in self._rests.values():
             rest.drop()
         self._rests.clear()

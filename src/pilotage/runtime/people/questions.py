@@ -28,8 +28,7 @@ from pilotage.agent.recovery_request import (
     RecoveryRetried,
     check_agent_recovery_decision,
 )
-from pilotage.agent.signals import AgentSignal, ApprovalDecision
-from pilotage.agent.spec import RejectionPolicy
+from pilotage.agent.signals import AgentSignal, ApprovalDecision, RejectionPolicy
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.errors import ToolError
 from pilotage.ids import IClock, IIds

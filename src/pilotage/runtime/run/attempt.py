@@ -11,12 +11,14 @@ from contextvars import Token
 from functools import partial
 
 from pilotage.agent.events import AgentEvent, RunStartedEvent
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.principal import enter_run_context
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.declare import IToolCalls
+from pilotage.filling import unchecked
 from pilotage.runtime.budget.deadlines import remaining, timed_out
 from pilotage.runtime.door.live_run import LiveRun, new_live_run
 from pilotage.runtime.door.signals import SignalHandlers, messages_for_another_turn, wait_for_steering
@@ -35,13 +37,16 @@ from pilotage.runtime.journal.interruptions import (
     StoreUnavailable,
     what_counts,
 )
-from pilotage.runtime.journal.scope import StepScope, enter_run, leave_run
+from pilotage.runtime.journal.scope import StepScope, enter_run, leave
+from pilotage.runtime.people.answers import is_closing
 from pilotage.runtime.run.attempt_end import AttemptEnd, take_back_cancellation
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.ending import Ending
 from pilotage.runtime.run.observed import observed
 from pilotage.runtime.run.program import Program
 from pilotage.runtime.run.resumption import ResumptionGate
+
+_run_started = unchecked(RunStartedEvent)
 
 
 class RunAttempt:
@@ -52,7 +57,7 @@ class RunAttempt:
         tools: ToolCalls,
         program: Program,
         ending: Ending,
-        pending: Callable[[], Awaitable[Sequence[AgentSignal]]],
+        pending: Callable[[RunKey], Awaitable[Sequence[AgentSignal]]],
         gate: ResumptionGate | None = None,
     ) -> None:
         self.run = tools.run
@@ -65,12 +70,12 @@ class RunAttempt:
         self._gate = gate
         if self._ledger.is_durable:
             self.run.read_signals = self._read_signals
+            self.run.replay.when_over = self._interrupt_program
         self._turns = 0
         self._task: asyncio.Task[object] | None = None
         self._entered: Token[IToolCalls | None] | None = None
         self._late: LimitReached | None = None
         self._is_cancelled = self._is_ending = self._is_executing = self._is_interrupted = False
-        self.run.replay.when_over = self._interrupt_program
 
     async def drive(self) -> RunResult:
         """Drive the run until it ends, pauses or is handed over, and return its result.
@@ -103,7 +108,7 @@ class RunAttempt:
         self._task = None
         self.run.release()
         if self._entered is not None:
-            leave_run(self._entered)
+            leave(self._entered)
 
     def live(self, task: asyncio.Task[RunResult]) -> LiveRun:
         """Return the run as it is reached from outside, with the task that drives this attempt."""
@@ -157,6 +162,15 @@ class RunAttempt:
         elif signal.kind is AgentSignalKind.RESUME and not (liveness.is_pausing or self.run.replay.pauses):
             # There is nothing to resume, and a later pause must not end at once.
             self._ledger.supersede_signal(signal.id)
+        elif self._is_waited_for(signal):
+            self.run.replay.drain()
+
+    def _is_waited_for(self, signal: AgentSignal) -> bool:
+        """Return whether a parked call of this attempt waits for a signal."""
+        pauses = self.run.replay.pauses
+        if signal.kind is AgentSignalKind.APPROVAL_DECISION:
+            return any(is_closing(signal, asked) for pause in pauses for asked in pause.wait_ids)
+        return bool(pauses) and self.run.signals.is_called
 
     async def _read_signals(self) -> None:
         """Read the signals that a commit has reported, and obey them.
@@ -167,7 +181,7 @@ class RunAttempt:
         # Signals up to this number are stored by now; a newer one is reported by the next commit.
         last = self._ledger.newest_signal
         try:
-            pending = await self._pending()
+            pending = await self._pending(self._ledger.run)
         except RecordSealError as error:
             raise SealMissing(str(error)) from error
         except Exception as error:
@@ -208,19 +222,22 @@ class RunAttempt:
             if self._is_cancelled:
                 return await self._finish_cancelling()
             self._forget_interruption()
-            self._is_ending = True
-            return await self._unless_cancelled(self._stop(self._late or what_counts(end)))
+            return await self._stop_unless_cancelled(self._late or what_counts(end))
 
     async def _end_or_go_on(self) -> RunResult:
         """End the attempt after its program has returned; where a signal has come since, the program goes on first."""
         while True:
             self._is_executing = False
-            self._forget_interruption()
+            if self._is_interrupted:
+                self._forget_interruption()
             if self._is_cancelled:
                 return await self._finish_cancelling()
-            ending = self._finish() if self._late is None else self._stop(self._late)
+            self._is_ending = True
+            end = self._end
             try:
-                return await self._unless_cancelled(ending)
+                return await (end.after_return() if self._late is None else end.after_error(self._late))
+            except CancelledMeanwhile:
+                return await self._finish_cancelling()
             except EndRefused:
                 self.run.events.take_back()
                 self._is_ending = False
@@ -255,19 +272,15 @@ class RunAttempt:
             self._turns = number
             await self._write(program.go_on(messages))
 
-    async def _finish(self) -> RunResult:
-        self._is_ending = True
-        return await self._end.after_return()
-
-    async def _unless_cancelled(self, ending: Awaitable[RunResult]) -> RunResult:
-        try:
-            return await ending
-        except CancelledMeanwhile:
-            return await self._finish_cancelling()
-
     async def _stop(self, end: BaseException) -> RunResult:
         self._is_ending = True
         return await self._end.after_error(end)
+
+    async def _stop_unless_cancelled(self, end: BaseException) -> RunResult:
+        try:
+            return await self._stop(end)
+        except CancelledMeanwhile:
+            return await self._finish_cancelling()
 
     async def _stop_for_time(self, late: RunInterruption) -> RunResult:
         take_back_cancellation()
@@ -297,17 +310,19 @@ class RunAttempt:
         run.replay.returned()
         for stream in tuple(run.open_streams):
             await stream.close_if_left()
-        await self._attend()
+        if run.ledger.is_durable or run.handles_signals:
+            await self._attend()
 
     async def _write(self, events: AsyncIterator[AgentEvent]) -> None:
-        writer, secrets = self.run.events, self.run.secrets_to_recall
+        run = self.run
         try:
+            if not run.ledger.is_durable:
+                await run.events.write_all(events)
+                return
             async for event in events:
-                if secrets:
+                if run.secrets_to_recall:
                     await self._tools.recall_secrets()
-                writer.write(event)
-                if writer.is_full:
-                    await writer.wait_for_room()
+                run.events.write(event)
         finally:
             await close(events)
 
@@ -329,7 +344,7 @@ class RunAttempt:
         facts = run.events.start_metadata()
         if (alias := run.context.metadata.get("alias")) is not None:
             facts = {**facts, "alias": alias}
-        run.events.write_now(RunStartedEvent(run.source.attribution, facts))
+        run.events.write_now(_run_started(run.source.attribution, facts))
 
     async def _watch_deadline(self) -> None:
         """Stop the work when the time of the run is up."""

@@ -43,7 +43,10 @@ class AttemptEnd:
         run = self._run
         if run.secrets_to_recall:
             await self._tools.recall_secrets()
-        if (end := run.replay.liveness.met or await self._unfinished()) is not None:
+        end: BaseException | None = run.replay.liveness.met
+        if end is None and run.ledger.is_durable:
+            end = await self._unfinished()
+        if end is not None:
             return await self.after_error(end)
         if run.replay.liveness.is_pausing:
             return await self._ending.pause()

@@ -14,7 +14,7 @@ from pilotage.agent.ports.handlers import IAgentContextProvider
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.tools.catalog import discover_agent_tools
-from pilotage.agent.tools.described import deferred_tool
+from pilotage.agent.tools.deferred import deferred_tool
 from pilotage.container.graph import Graph, One
 from pilotage.errors import (
     AgentModelConfigurationError,
@@ -43,6 +43,8 @@ class Blueprint:
     model: IAgentModel | None
     offer: ToolOffer
     output: StructuredOutputSpec | None
+    shields: bool
+    """Whether its loop may cancel calls: then those that may not be repeated are protected."""
 
 
 def blueprint_of(definition: AgentDefinition, instance: object, services: Services) -> Blueprint:
@@ -55,13 +57,15 @@ def blueprint_of(definition: AgentDefinition, instance: object, services: Servic
     if known is not None and known.services is services:
         return known
     spec = definition.spec
+    architecture = find_architecture(spec.architecture)
     created = Blueprint(
         services=services,
         instructions=definition.instructions or "",
-        architecture=find_architecture(spec.architecture),
+        architecture=architecture,
         model=next(iter(models_held_by(instance)), None),
         offer=ToolOffer.of(_tools_held_by(instance), teammates_of(spec, services.definition_of)),
         output=_output_of(spec.output_type),
+        shields=getattr(architecture, "cancels_calls", True),
     )
     object.__setattr__(instance, _BLUEPRINT, created)
     return created

@@ -9,13 +9,12 @@ from typing import Any
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEventAttribution
+from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.architecture import AgentSession, Dependencies
 from pilotage.agent.ports.conversations import ConversationTurn, ITaskStore
 from pilotage.agent.ports.model import IAgentModel
-from pilotage.agent.ports.observability import IAgentTelemetry
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.safety_checks import hidden_output
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.filling import unchecked
@@ -43,10 +42,9 @@ from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides, RunSource
 from pilotage.runtime.door.signals import SignalHandlers
 from pilotage.runtime.door.tool_call import ToolCalls, tools_in_threads
 from pilotage.runtime.events.writer import DirectEventWriter, DurableEventWriter, EventWriter
-from pilotage.runtime.exposure.failures import told
+from pilotage.runtime.exposure.failures import public_text
 from pilotage.runtime.exposure.given_context import decode_context
 from pilotage.runtime.exposure.modes import Exposure
-from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.history import RunHistory
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.durable_replay import DurableReplay
@@ -62,9 +60,10 @@ from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.blueprint import Blueprint, blueprint_of, with_deferred
 from pilotage.runtime.run.cancel import Cleanup
 from pilotage.runtime.run.context_ports import context_policy
-from pilotage.runtime.run.ending import Ending, EndingPolicy
+from pilotage.runtime.run.ending import Ending, OpenTurn
 from pilotage.runtime.run.model_choice import selected_model
 from pilotage.runtime.run.pausing import is_paused_by_person
+from pilotage.runtime.run.plan import RunPlan, plan_of
 from pilotage.runtime.run.program import ArchitectureProgram, ExecuteProgram, Program
 from pilotage.runtime.run.resumption import ResumptionGate, were_people_asked
 from pilotage.runtime.services import Services
@@ -106,6 +105,7 @@ class Composer:
     def __init__(self, services: Services, launcher: ChildLauncher) -> None:
         self._services = services
         self._launcher = launcher
+        self._plans: dict[str, RunPlan] = {}
         self._parts: dict[type[Any], Callable[[Run], Any]] = {
             Questions: _questions,
             SignalQueue: _signals,
@@ -116,31 +116,32 @@ class Composer:
 
     def compose(self, claimed: Claimed) -> RunAttempt:
         """Return an attempt that is ready to be driven."""
-        definition, start = claimed.definition, claimed.start
-        instruction = decode_instruction(start.input) if definition.is_declarative else None
-        run = self._run(claimed)
+        start, plan = claimed.start, self._plan(claimed.definition)
+        run = self._run(claimed, plan)
         tools = ToolCalls(run)
-        if self._services.secrets is not None:
+        if run.ports.secrets is not None:
             run.recall_secrets = tools.recall_secrets
-        if definition.signal_handlers:
+        if run.handles_signals:
             run.at_boundary = run.part(SignalHandlers).before
-        if instruction is None:
-            program: Program = ExecuteProgram(run, decode_input(definition, start.input))
+        turn: OpenTurn | None = None
+        if plan.is_declarative:
+            instruction = decode_instruction(start.input)
+            program: Program = self._architecture_program(tools, instruction)
+            if start.history is not None and start.conversation is not None:
+                turn = OpenTurn(start.conversation, instruction.prompt, self._task_store(run))
         else:
-            program = self._architecture_program(tools, instruction)
-        policy = EndingPolicy(
-            self._services.output_guard,
-            partial(self._cleanup, run),
-            start.conversation if start.history is not None else None,
-            # The user's message for the conversation; an agent with a custom input has none.
-            instruction.prompt if instruction else None,
-            hidden_output(definition),
-            task_store=self._task_store(run),
-            profile=self._services.output_guard_profile(definition),
-        )
-        pending = partial(self._services.pending_signals, run.ledger.run)
+            program = ExecuteProgram(run, decode_input(plan.definition, start.input))
         gate = None if claimed.found is None else self._gate(run, claimed.found)
-        return RunAttempt(tools, program, Ending(run, policy), pending, gate)
+        return RunAttempt(
+            tools, program, Ending(run, plan.ending, turn), self._services.pending_signals, gate
+        )
+
+    def _plan(self, definition: AgentDefinition) -> RunPlan:
+        """Return the plan of an agent's runs, made for the first of them."""
+        known = self._plans.get(definition.agent_id)
+        if known is None or known.definition is not definition:
+            known = self._plans[definition.agent_id] = plan_of(definition, self._services, self._cleanup)
+        return known
 
     def _task_store(self, run: Run) -> ITaskStore | None:
         """Return the store that gets the turns of a durable run after its end; None for the journal's own."""
@@ -157,34 +158,31 @@ class Composer:
         is_asked = is_stopped and self._services.gate.approval is not None
         return ResumptionGate(run, found) if is_asked or were_people_asked(run) else None
 
-    def _run(self, claimed: Claimed) -> Run:
-        definition, start, ledger = claimed.definition, claimed.start, claimed.ledger
-        services, spec, history, parent = self._services, definition.spec, claimed.history, claimed.parent
-        source = _source(claimed)
-        has_secrets = services.secrets is not None
-        redactor = Redactor(
-            spec.redaction, services.handed_out(ledger.run.tenant_id) if has_secrets else None
-        )
+    def _run(self, claimed: Claimed, plan: RunPlan) -> Run:
+        start, ledger, history, parent = claimed.start, claimed.ledger, claimed.history, claimed.parent
+        services, overrides, source = self._services, claimed.overrides, _source(claimed)
+        redactor = plan.redactor or services.redactor(plan.definition, ledger.run.tenant_id)
+        exposure = plan.exposure or Exposure(plan.definition.spec.effective_exposure_mode, redactor)
         run = Run(
             source,
             services.run_ports,
             ledger,
             _replay(ledger, history),
-            self._events(claimed, source.attribution, Exposure(spec.effective_exposure_mode, redactor)),
+            self._events(claimed, source.attribution, exposure),
             redactor=redactor,
             spending=Spending(
-                start.limits,
-                claimed.overrides.pricing or services.pricing,
-                parent.spending if parent else None,
+                start.limits, overrides.pricing or plan.pricing, parent.spending if parent else None
             ),
-            admission=services.admission(definition, has_deadline=claimed.deadline is not None),
+            admission=plan.admission
+            if claimed.deadline is None
+            else services.admission(plan.definition, has_deadline=True),
             lease=claimed.lease,
             parts=self._parts,
         )
         if run.spending.is_metered and history is not None:
             run.lost_holds = lost_holds(history.actions)
             count_lost(run.lost_holds, run.spending)
-        self._equip(run, history, claimed.overrides.telemetry or self._services.provided.telemetry)
+        self._equip(run, plan, history)
         return run
 
     def _events(self, claimed: Claimed, by: AgentEventAttribution, exposure: Exposure) -> EventWriter:
@@ -197,35 +195,39 @@ class Composer:
             by, exposure, log=ledger.log, epoch=ledger.epoch, logged=logged, forward=forward
         )
 
-    def _equip(self, run: Run, history: RunHistory | None, telemetry: IAgentTelemetry | None) -> None:
-        """Give the run the parts that follow from its agent, its start and its history."""
-        services, source, spec = self._services, run.source, run.source.definition.spec
-        if spec.effective_context_budget is not None or source.start.given or services.has_context_ports:
+    def _equip(self, run: Run, plan: RunPlan, history: RunHistory | None) -> None:
+        """Give the run the parts that follow from its plan, its start and its history."""
+        source, start = run.source, run.source.start
+        if plan.is_context_fitted or start.given:
             # An ephemeral run needs no manifest; what it is given or may not exceed is fitted all the same.
             run.is_context_fitted = True
-        if source.start.trust:
-            run.trust = run.trust.join(TrustLabel.from_payload(source.start.trust))
+        if start.trust:
+            run.trust = run.trust.join(TrustLabel.from_payload(start.trust))
         described: TrustLabel | None = getattr(source.instance, DESCRIPTIONS, None)
         if described is not None:
             run.trust = run.trust.join(described)
         for turn in source.history:
             # The history of the conversation has the content that earlier runs have read.
             run.trust = run.trust.join(turn.trust)
-        run.hooks = services.hooks
-        run.outcomes.has_readers = run.ledger.is_durable or run.hooks is not None
+        run.hooks = plan.hooks
+        run.outcomes.has_readers = run.ledger.is_durable or plan.hooks is not None
+        telemetry = source.overrides.telemetry or plan.telemetry
         if telemetry is not None:
             run.telemetry = RunTelemetry(telemetry)
             run.earlier_trace = last_trace(history.claims) if history else None
-        if services.gate.budget is not None or run.spending.own.is_bounded:
+        if plan.warns or run.spending.own.is_bounded:
             logged = history.events if history else ()
             run.warnings = BudgetWarnings(run.events, run.telemetry, source.attribution, logged)
-        if not run.ledger.is_durable:
-            return
+        if run.ledger.is_durable:
+            self._equip_durable(run)
+
+    def _equip_durable(self, run: Run) -> None:
+        services = self._services
         if services.late_outcomes is not None:
             # Outcomes of actions that end when another owner has the run.
             late = LateOutcomes(services.late_outcomes, run.ledger.run, run.ledger.epoch)
             run.outcomes.late, run.ledger.on_lost = late, late.report_rows
-        if spec.prompt_snapshots:
+        if run.source.definition.spec.prompt_snapshots:
             run.prompts = PromptSnapshots(run.ledger, run.redactor, services.seals(run.ledger.run))
 
     def _cleanup(self, run: Run) -> Cleanup:
@@ -236,7 +238,7 @@ class Composer:
 
         return Cleanup(
             run.context,
-            lambda error, place: told(error, run.redactor, run_id=run.id, place=place),
+            lambda error, place: public_text(error, run.redactor, run_id=run.id, place=place),
             self._services.cleanups,
             cancel_child if run.ledger.is_durable else None,
             partial(tools_in_threads, key),
@@ -245,8 +247,8 @@ class Composer:
     def _architecture_program(self, tools: ToolCalls, instruction: Instruction) -> Program:
         run, services = tools.run, self._services
         source, definition, start = run.source, run.source.definition, run.source.start
-        drawn = self._blueprint(run)
-        run.replay.shields = getattr(drawn.architecture, "cancels_calls", True)
+        drawn = blueprint_of(definition, source.instance or self._instance(run), services)
+        run.replay.shields = drawn.shields
         offer = drawn.offer
         if start.capabilities is not None:
             offer = offer.within(start.capabilities)
@@ -254,11 +256,11 @@ class Composer:
             offer = with_deferred(offer, start.deferred)
         dependencies: Dependencies = RunDependencies(
             run,
-            ScopedModel(self._model(run, drawn)),
+            ScopedModel(self._model(run, drawn), run),
             ScopedTools(offer, tools),
             services.provided,
             instructions=drawn.instructions,
-            output=drawn.output or output_of(start.packet),
+            output=drawn.output or (output_of(start.packet) if start.delegation else None),
             max_turns=start.limits.max_steps or DEFAULT_MAX_TURNS,
             # Readers of a durable run come and go.
             streaming=run.ledger.is_durable or source.overrides.is_streaming,
@@ -266,7 +268,7 @@ class Composer:
         session = AgentSession(
             run.id,
             drawn.instructions,
-            [*(turn.message for turn in source.history), *instruction.messages],
+            [*(map(_message_of, source.history)), *instruction.messages],
             cumulative_usage=_NOTHING_USED,
         )
         if start.exits:
@@ -304,14 +306,16 @@ class Composer:
             return models_held_by(self._instance(run))
         return [self._model(run, self._blueprint(run))]
 
-    def _model(self, run: Run, drawn: Blueprint) -> IAgentModel:
+    def _model(self, run: Run, drawn: Blueprint) -> RunAwareModel:
         """Return the model of a run: its caller's, the one that was chosen, its agent's, or the application's."""
         wanted, chosen = run.source.overrides.model, run.source.start.chosen_model
         if wanted is not None:
-            return wanted if isinstance(wanted, RunAwareModel) else RunAwareModel(wanted)
-        if chosen is not None:
-            return selected_model(self._services.app, chosen)
-        return drawn.model or self._services.model
+            model = wanted
+        elif chosen is not None:
+            model = selected_model(self._services.app, chosen)
+        else:
+            model = drawn.model or self._services.model
+        return model if isinstance(model, RunAwareModel) else RunAwareModel(model)
 
     def _blueprint(self, run: Run) -> Blueprint:
         return blueprint_of(run.source.definition, self._instance(run), self._services)
@@ -343,12 +347,16 @@ def _source(claimed: Claimed) -> RunSource:
     )
 
 
+def _message_of(turn: ConversationTurn) -> ModelMessage:
+    return turn.message
+
+
 def _questions(run: Run) -> Questions:
     answers: dict[str, list[AgentSignal]] = {}
     for signal in run.source.pending:
         if signal.kind is AgentSignalKind.APPROVAL_DECISION:
             answers.setdefault(str(signal.payload.get("request_id")), []).append(signal)
-    on_rejection = run.source.definition.spec.on_rejection
+    on_rejection = run.source.on_rejection
     return Questions(
         ledger=run.ledger,
         answers=answers,

@@ -17,7 +17,6 @@ from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, A
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.events.event_log import PendingEvents, logged_events
-from pilotage.runtime.events.event_record import encode_event
 from pilotage.runtime.events.feed import close
 from pilotage.runtime.history import RunRecord, attribution_of
 from pilotage.runtime.journal import stored_words as words
@@ -62,7 +61,7 @@ class UndrivenRuns:
     async def _committed(
         self, ledger: Ledger, event: AgentEvent, by: AgentEventAttribution, why: str
     ) -> AgentState:
-        ledger.log.promise(encode_event(event, by))
+        ledger.log.promise(event, by)
         return await self._written(ledger, why)
 
     async def _end_cancelled(
@@ -235,6 +234,6 @@ def _unwritable(state: AgentState, why: str, reason: str) -> CallerError:
 
 def _last_number(record: RunRecord, head: JournalHead) -> int:
     """Return a number that no event of the run has, also none in rows that are missing or cannot be decoded."""
-    known = max((item.number for item in logged_events(record.rows)), default=0)
+    known = max((item.number for item in logged_events(record.rows, record.state.id)), default=0)
     readable = sum(row.is_plain for row in record.rows)
     return known + _GAP * max(head.seq - readable, 1)

@@ -48,7 +48,7 @@ from pilotage.runtime.run.publish import Publisher
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.values import value
 
-_new_result = unchecked(RunResult)
+_new_result, _run_finished = unchecked(RunResult), unchecked(RunFinishedEvent)
 
 
 class RemainingTasks:
@@ -131,29 +131,40 @@ class RemainingTasks:
 
 @value
 class EndingPolicy:
-    """The settings of an agent and its application for the end of a run.
+    """The settings of an agent and its application for the ends of all its runs.
 
-    `conversation` and `question` are what a completed run adds to its conversation; `sensitive` are the parts of the
-    output that only the caller gets to see. `task_store` has the turns if the journal does not append them. `profile`
-    are the output guards that the agent names.
+    `sensitive` are the parts of the output that only the caller gets to see, `profile` are the output guards that the
+    agent names.
     """
 
+    cleanup: Callable[[Run], Cleanup]
     guard: IAgentOutputGuard | None = None
-    cleanup: Callable[[], Cleanup] | None = None
-    conversation: str | None = None
-    question: str | None = None
     sensitive: tuple[SensitiveFieldDescriptor, ...] = ()
-    task_store: ITaskStore | None = None
     profile: AgentOutputGuardProfile | None = None
+
+    def check(self, run: Run) -> OutputCheck | None:
+        """Return the check of an attempt's output; None without a guard."""
+        has_guards = self.guard is not None or (self.profile is not None and self.profile.guards)
+        return OutputCheck(run, self.guard, self.profile) if has_guards else None
+
+
+@value
+class OpenTurn:
+    """The turn that a completed run adds to its conversation; `store` gets it if the journal does not append it."""
+
+    conversation: str
+    question: str
+    store: ITaskStore | None
 
 
 class Ending:
     """Ends one attempt at a run."""
 
-    def __init__(self, run: Run, policy: EndingPolicy) -> None:
+    def __init__(self, run: Run, policy: EndingPolicy, turn: OpenTurn | None = None) -> None:
         self._run = run
         self._policy = policy
-        self._publisher = Publisher(run, OutputCheck(run, policy.guard, policy.profile), policy.sensitive)
+        self._turn = turn
+        self._publisher = Publisher(run, policy.check(run), policy.sensitive)
         self._tasks = RemainingTasks(run)
 
     @property
@@ -175,8 +186,8 @@ class Ending:
             Paused: a person is asked first.
             RunEnded: the answer of a person is a rejection.
         """
-        run, policy = self._run, self._policy
-        published = await self._publisher.guarded(answer)
+        run, turn = self._run, self._turn
+        published = answer if self._publisher.check is None else await self._publisher.guarded(answer)
 
         async def settle() -> None:
             end = RunEnded(AgentSituation.COMPLETED, "the run is completed")
@@ -191,8 +202,8 @@ class Ending:
             run.ledger.mark_end()
 
         record = await self._publisher.publish(published, settle)
-        if policy.conversation is not None and policy.question:
-            turns = turns_of(policy.conversation, policy.question, record["result"], run.trust, run.redactor)
+        if turn is not None:
+            turns = turns_of(turn.conversation, turn.question, record["result"], run.trust, run.redactor)
             run.ledger.add_turns(turns)
             return await self._finish(AgentSituation.COMPLETED, published, record, turns=turns)
         return await self._finish(AgentSituation.COMPLETED, published, record)
@@ -310,15 +321,15 @@ class Ending:
         state = await finish_cancellation(
             run,
             run.outcomes.still_open(run.replay),
-            replace(self._cleanup, refusal=refusal) if self._cleanup and refusal else self._cleanup,
+            replace(self._cleanup, refusal=refusal) if refusal else self._cleanup,
             lambda state: run.events.prepare(RunFinishedEvent(by, cancellation_error(state))),
         )
         run.events.release()
         return RunResult(state, error=cancellation_error(state))
 
     @property
-    def _cleanup(self) -> Cleanup | None:
-        return None if self._policy.cleanup is None else self._policy.cleanup()
+    def _cleanup(self) -> Cleanup:
+        return self._policy.cleanup(self._run)
 
     def _flush_or_drop(self, *, is_over: bool = True) -> None:
         """Emit the last events of an attempt that ends without an answer, without refused content."""
@@ -347,10 +358,10 @@ class Ending:
         if answer.interruption is not None:
             facts["interruption_reason"] = answer.interruption
         facts |= {"model_steps": spent.steps, "tool_calls": spent.tool_calls, "total_tokens": spent.tokens}
-        run.events.prepare(RunFinishedEvent(run.source.attribution, error, facts))
+        run.events.prepare(_run_finished(run.source.attribution, error, facts))
         await ledger.barrier()
-        if turns is not None and self._policy.task_store is not None:
-            await append_turns_after(self._policy.task_store, run, turns)
+        if turns is not None and self._turn is not None and self._turn.store is not None:
+            await append_turns_after(self._turn.store, run, turns)
         run.events.release()
         return _result_of(ledger.state, answer, spent, error)
 

@@ -79,9 +79,9 @@ class RunSubscriptions:
         find = partial(self._named, run_id, principal)
         next_attempt = partial(self._resumed_by, resuming, run_id, principal) if resuming else None
         log = LogReader(self._services.journal, find, self._attribution, self._is_at_rest)
-        writer = self._writer_for(run_id, principal)
+        live = partial(self._writer_for, run_id, principal)
         return Subscription(
-            log, writer, self._services.clock, after, follows=follows, next_attempt=next_attempt
+            log, live(), self._services.clock, after, follows=follows, next_attempt=next_attempt, live=live
         )
 
     async def _resumed_by(

@@ -15,19 +15,19 @@ from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunAgentInput, RunResult
-from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.agent.state import AgentState
 from pilotage.errors import (
     CallerError,
     RunConflictError,
     start_error,
 )
 from pilotage.filling import unchecked
-from pilotage.runtime.door.live_run import LiveRun
 from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.events.writer import DirectEventWriter
 from pilotage.runtime.run.blueprint import problems_with
 from pilotage.runtime.run.handles import RunHandle
+from pilotage.runtime.run.resume import RunResumer
 from pilotage.runtime.run.start import RunStarts, run_id_of
 from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services
@@ -77,9 +77,9 @@ class DurableRun:
 class EphemeralRun:
     """An ephemeral run: it is cancelled when its subscriber leaves."""
 
-    def __init__(self, live: LiveRun, writer: DirectEventWriter) -> None:
-        self.id = live.id
-        self._task = live.task
+    def __init__(self, run_id: str, writer: DirectEventWriter, task: asyncio.Task[RunResult]) -> None:
+        self.id = run_id
+        self._task = task
         self._writer = writer
 
     def events(self) -> DirectEventWriter:
@@ -112,11 +112,13 @@ class CallerRuns:
         services: Services,
         launcher: RunSupervisor,
         starts: RunStarts,
+        resumer: RunResumer,
         watch: Callable[[], None] = _no_watch,
     ) -> None:
-        self._services = services
+        self.services = services
         self._launcher = launcher
         self._starts = starts
+        self._resumer = resumer
         self._watch = watch
 
     def refuse_misfit(self, model: IAgentModel, definition: AgentDefinition, instance: object) -> None:
@@ -125,8 +127,8 @@ class CallerRuns:
         Raises:
             AgentModelConfigurationError: it has not; the message has the missing capability and the remedy.
         """
-        if problems := problems_with(model, definition, instance, self._services):
-            raise start_error(self._services.app.name, problems)
+        if problems := problems_with(model, definition, instance, self.services):
+            raise start_error(self.services.app.name, problems)
 
     async def open(
         self,
@@ -164,13 +166,13 @@ class CallerRuns:
                 "their readers. Make it durable: AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)."
             )
         start = await self._starts.described(definition, given, principal, conversation=None, metadata={})
-        run = _run_key(principal.tenant, named or self._services.ids.uid())
+        run = _run_key(principal.tenant, named or self.services.ids.uid())
         start = await self._starts.with_model(definition, start, run.run_id, given, overrides)
         history = await self._launcher.conversations.history(start) if start.history else ()
-        live = self._launcher.begin_ephemeral(
+        attempt, task = self._launcher.begin_ephemeral(
             definition, start, run, instance=instance, history=history, overrides=overrides
         )
-        return EphemeralRun(live, cast("DirectEventWriter", live.run.events))
+        return EphemeralRun(run.run_id, cast("DirectEventWriter", attempt.run.events), task)
 
     def _durable(self, handle: RunHandle) -> DurableRun:
         if self._launcher.live(handle.id) is not None:
@@ -184,16 +186,8 @@ class CallerRuns:
         records = self._launcher.records
         known = await records.find(name, principal.tenant)
         run_id = name if known is not None else run_id_of(principal.tenant, name)
-        record = await records.checked(run_id, principal)
-        state = record.state
-        _check_resumable(definition, state)
-        live = self._launcher.live(run_id)
-        if live is not None and state.status is AgentStatus.INTERRUPTED:
-            # The pause is recorded, and the attempt is about to end.
-            await asyncio.wait([live.task])
-        elif state.is_terminal or live is not None:
-            return self._launcher.attached(state)
-        return await self._launcher.resume(record, principal, overrides)
+        _check_resumable(definition, await records.state(run_id, principal))
+        return await self._resumer.resume(run_id, principal, by_person=True, overrides=overrides)
 
 
 def _check_resumable(definition: AgentDefinition, state: AgentState) -> None:
@@ -201,5 +195,3 @@ def _check_resumable(definition: AgentDefinition, state: AgentState) -> None:
         raise RunConflictError(
             f"run {state.id!r} is one of agent {state.agent_type!r}, not of {definition.agent_id!r}. Resume it there."
         )
-    if (parent := state.metadata.get("parent")) is not None:
-        raise CallerError(f"run {state.id!r} belongs to run {parent!r}. Resume that one: {parent!r}.")

@@ -30,19 +30,12 @@ class OutputCheck:
         self._profile = () if profile is None else profile.guards
         self._verdict: GuardVerdict | None = None
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether there is no guard."""
-        return self._guard is None and not self._profile
-
     async def checked(self, output: object) -> object:
         """Return the output as the guards let it pass.
 
         Raises:
             AgentOutputGuardError: it must not leave.
         """
-        if self.is_idle:
-            return output
         given = to_json_value(output)
         passed = given if self._guard is None else await self._passed(self._guard, given)
         if self._profile:

@@ -23,6 +23,7 @@ from pilotage.agent.messages import ModelMessage, ModelMessageRole, new_message
 from pilotage.agent.ports.architecture import AgentSession, Architecture, Dependencies
 from pilotage.agent.state import AgentSituation
 from pilotage.agent.yields import AgentYield, Error, Evidence, Final, Tool
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import canonical_json, to_json_value
 from pilotage.runtime.budget.deadlines import timed_out
 from pilotage.runtime.door.run import Run
@@ -32,6 +33,8 @@ from pilotage.runtime.exposure.deltas import MESSAGE
 from pilotage.runtime.journal.action import RESULT
 from pilotage.runtime.journal.interruptions import RunEnded
 from pilotage.runtime.journal.records import Answer
+
+_answer = unchecked(Answer)
 
 
 async def items_of(given: Any) -> AsyncGenerator[AgentYield[Any], None]:
@@ -174,7 +177,7 @@ class ArchitectureProgram(Program):
     @property
     def answer(self) -> Answer:
         session, spent = self._session, self._run.spending
-        return Answer(
+        return _answer(
             session.output,
             (session.interruption_reason or "agent_interrupted") if session.interrupted else None,
             # The session does not include the usage and the turns of branches, workers and folded turns.

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentSituation
+from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentOutputGuardError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.door.door import perform
@@ -25,6 +26,12 @@ from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.guard import guard_json_value
 
 _EMPTY = (None, "")
+_RUN = StepScope("run")
+"""The scope of all publications: no call is made in it."""
+
+
+_RESULT_OF = (RESULT, AgentActionKind.VALUE, "result")
+_EPHEMERAL_RESULT = Action(*_RESULT_OF, None, None, Idempotency.IDEMPOTENT, is_read_only=True, fingerprint="")
 
 
 class Publication(Effect):
@@ -37,7 +44,7 @@ class Publication(Effect):
     boundary = AgentApprovalBoundaryKind.FINAL_PUBLICATION
 
     def __init__(self, publisher: Publisher, answer: Answer, settle: Callable[[], Awaitable[None]]) -> None:
-        self.scope = StepScope("run")
+        self.scope = _RUN
         self.action = publisher.action
         self.is_recorded = publisher.is_durable
         self._publisher = publisher
@@ -61,14 +68,16 @@ class Publication(Effect):
 class Publisher:
     """Publishes the answer of one attempt; an answer that was refused once does not leave as a partial one.
 
-    `check` is that of the output guards, before it is published, `sensitive` are the parts of it that others must not
-    read.
+    `check` is that of the output guards, before it is published, None without any; `sensitive` are the parts of it that
+    others must not read.
     """
 
-    def __init__(self, run: Run, check: OutputCheck, sensitive: tuple[SensitiveFieldDescriptor, ...]) -> None:
+    def __init__(
+        self, run: Run, check: OutputCheck | None, sensitive: tuple[SensitiveFieldDescriptor, ...]
+    ) -> None:
         self.is_durable = run.ledger.is_durable
         self._run = run
-        self._check = check
+        self.check = check
         self._sensitive = sensitive
         self._is_refused = False
 
@@ -78,10 +87,10 @@ class Publisher:
         Raises:
             AgentOutputGuardError: it must not leave.
         """
-        if self._check.is_idle:
+        if self.check is None:
             return answer
         try:
-            output = await self._check.checked(answer.output)
+            output = await self.check.checked(answer.output)
         except AgentOutputGuardError:
             self._is_refused = True
             raise
@@ -109,14 +118,17 @@ class Publisher:
         question = Publication(self, replace(answer, output=output), _nothing_to_settle)
         if self._is_refused or await self._run.admission.wants_approval(self._run, question) is not None:
             return replace(answer, output=None)
+        if self.check is None:
+            return replace(answer, output=output)
         try:
-            return replace(answer, output=await self._check.checked(output))
+            return replace(answer, output=await self.check.checked(output))
         except AgentOutputGuardError:
             return replace(answer, output=None)
 
     def record_verdict(self) -> None:
         """Add evidence of the verdict of the agent's output guards, with the commit that ends the run."""
-        self._check.record()
+        if self.check is not None:
+            self.check.record()
 
     def record_partial(self, answer: Answer, error: JsonObject, hidden: str | None = None) -> JsonObject:
         """Record the partial answer of a run that stops early, and return the record.
@@ -154,8 +166,8 @@ class Publisher:
 
     @property
     def action(self) -> Action:
-        """The action of the result."""
-        return self._run.action(RESULT, AgentActionKind.VALUE, "result")
+        """The action of the result; that of an ephemeral run has no fingerprint, so it is the same for all of them."""
+        return self._run.action(*_RESULT_OF) if self.is_durable else _EPHEMERAL_RESULT
 
     def action_of(self, output: JsonValue) -> Action:
         """Return the action that a person is asked about: the answer is bound to this output."""

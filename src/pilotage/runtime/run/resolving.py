@@ -181,7 +181,7 @@ class RunResolver:
         by: Principal,
         claim: JsonObject,
     ) -> Ledger:
-        claims, history = self._supervisor.claims, RunHistory.of(rows)
+        claims, history = self._supervisor.claims, RunHistory.of(rows, state.id)
         return claims.claiming(definition, state, history, {words.CLAIMED_BY: by.id, **claim})
 
 

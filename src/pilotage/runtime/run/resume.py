@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from weakref import WeakValueDictionary
 
 from pilotage.agent.ports.persistence import RunKey
@@ -12,6 +13,7 @@ from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError, RunConflictError, error_words
 from pilotage.runtime.door.live_run import LiveRun
+from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.supervise import RunSupervisor
@@ -40,6 +42,7 @@ class RunResumer:
         *,
         by_person: bool,
         limits: AgentExecutionLimits | None = None,
+        overrides: Overrides = NO_OVERRIDES,
     ) -> RunHandle:
         """Resume a run and return its handle: that of the current attempt, or of the end, where there is one.
 
@@ -52,7 +55,9 @@ class RunResumer:
             CallerError: the run is a child run, or its record is so damaged that it cannot be interrupted either.
         """
         async with self._lock_of(run_id):
-            handle = await self._resumed(run_id, principal, by_person=by_person, limits=limits)
+            handle = await self._resumed(
+                run_id, principal, by_person=by_person, limits=limits, overrides=overrides
+            )
         self._watch.begin()
         return handle
 
@@ -103,7 +108,11 @@ class RunResumer:
         *,
         by_person: bool = False,
         limits: AgentExecutionLimits | None = None,
+        overrides: Overrides = NO_OVERRIDES,
     ) -> RunHandle:
+        again = partial(
+            self._resumed, run_id, principal, by_person=by_person, limits=limits, overrides=overrides
+        )
         supervisor = self._supervisor
         record = await supervisor.records.checked(run_id, principal)
         state = record.state
@@ -124,17 +133,17 @@ class RunResumer:
             return supervisor.handle(live)
         if live is not None:
             await asyncio.wait([live.task])
-            return await self._resumed(run_id, principal, tries, by_person=by_person, limits=limits)
+            return await again(tries)
         try:
             return await supervisor.resume(
-                record, acting(principal, state), by_person=by_person, limits=limits
+                record, acting(principal, state), overrides, by_person=by_person, limits=limits
             )
         except RunConflictError:
             head = await self._services.journal.head(RunKey(state.tenant_id, run_id))
             if tries == 1 or head is None or not record.rows or head.epoch != record.rows[-1].epoch:
                 raise
             # The owner wrote between the reads, and there is no other claim: read again.
-            return await self._resumed(run_id, principal, tries - 1, by_person=by_person, limits=limits)
+            return await again(tries - 1)
 
     async def _resume_answered(
         self, run_id: str, asking: LiveRun | None, principal: Principal | None
@@ -160,4 +169,5 @@ def acting(principal: Principal | None, state: AgentState) -> Principal:
 
 def _is_pausing(live: LiveRun, state: AgentState) -> bool:
     """Return whether an attempt is about to end with a pause and reads no further signals."""
-    return live.run.signals.is_called or (state.status is AgentStatus.INTERRUPTED and live.is_ending())
+    is_called = live.run.signals.is_called or live.run.replay.is_draining
+    return is_called or (state.status is AgentStatus.INTERRUPTED and live.is_ending())

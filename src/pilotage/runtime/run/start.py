@@ -16,9 +16,10 @@ from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import AgentContext, RunAgentInput
+from pilotage.agent.signals import RejectionPolicy
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.agent.state import AgentState
-from pilotage.agent.tools.described import FROM_CALLER
+from pilotage.agent.tools.deferred import label_of_deferred
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
@@ -120,7 +121,9 @@ class RunStarts:
         selected: str | None = None
         deferred: tuple[ModelToolSpec, ...] = ()
         context, history, keeps_turns, is_steered = _NO_CONTEXT, _NO_MESSAGES, True, False
+        on_rejection: RejectionPolicy | None = None
         if isinstance(given, RunAgentInput):
+            on_rejection = given.on_rejection
             if is_steered := given.steering_input_required:
                 check_can_be_steered(definition)
             if given.model_selection is not None:
@@ -155,6 +158,7 @@ class RunStarts:
             model=selected,
             deferred=deferred,
             steering_input_required=is_steered,
+            on_rejection=on_rejection,
         )
 
     def _without_secrets(
@@ -217,7 +221,8 @@ class RunStarts:
         models = self._launcher.models
         if not models.are_made(definition, start, overrides):
             start = await models.of_run(definition, start, given, run_id, overrides)
-        if isinstance(given, RunAgentInput) or words.MESSAGES in start.input:
+        is_undecoded = isinstance(given, RunAgentInput) and not definition.is_declarative
+        if is_undecoded or words.MESSAGES in start.input:
             models.check_media(definition, start, given, overrides)
         return start
 
@@ -272,7 +277,7 @@ def _trust_record(
 ) -> JsonObject:
     """Return the trust label of a run that reads the given context, tools and messages; empty for the neutral one."""
     labels = [label_of_context(context)] if context.packs else []
-    label = TrustLabel.join_all([*labels, label_of_history(history), *([FROM_CALLER] if deferred else ())])
+    label = TrustLabel.join_all([*labels, label_of_history(history), label_of_deferred(deferred)])
     return {} if label == TrustLabel() else label.to_payload()
 
 

@@ -109,6 +109,11 @@ class RunSupervisor(RunStarter):
         return self._live.get(run_id)
 
     @property
+    def is_leaving(self) -> bool:
+        """Return whether this process hands its runs over: it should take up no others."""
+        return self._is_leaving
+
+    @property
     def live_runs(self) -> list[RunKey]:
         """Return the keys of the runs that are live in this process."""
         return [live.run.ledger.run for live in self._live.values()]
@@ -124,7 +129,8 @@ class RunSupervisor(RunStarter):
         if parent is not None:
             start = await self.models.of_child(definition, start, parent.source.start, run.run_id)
         if parent is not None and not parent.ledger.is_durable:
-            return self.begin_ephemeral(definition, start, run, parent=parent)
+            attempt, task = self.begin_ephemeral(definition, start, run, parent=parent)
+            return attempt.live(task)
         lease = self._services.new_lease(run)
         ledger = await self.claims.begin(definition, start, run, lease)
         try:
@@ -157,7 +163,7 @@ class RunSupervisor(RunStarter):
         history: Sequence[ConversationTurn] = (),
         parent: Run | None = None,
         overrides: Overrides = NO_OVERRIDES,
-    ) -> LiveRun:
+    ) -> tuple[RunAttempt, asyncio.Task[RunResult]]:
         """Start an ephemeral run; only its subscriber can reach it, and that of its parent."""
         if parent is not None:
             overrides = replace(overrides, is_streaming=parent.source.overrides.is_streaming)
@@ -174,8 +180,7 @@ class RunSupervisor(RunStarter):
             overrides=overrides,
         )
         attempt = self._composer.compose(claimed)
-        task = asyncio.get_running_loop().create_task(attempt.drive())
-        return attempt.live(task)
+        return attempt, asyncio.get_running_loop().create_task(attempt.drive())
 
     async def resume(
         self,
@@ -231,7 +236,7 @@ class RunSupervisor(RunStarter):
         limits: AgentExecutionLimits | None,
     ) -> Claimed:
         services = self._services
-        history = RunHistory.of(rows)
+        history = RunHistory.of(rows, state.id)
         definition, start = services.definition_of(state.agent_type), decode_start(history.first)
         known = last_limits(history.claims) or start.limits
         limits = None if limits is None else raised(known, limits)
@@ -311,7 +316,7 @@ class RunSupervisor(RunStarter):
         self, state: AgentState, rows: Sequence[JournalRow], signal: AgentSignal, principal: Principal
     ) -> None:
         """End a run with a whole record: what was under way in it is cleaned up."""
-        definition, history = self._services.definition_of(state.agent_type), RunHistory.of(rows)
+        definition, history = self._services.definition_of(state.agent_type), RunHistory.of(rows, state.id)
         start = decode_start(history.first)
         ledger = await self.claims.take_over(definition, state, history, principal)
         if state.status is not AgentStatus.CANCELLING:

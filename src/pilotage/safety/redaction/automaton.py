@@ -30,7 +30,7 @@ class Shape(NamedTuple):
     overdue: bool = False
 
 
-class State(dict[str, "State | AutomatonEdge"]):
+class AutomatonState(dict[str, "AutomatonState | AutomatonEdge"]):
     """A state of the automaton; it maps the next character to the next state or edge. Its `number` is unique.
 
     `failed`: the attempt cannot match. `certain`: the best match can grow, but its outcome cannot change. `final`: it
@@ -44,7 +44,7 @@ class State(dict[str, "State | AutomatonEdge"]):
         super().__init__()
         self.automaton = automaton
         self.shape = shape
-        self.edges: dict[int, State | AutomatonEdge] = {}
+        self.edges: dict[int, AutomatonState | AutomatonEdge] = {}
         self.depth = -1
         self.number = next(automaton.numbers)
         self.failed = not shape.attempt and shape.winner < 0
@@ -52,7 +52,7 @@ class State(dict[str, "State | AutomatonEdge"]):
         self.certain = shape.winner >= 0 and automaton.agrees(shape)
         self.limit = 0 if shape.overdue else automaton.limit_of(shape.attempt)
 
-    def __missing__(self, character: str) -> State | AutomatonEdge:
+    def __missing__(self, character: str) -> AutomatonState | AutomatonEdge:
         return self.automaton.learn(self, character)
 
 
@@ -64,8 +64,8 @@ class AutomatonEdge:
     attempt that begins after the character.
     """
 
-    target: State
-    begins: State | None = None
+    target: AutomatonState
+    begins: AutomatonState | None = None
     arrived_before: int = -1
     arrived_with: int = -1
 
@@ -83,27 +83,27 @@ class Automaton:
         self._outcomes = outcomes
         self._limits = limits
         self._kinds: dict[str, int] = {}
-        self._states: dict[Shape, State] = {}
-        self._starts: dict[str, State] = {}
+        self._states: dict[Shape, AutomatonState] = {}
+        self._starts: dict[str, AutomatonState] = {}
         self._remembered = 0
         self.numbers = count()
 
-    def start(self, before: str) -> State:
+    def start(self, before: str) -> AutomatonState:
         """Return the state in which an attempt begins after a character, or at the start of the text."""
         state = self._starts.get(before)
         if state is None:
             state = self._starts[before] = self.start_after(self._kind(before))
         return state
 
-    def start_after(self, kind: int) -> State:
+    def start_after(self, kind: int) -> AutomatonState:
         """Return the state in which an attempt begins after a character of a kind."""
         return self._state(Shape(self._threads.begin(kind)))
 
-    def end(self, state: State, after: str) -> int:
+    def end(self, state: AutomatonState, after: str) -> int:
         """Return the pattern that matches if the text ends here, before a character or nothing; -1 if none does."""
         return _pattern(self._threads.settle((state.shape.attempt,), self._kind(after))[1])
 
-    def overdue(self, state: State, length: int) -> State:
+    def overdue(self, state: AutomatonState, length: int) -> AutomatonState:
         """Return the state after an attempt has been open for too long: it counts as a match."""
         owners = [self._threads.owner(thread) for thread in state.shape.attempt]
         pattern = next(owner for owner in owners if 0 < self._limits[owner] <= length)
@@ -122,7 +122,7 @@ class Automaton:
         limits = (self._limits[self._threads.owner(thread)] for thread in attempt)
         return min((limit for limit in limits if limit), default=0)
 
-    def learn(self, state: State, character: str) -> State | AutomatonEdge:
+    def learn(self, state: AutomatonState, character: str) -> AutomatonState | AutomatonEdge:
         """Return and cache the edge of a character that the state has not seen before."""
         if self._remembered >= _MOST_REMEMBERED:
             self._forget()
@@ -130,7 +130,7 @@ class Automaton:
         self._remembered += 1
         return edge
 
-    def step(self, state: State, kind: int) -> State | AutomatonEdge:
+    def step(self, state: AutomatonState, kind: int) -> AutomatonState | AutomatonEdge:
         """Return the next state or edge for a character of a kind."""
         edge = state.edges.get(kind)
         if edge is None:
@@ -156,14 +156,14 @@ class Automaton:
             kind = self._kinds[character] = self._program.kind_of(character)
         return kind
 
-    def _state(self, shape: Shape) -> State:
+    def _state(self, shape: Shape) -> AutomatonState:
         state = self._states.get(shape)
         if state is None:
-            state = self._states[shape] = State(self, shape)
+            state = self._states[shape] = AutomatonState(self, shape)
             self._remembered += len(shape.attempt)
         return state
 
-    def _edge(self, state: State, kind: int) -> State | AutomatonEdge:
+    def _edge(self, state: AutomatonState, kind: int) -> AutomatonState | AutomatonEdge:
         settled, before = self._threads.settle((state.shape.attempt,), kind)
         step = ThreadStep(self._threads, settled, kind)
         arrival = step.arrived or before
@@ -180,7 +180,7 @@ def _pattern(arrival: Arrival | None) -> int:
     return arrival.pattern if arrival else -1
 
 
-def _is_quiet(state: State, edge: AutomatonEdge) -> bool:
+def _is_quiet(state: AutomatonState, edge: AutomatonEdge) -> bool:
     """Return whether nothing but the state changes, so that the scanner need not act; limits only grow."""
     target = edge.target
     return (

@@ -7,7 +7,7 @@ another one is open. All states are found by trying every kind of character in e
 
 from __future__ import annotations
 
-from pilotage.safety.redaction.automaton import NOTHING, Automaton, State
+from pilotage.safety.redaction.automaton import NOTHING, Automaton, AutomatonState
 from pilotage.safety.redaction.program import ScanProgram
 from pilotage.safety.redaction.syntax import Atom, Sequence, Tree, UnsupportedPatternError
 
@@ -51,11 +51,11 @@ def is_fixed(tree: Tree) -> bool:
     )
 
 
-def _reached(automaton: Automaton, kinds: set[int]) -> list[tuple[State, int]]:
+def _reached(automaton: Automaton, kinds: set[int]) -> list[tuple[AutomatonState, int]]:
     """Return the states that an attempt can reach, each with the kinds of character before it."""
     waiting = [automaton.start_after(kind) for kind in {NOTHING, *kinds}]
     known = {state.number for state in waiting}
-    reached: dict[tuple[int, int], State] = {}
+    reached: dict[tuple[int, int], AutomatonState] = {}
     threads = 0
     while waiting:
         state = waiting.pop()
@@ -75,7 +75,7 @@ def _reached(automaton: Automaton, kinds: set[int]) -> list[tuple[State, int]]:
     return [(state, kind) for (_, kind), state in reached.items() if state.shape.attempt]
 
 
-def _is_alone(automaton: Automaton, reached: list[tuple[State, int]], kinds: set[int]) -> bool:
+def _is_alone(automaton: Automaton, reached: list[tuple[AutomatonState, int]], kinds: set[int]) -> bool:
     """Return whether no attempt can take its first character while an earlier one is open."""
     begins = {
         before: {kind for kind in kinds if not _after(automaton, automaton.start_after(before), kind).failed}
@@ -86,6 +86,6 @@ def _is_alone(automaton: Automaton, reached: list[tuple[State, int]], kinds: set
     )
 
 
-def _after(automaton: Automaton, state: State, kind: int) -> State:
+def _after(automaton: Automaton, state: AutomatonState, kind: int) -> AutomatonState:
     step = automaton.step(state, kind)
-    return step if isinstance(step, State) else step.target
+    return step if isinstance(step, AutomatonState) else step.target

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from pilotage.safety.redaction.automaton import Automaton, AutomatonEdge, State
+from pilotage.safety.redaction.automaton import Automaton, AutomatonEdge, AutomatonState
 from pilotage.safety.redaction.prefilter import Prefilter
 from pilotage.safety.redaction.program import ScanProgram
 from pilotage.safety.redaction.syntax import Tree
@@ -162,13 +162,13 @@ class _Failures:
         self._states: dict[int, set[int]] = {}
         self._last = 0
 
-    def add(self, trail: Sequence[tuple[int, State]]) -> None:
+    def add(self, trail: Sequence[tuple[int, AutomatonState]]) -> None:
         """Add the states of a failed attempt."""
         for place, state in trail:
             self._states.setdefault(place, set()).add(state.number)
             self._last = max(self._last, place)
 
-    def has(self, place: int, state: State) -> bool:
+    def has(self, place: int, state: AutomatonState) -> bool:
         """Return whether an attempt in a state fails."""
         return state.number in self._states.get(place, ())
 
@@ -252,7 +252,7 @@ class Scanner:
         """Begin an attempt at a position."""
         self._state = self._automaton.start(self._held.before(position))
         self._start = position
-        self._trail: list[tuple[int, State]] = []
+        self._trail: list[tuple[int, AutomatonState]] = []
         self._best: _Best | None = None
 
     def _read(self, position: int) -> None:
@@ -308,7 +308,7 @@ class Scanner:
             self._failures.forget(self._held.offset + self._start, self._held.offset + start - 1)
         self._start = start
 
-    def _is_known(self, state: State, start: int, at: int) -> bool:
+    def _is_known(self, state: AutomatonState, start: int, at: int) -> bool:
         """Return whether another attempt failed here in this state; add a shared state to the trail of this one."""
         if state.depth == _UNSEEN:
             state.depth = at - start

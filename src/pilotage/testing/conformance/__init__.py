@@ -30,11 +30,12 @@ from pilotage.testing.conformance.leases import LeaseCommitConformance, LeasesCo
 from pilotage.testing.conformance.memory import MemoryConformance
 from pilotage.testing.conformance.model import ModelConformance
 from pilotage.testing.conformance.outbox import OutboxConformance
-from pilotage.testing.conformance.repositories import SignalRepositoryConformance, StateRepositoryConformance
 from pilotage.testing.conformance.retention import RetentionConformance
 from pilotage.testing.conformance.sealing import SealerConformance
 from pilotage.testing.conformance.signal_commits import SignalCommitConformance
+from pilotage.testing.conformance.signals import SignalRepositoryConformance
 from pilotage.testing.conformance.spending import SpendingConformance
+from pilotage.testing.conformance.states import StateRepositoryConformance
 from pilotage.testing.conformance.store import StoreConformance, StoreUnderTest, TenantRepositories
 from pilotage.testing.conformance.switches import SwitchesConformance
 from pilotage.testing.conformance.transaction import TransactionConformance

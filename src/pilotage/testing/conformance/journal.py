@@ -65,6 +65,17 @@ class JournalConformance(Kit):
         await commit_one(journal, commit_of(begun, ended))
         assert [(each.number, each.turn) for each in await rows_of(journal)] == [(3, None), (3, 0)]
 
+    async def test_the_text_about_events_comes_back(self, journal: IAgentJournal) -> None:
+        begun = row(1, "root/pay#1", stage=JournalStage.BEFORE)
+        texts = ('[1,{"kind":"run_started"}]', "", '[2,"é\u0000 \\ud800"]')
+        rows = [
+            replace(begun, events=texts[0]),
+            row(2, "root/pay#1"),
+            replace(row(3, "root/pay#2"), events=texts[2]),
+        ]
+        await commit_one(journal, commit_of(*rows))
+        assert tuple(each.events for each in await rows_of(journal)) == texts
+
     async def test_the_keys_of_a_payload_are_stored_whatever_their_order(
         self, journal: IAgentJournal
     ) -> None:

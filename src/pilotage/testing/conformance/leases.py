@@ -195,6 +195,30 @@ class LeasesConformance(TimedKit):
         holders = [await leases.holder(run) for run in (RUN, OTHER_RUN, FOREIGN_RUN)]
         assert [each and each.owner for each in holders] == [None, "bob", "cleo"]
 
+    async def test_the_owners_are_those_of_leases_that_hold(
+        self, leases: IAgentLeases, second_leases: IAgentLeases, pass_time: PassTime
+    ) -> None:
+        _need_owners(leases)
+        assert await leases.owners() == frozenset()
+        await leases.acquire(RUN, "ada", LONG)
+        await leases.acquire(OTHER_RUN, "ada", LONG)
+        await leases.acquire(FOREIGN_RUN, "bob", self.short)
+        assert await second_leases.owners() == {"ada", "bob"}
+        await pass_time(self.short)
+        assert await leases.owners() == {"ada"}
+
+    async def test_all_leases_of_one_owner_are_released_and_no_others(
+        self, leases: IAgentLeases, second_leases: IAgentLeases
+    ) -> None:
+        _need_owners(leases)
+        await leases.acquire(RUN, "ada", LONG)
+        await leases.acquire(FOREIGN_RUN, "ada", LONG)
+        await leases.acquire(OTHER_RUN, "bob", LONG)
+        await second_leases.release_all("ada")
+        await second_leases.release_all("cleo")
+        holders = [await leases.holder(run) for run in (RUN, OTHER_RUN, FOREIGN_RUN)]
+        assert [each and each.owner for each in holders] == [None, "bob", None]
+
     @pytest.mark.parametrize(
         "asked", [(" ", LONG), ("ada", 0.0), ("ada", -1.0), ("ada", float("inf"))], ids=repr
     )
@@ -206,6 +230,11 @@ class LeasesConformance(TimedKit):
         with pytest.raises(AgentDefinitionError):
             await leases.renew(RUN, *asked)
         assert await leases.holder(RUN) is None
+
+
+def _need_owners(leases: IAgentLeases) -> None:
+    if type(leases).owners is IAgentLeases.owners:
+        pytest.skip("the adapter cannot list owners")
 
 
 def begun(run: RunKey = RUN, owner: str = "ada", seconds: float = LONG) -> JournalCommit:

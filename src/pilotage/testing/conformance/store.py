@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -25,10 +25,11 @@ from pilotage.testing.conformance.evidence import EvidenceRepositoryConformance,
 from pilotage.testing.conformance.journal import JournalConformance
 from pilotage.testing.conformance.leases import LeaseCommitConformance, LeasesConformance
 from pilotage.testing.conformance.outbox import OutboxConformance
-from pilotage.testing.conformance.repositories import SignalRepositoryConformance, StateRepositoryConformance
 from pilotage.testing.conformance.retention import RetentionConformance
 from pilotage.testing.conformance.signal_commits import SignalCommitConformance
+from pilotage.testing.conformance.signals import SignalRepositoryConformance
 from pilotage.testing.conformance.spending import SpendingConformance
+from pilotage.testing.conformance.states import StateRepositoryConformance
 from pilotage.testing.conformance.switches import SwitchesConformance
 from pilotage.testing.conformance.transaction import TransactionConformance
 from pilotage.testing.conformance.wakeups import WakeUpsConformance
@@ -75,6 +76,29 @@ class TenantRepositories:
     evidence: IAgentEvidenceRepository
 
 
+def _port_of_store(name: str) -> Any:
+    """Return a fixture: the port under this name of the store."""
+
+    def port(self: object, store: StoreUnderTest) -> object:
+        return getattr(store, name)
+
+    return pytest.fixture(port)
+
+
+def _port_of_second_store(name: str) -> Any:
+    def port(self: object, second_store: StoreUnderTest) -> object:
+        return getattr(second_store, name)
+
+    return pytest.fixture(port)
+
+
+def _foreign_repository(name: str) -> Any:
+    def repository(self: object, foreign: TenantRepositories) -> object:
+        return getattr(foreign, name)
+
+    return pytest.fixture(repository)
+
+
 class StoreConformance(
     LeasesConformance,
     LeaseCommitConformance,
@@ -109,102 +133,19 @@ class StoreConformance(
     def second_store(self, store: StoreUnderTest) -> StoreUnderTest:
         return store
 
-    @pytest.fixture
-    def journal(self, store: StoreUnderTest) -> IAgentJournal:
-        return store.journal
-
-    @pytest.fixture
-    def second_journal(self, second_store: StoreUnderTest) -> IAgentJournal:
-        return second_store.journal
-
-    @pytest.fixture
-    def states(self, store: StoreUnderTest) -> IAgentStateRepository:
-        return store.states
-
-    @pytest.fixture
-    def foreign_states(self, foreign: TenantRepositories) -> IAgentStateRepository:
-        return foreign.states
-
-    @pytest.fixture
-    def signals(self, store: StoreUnderTest) -> IAgentSignalRepository:
-        return store.signals
-
-    @pytest.fixture
-    def second_signals(self, second_store: StoreUnderTest) -> IAgentSignalRepository:
-        return second_store.signals
-
-    @pytest.fixture
-    def foreign_signals(self, foreign: TenantRepositories) -> IAgentSignalRepository:
-        return foreign.signals
-
-    @pytest.fixture
-    def evidence(self, store: StoreUnderTest) -> IAgentEvidenceRepository:
-        return store.evidence
-
-    @pytest.fixture
-    def foreign_evidence(self, foreign: TenantRepositories) -> IAgentEvidenceRepository:
-        return foreign.evidence
-
-    @pytest.fixture
-    def conversations(self, store: StoreUnderTest) -> ITaskStore:
-        return store.conversations
-
-    @pytest.fixture
-    def leases(self, store: StoreUnderTest) -> IAgentLeases:
-        return store.leases
-
-    @pytest.fixture
-    def second_leases(self, second_store: StoreUnderTest) -> IAgentLeases:
-        return second_store.leases
-
-    @pytest.fixture
-    def wake_ups(self, store: StoreUnderTest) -> IAgentWakeUps:
-        return store.wake_ups
-
-    @pytest.fixture
-    def second_wake_ups(self, second_store: StoreUnderTest) -> IAgentWakeUps:
-        return second_store.wake_ups
-
-    @pytest.fixture
-    def late_outcomes(self, store: StoreUnderTest) -> IAgentLateOutcomes:
-        return store.late_outcomes
-
-    @pytest.fixture
-    def second_late_outcomes(self, second_store: StoreUnderTest) -> IAgentLateOutcomes:
-        return second_store.late_outcomes
-
-    @pytest.fixture
-    def outbox(self, store: StoreUnderTest) -> IAgentOutbox:
-        return store.deliveries
-
-    @pytest.fixture
-    def second_outbox(self, second_store: StoreUnderTest) -> IAgentOutbox:
-        return second_store.deliveries
-
-    @pytest.fixture
-    def backlog(self, store: StoreUnderTest) -> IAgentBacklog:
-        return store.backlog
-
-    @pytest.fixture
-    def second_backlog(self, second_store: StoreUnderTest) -> IAgentBacklog:
-        return second_store.backlog
-
-    @pytest.fixture
-    def retention(self, store: StoreUnderTest) -> IAgentRetention:
-        return store.retention
-
-    @pytest.fixture
-    def switches(self, store: StoreUnderTest) -> IAgentSwitches:
-        return store.switches
-
-    @pytest.fixture
-    def second_switches(self, second_store: StoreUnderTest) -> IAgentSwitches:
-        return second_store.switches
-
-    @pytest.fixture
-    def spending(self, store: StoreUnderTest) -> ITenantSpending:
-        return store.spending
-
-    @pytest.fixture
-    def second_spending(self, second_store: StoreUnderTest) -> ITenantSpending:
-        return second_store.spending
+    journal, second_journal = _port_of_store("journal"), _port_of_second_store("journal")
+    states, foreign_states = _port_of_store("states"), _foreign_repository("states")
+    signals, second_signals = _port_of_store("signals"), _port_of_second_store("signals")
+    foreign_signals = _foreign_repository("signals")
+    evidence, foreign_evidence = _port_of_store("evidence"), _foreign_repository("evidence")
+    conversations, retention = _port_of_store("conversations"), _port_of_store("retention")
+    leases, second_leases = _port_of_store("leases"), _port_of_second_store("leases")
+    wake_ups, second_wake_ups = _port_of_store("wake_ups"), _port_of_second_store("wake_ups")
+    late_outcomes, second_late_outcomes = (
+        _port_of_store("late_outcomes"),
+        _port_of_second_store("late_outcomes"),
+    )
+    outbox, second_outbox = _port_of_store("deliveries"), _port_of_second_store("deliveries")
+    backlog, second_backlog = _port_of_store("backlog"), _port_of_second_store("backlog")
+    switches, second_switches = _port_of_store("switches"), _port_of_second_store("switches")
+    spending, second_spending = _port_of_store("spending"), _port_of_second_store("spending")

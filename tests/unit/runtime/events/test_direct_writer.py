@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
 
 from pilotage.agent.events import (
     AgentEvent,
@@ -14,7 +17,7 @@ from pilotage.agent.events import (
 from pilotage.agent.spec import StreamingExposureMode
 from pilotage.runtime.events.feed import QUEUE_LIMIT
 from pilotage.runtime.events.writer import DirectEventWriter
-from pilotage.runtime.exposure.modes import Exposure
+from pilotage.runtime.exposure.modes import OPEN_EXPOSURE, Exposure
 from pilotage.runtime.exposure.redactor import Redactor
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
@@ -139,3 +142,28 @@ async def test_events_of_a_child_are_forwarded_to_its_parent() -> None:
     assert len(forwarded) == QUEUE_LIMIT + 1
     assert not writer.is_full
     assert list(writer.ready()) == []
+
+
+async def sayings(count: int, said: list[int]) -> AsyncIterator[AgentEvent]:
+    for number in range(count):
+        said.append(number)
+        yield says(number)
+
+
+@pytest.mark.parametrize("exposure", [OPEN_EXPOSURE, Exposure(StreamingExposureMode.LOW_LATENCY, Redactor())])
+async def test_a_program_waits_for_a_reader_that_does_not_read(exposure: Exposure) -> None:
+    writer, said = DirectEventWriter(exposure), list[int]()
+    writing = asyncio.create_task(writer.write_all(sayings(2 * QUEUE_LIMIT, said)))
+    await turn()
+    assert writer.is_full
+    assert len(said) < QUEUE_LIMIT
+    reading = [await anext(writer) for _ in range(2 * QUEUE_LIMIT)]
+    await writing
+    assert reading == [says(number) for number in range(2 * QUEUE_LIMIT)]
+
+
+@pytest.mark.parametrize("exposure", [OPEN_EXPOSURE, Exposure(StreamingExposureMode.LOW_LATENCY, Redactor())])
+async def test_the_program_of_a_child_writes_to_the_parent(exposure: Exposure) -> None:
+    forwarded: list[AgentEvent] = []
+    await DirectEventWriter(exposure, forwarded.append).write_all(sayings(3, []))
+    assert forwarded == [says(0), says(1), says(2)]

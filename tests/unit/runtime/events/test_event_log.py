@@ -137,7 +137,7 @@ def test_events_are_read_from_the_told_rows() -> None:
         a_row(an_action(), seq=3),
         told_row(4, 2, {"first": 3, "events": [item(1, 3, RunFinishedEvent(BY)).record]}),
     ]
-    items = list(logged_events(rows))
+    items = list(logged_events(rows, "run-1"))
     assert [(each.epoch, each.number) for each in items] == [(1, 1), (1, 2), (2, 3)]
     assert [each.event(BY) for each in items] == [
         StepStartedEvent(BY, "look"),

@@ -19,6 +19,8 @@ from pilotage import (
     Evidence,
     Final,
     Progress,
+    State,
+    StatePatch,
     Token,
     Tool,
 )
@@ -31,6 +33,7 @@ from pilotage.agent.events import (
     RunFinishedEvent,
     RunPausedEvent,
     RunStartedEvent,
+    StateDeltaEvent,
     StateSnapshotEvent,
     StepFinishedEvent,
     StepStartedEvent,
@@ -63,8 +66,11 @@ RECORD = AgentEvidence(
     created_at=datetime(2026, 11, 1, 12, tzinfo=UTC),
 )
 
+REMOVE = {"op": "remove", "path": "/a"}
 ITEMS: list[tuple[AgentYield[object], list[AgentEvent]]] = [
     (Token("Hel", {"n": 1}), [MessageDeltaEvent(BY, MESSAGE, "Hel", {"n": 1})]),
+    (State({"a": [1]}, {"n": 1}), [StateSnapshotEvent(BY, {"a": [1]}, {"n": 1})]),
+    (StatePatch([REMOVE]), [StateDeltaEvent(BY, [REMOVE])]),
     (AgentYield(AgentYieldKind.TOKEN, Token("lo")), [MessageDeltaEvent(BY, MESSAGE, "lo")]),
     (
         Progress("looking", "look", {"n": 2}),
@@ -242,7 +248,10 @@ SAYS: list[tuple[str, AgentEvent, AgentYield[object] | None]] = [
     ("thought", ReasoningDeltaEvent(BY, "r", "hm"), None),
     ("step of an architecture", StepStartedEvent(BY, "model-1"), None),
     ("end of a step", StepFinishedEvent(BY, "model-1"), None),
-    ("state", StateSnapshotEvent(BY, {}), None),
+    ("state", StateSnapshotEvent(BY, {}), State({})),
+    ("state of a tool", StateSnapshotEvent(BY, 1, {ITEM_FIELDS: {"action": "run/a#1"}}), State(1)),
+    ("patch", StateDeltaEvent(BY, [{"op": "remove", "path": "/a"}]), StatePatch([REMOVE])),
+    ("redacted patch", StateDeltaEvent(BY, [{"op": "remove", "path": "[REDACTED]"}]), None),
     ("other artifact", ArtifactEvent(BY, "a", {}, "plan"), None),
     ("evidence of an architecture", ArtifactEvent(BY, "a", [1], "evidence"), Evidence([1])),
     (

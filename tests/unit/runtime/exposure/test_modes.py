@@ -31,7 +31,7 @@ from pilotage.agent.spec import StreamingExposureMode as Mode
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import AgentOutputGuardError
 from pilotage.runtime.exposure.deltas import delta_of
-from pilotage.runtime.exposure.modes import Exposure
+from pilotage.runtime.exposure.modes import OPEN_EXPOSURE, Exposure
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.safety.redaction.policy import StreamingRedactionPolicy, StreamingSensitivePattern
 
@@ -87,6 +87,15 @@ def test_without_anything_to_look_for_every_event_passes_as_it_is(mode: Mode) ->
         (shown,) = exposure.push(event)
         assert shown is event
     assert exposure.flush() == []
+
+
+def test_the_exposure_of_all_runs_without_anything_to_look_for_has_no_state() -> None:
+    for event in (says("Hel"), thinks("h"), args("{"), STEP, says("lo")):
+        (shown,) = OPEN_EXPOSURE.push(event)
+        assert shown is event
+        assert OPEN_EXPOSURE.held_texts == set()
+    assert not OPEN_EXPOSURE.flush()
+    assert not OPEN_EXPOSURE.release()
 
 
 def test_low_latency_lets_text_go_as_soon_as_it_is_decided() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pilotage.errors import AgentOutputGuardError
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.exposure.redactor import Redactor
+from pilotage.runtime.exposure.redactor import NO_REDACTOR, Redactor
 from pilotage.safety.redaction.policy import (
     StreamingGuardFailureMode,
     StreamingRedactionPolicy,
@@ -189,3 +189,11 @@ def test_a_session_that_is_updated_looks_for_new_secrets_in_held_text_too() -> N
     assert "".join([*told, *session.push("-and-more "), *session.push(SECRET), *session.finish()]) == (
         "no [REDACTED], [SECRET] [SECRET]"
     )
+
+
+def test_the_redactor_of_all_runs_without_secrets_takes_none() -> None:
+    assert NO_REDACTOR.is_always_idle
+    assert not Redactor().is_always_idle
+    with pytest.raises(AssertionError):
+        NO_REDACTOR.register(SECRET)
+    assert NO_REDACTOR.text(SECRET) is SECRET

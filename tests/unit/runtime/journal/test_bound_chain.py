@@ -101,7 +101,7 @@ def test_the_time_of_a_row_is_covered(chain: Chain) -> None:
 )
 @pytest.mark.parametrize("row", JOURNAL)
 def test_the_digest_covers_the_canonical_text_of_place_and_time(row: JournalRow, at: datetime) -> None:
-    place, payloads = place_of(row), payload_digest(row.texts, row.salt)
+    place, payloads = place_of(row), payload_digest(row.texts, row.salt, row.events)
     position = [each for each in place[8:] if each is not None]
     written = canonical_json([*place[:8], *(position if any(position) else [])])
     binding = canonical_json([RUN.tenant_id, RUN.run_id, "clerk"])

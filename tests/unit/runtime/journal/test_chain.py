@@ -29,6 +29,7 @@ CHANGES: list[tuple[str, dict[str, object]]] = [
     ("idempotency", {"idempotency": Idempotency.IDEMPOTENT}),
     ("record", {"record": {"result": 2}}),
     ("view", {"view": {"result": 1}}),
+    ("events", {"events": "[1]"}),
     ("digest", {"digest": "other"}),
     ("sealed", {"record": SealedRecord("key", "text")}),
 ]
@@ -84,6 +85,15 @@ def test_a_row_whose_payloads_were_erased_keeps_its_place() -> None:
     assert first_broken(rows) is None
     assert first_broken([erased(JOURNAL[0]), *JOURNAL[1:]]) is None
     assert all(row.view is None and row.salt == "" for row in rows)
+
+
+def test_events_are_erased_with_the_payloads_of_their_row() -> None:
+    rows = a_journal([a_claim(), replace(a_row(PAY, AFTER), events='[1,"look"]'), a_claim(epoch=2)])
+    rows[1] = erased(rows[1])
+    assert rows[1].events == ""
+    assert first_broken(rows) is None
+    rows[1] = replace(rows[1], events='[1,"look"]')
+    assert first_broken(rows) is rows[1]
 
 
 def test_erasing_hides_no_other_change() -> None:

@@ -295,6 +295,44 @@ def test_waits_pause_the_attempt_when_nothing_else_is_under_way() -> None:
     assert kernel.confirm(pause) == kernel.over == pause
 
 
+def test_no_further_call_begins_once_a_wait_is_answered() -> None:
+    kernel, scope = over()
+    asks, works = made(kernel, scope, PAY), made(kernel, scope, PRICE)
+    kernel.see(scope.domain, OTHER)
+    kernel.ask(asks)
+    kernel.ask(works)
+    kernel.park(asks, "question 1")
+    kernel.is_draining = True
+    inside = kernel.open_scope(INSIDE, THIRD, works)
+    assert kernel.ask(made(kernel, inside, PRICE)) == BEGIN
+    later = made(kernel, scope, SHIP)
+    assert kernel.ask(later) == HOLD
+    assert kernel.rest(scope.domain) == IDLE
+    kernel.known(works)
+    assert isinstance(kernel.rest(scope.domain), Deliver)
+    kernel = _parked_beside_a_held_call()
+    assert kernel.rest(kernel.open_scope("run", OTHER).domain) == Pause(frozenset({"question 1"}))
+
+
+def _parked_beside_a_held_call() -> Kernel:
+    kernel, scope = over()
+    asks, later = made(kernel, scope, PAY), made(kernel, scope, SHIP)
+    kernel.ask(asks)
+    kernel.park(asks, "question 1")
+    kernel.is_draining = True
+    kernel.ask(later)
+    return kernel
+
+
+def test_the_outcome_of_a_call_that_was_waited_for_takes_a_turn() -> None:
+    kernel, scope = over(begun(PAY, 1))
+    begun_before, waited = made(kernel, scope, PAY), made(kernel, scope, PRICE)
+    waited.was_waiting = True
+    for call in (begun_before, waited):
+        kernel.ask(call)
+        assert kernel.known(call, is_at_once=True)
+
+
 def test_a_wait_that_the_program_cuts_short_is_withdrawn() -> None:
     kernel, scope = over()
     call = made(kernel, scope, PAY, is_repeatable=False)

@@ -9,12 +9,14 @@ from dataclasses import replace
 import pytest
 from tests.unit.runtime.rows import AFTER, BEFORE, CLAIMED, an_action
 
+from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent, StepStartedEvent
 from pilotage.agent.ports.journal import CommitOutcome, JournalCommit, JournalHead
 from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState
-from pilotage.jsonvalue import JsonObject, as_list
+from pilotage.jsonvalue import JsonObject
+from pilotage.runtime.events.event_log import logged_events
 from pilotage.runtime.journal.chain import NO_HEAD, first_broken
 from pilotage.runtime.journal.commits import JournalWriter
 from pilotage.runtime.journal.interruptions import (
@@ -31,6 +33,7 @@ from pilotage.testing import FaultyJournal, LoseReply, MemoryJournal, MemoryStor
 
 TOLD = JournalStage.TOLD
 RUN = RunKey("default", "run-1")
+BY = AgentEventAttribution("clerk", "run-1", "run-1")
 CREATED = AgentState("run-1", "clerk", AgentSituation.CREATED.status)
 PAY = an_action()
 START: JsonObject = {"input": {}}
@@ -95,33 +98,29 @@ async def test_a_barrier_without_news_writes_nothing() -> None:
     assert books.journal.commits == 1
 
 
-async def test_what_was_told_is_the_last_row_of_the_next_commit() -> None:
+async def test_events_are_in_the_last_row_of_the_next_commit() -> None:
     books = Books()
     ledger = await claimed(books)
-    ledger.log.add({"kind": "first"})
+    ledger.log.add(StepStartedEvent(BY, "first"), BY)
     ledger.append(PAY, BEFORE, 1, None, None)
-    ledger.log.add({"kind": "second"})
+    ledger.log.add(StepStartedEvent(BY, "second"), BY)
     await ledger.barrier()
-    ledger.log.add({"kind": "third"})
+    ledger.log.add(StepStartedEvent(BY, "third"), BY)
     ledger.append(PAY, AFTER, 1, PAID, PAID)
     await ledger.barrier()
     rows = await books.rows()
-    assert [(row.action_id, row.stage) for row in rows] == [
-        ("run", CLAIMED),
-        (PAY.id, BEFORE),
-        ("told#3", TOLD),
-        (PAY.id, AFTER),
-        ("told#5", TOLD),
+    assert [(row.action_id, row.stage, row.events) for row in rows] == [
+        ("run", CLAIMED, ""),
+        (PAY.id, BEFORE, '[1,"first","second"]'),
+        (PAY.id, AFTER, '[3,"third"]'),
     ]
-    assert rows[2].view == {"first": 1, "events": [{"kind": "first"}, {"kind": "second"}]}
-    assert rows[4].view == {"first": 3, "events": [{"kind": "third"}]}
     assert first_broken(rows) is None
 
 
 async def test_telling_alone_writes_nothing() -> None:
     books = Books()
     ledger = await claimed(books)
-    ledger.log.add({"kind": "said"})
+    ledger.log.add(StepStartedEvent(BY, "look"), BY)
     await ledger.barrier()
     assert books.journal.commits == 1
 
@@ -129,7 +128,7 @@ async def test_telling_alone_writes_nothing() -> None:
 async def test_what_may_be_told_only_when_it_is_durable_is_written_by_the_next_barrier() -> None:
     books = Books()
     ledger = await claimed(books)
-    ledger.log.promise({"kind": "paused"})
+    ledger.log.promise(RunFinishedEvent(BY), BY)
     await ledger.barrier()
     await ledger.barrier()
     assert [row.stage for row in await books.rows()] == [CLAIMED, TOLD]
@@ -330,10 +329,10 @@ async def test_a_refused_end_leaves_everything_before_it_to_be_committed() -> No
     )
     ledger.change_state(ledger.state.moved_to(AgentSituation.RUNNING))
     ledger.append(PAY, AFTER, 1, PAID, PAID)
-    ledger.log.add({"kind": "told"})
+    ledger.log.add(StepStartedEvent(BY, "look"), BY)
     ledger.mark_end()
     ledger.append(an_action("run/result#1"), AFTER, 1, PAID, PAID)
-    ledger.log.promise({"kind": "finished"})
+    ledger.log.promise(RunFinishedEvent(BY), BY)
     ledger.change_state(ledger.state.moved_to(AgentSituation.COMPLETED))
     with pytest.raises(EndRefused):
         await ledger.barrier()
@@ -345,10 +344,7 @@ async def test_a_refused_end_leaves_everything_before_it_to_be_committed() -> No
     rows = await books.rows()
     assert first_broken(rows) is None
     assert [row.action_id for row in rows if row.stage is AFTER] == [PAY.id, "run/tool:pay#2"]
-    told = [row.view for row in rows if row.stage is TOLD]
-    assert [event for view in told if isinstance(view, dict) for event in as_list(view["events"])] == [
-        {"kind": "told"}
-    ]
+    assert [item.event(BY) for item in logged_events(rows, RUN.run_id)] == [StepStartedEvent(BY, "look")]
     assert (await books.store.states.get(RUN.run_id)).status is AgentSituation.RUNNING.status
 
 

@@ -12,6 +12,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import RunDiverged
 from pilotage.runtime.journal.recording import RecordedAction, Recording
+from pilotage.runtime.journal.seals import NOT_RECORDED
 
 PAY = an_action(asked={"amount": "5"})
 LOOK = an_action("run/tool:look#1")
@@ -44,6 +45,22 @@ def test_claims_are_no_actions() -> None:
 
 def test_what_is_not_recorded_is_new() -> None:
     assert Recording([a_row(LOOK)]).take(PAY) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_found"),
+    [
+        ([a_row(PAY, BEFORE), a_row(PAY, AFTER, record={"result": 1})], True),
+        ([a_row(PAY, BEFORE)], False),
+        ([a_row(PAY, AFTER, record=NOT_RECORDED)], False),
+        ([a_row(an_action(asked={"amount": "6"}), AFTER, record={"result": 1})], False),
+        ([], False),
+    ],
+)
+def test_an_outcome_is_reused_at_once_if_it_is_recorded_and_that_of_this_request(
+    rows: Sequence[JournalRow], is_found: bool
+) -> None:
+    assert Recording(rows).reusable(PAY) is (rows[-1] if is_found else None)
 
 
 def test_a_recorded_action_without_rows_is_a_mistake() -> None:

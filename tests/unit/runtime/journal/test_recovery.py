@@ -39,7 +39,7 @@ def test_what_is_done_is_reused(number: int, can_reconcile: bool) -> None:
         (0, False, Repeat),
         (0, True, Repeat),
         (1, False, Repeat),
-        (1, True, Reconcile),
+        (1, True, Repeat),
         (2, False, Repeat),
         (2, True, Reconcile),
         (3, False, AskHuman),

@@ -37,6 +37,7 @@ WORDS = {
     "RESULT_ACTION": "run/result#1",
     "END": "run/end",
     "MORE": "run/more",
+    "CONVERSATION": "conversation",
     "ORDINAL": "#",
     "SEPARATOR": "/",
     "TASK": "task:",
@@ -169,6 +170,7 @@ WORDS = {
     "CLAIMED_BY": "claimed_by",
     "STILL_CLAIMED": "still_claimed",
     "STATE": "state",
+    "SHARED_STATE": "shared_state",
     "TRACE": "trace",
     "DEADLINE": "deadline",
     "WAITS_COUNTED_UNTIL": "waits_counted_until",
@@ -271,7 +273,7 @@ def test_the_names_of_answers_are_those_of_their_classes() -> None:
 FIELDS = {
     RunStart: "agent input principal conversation parent generation deadline limits capabilities history definition salt "
     "trust metadata given model deferred session branch exits owner delegation "
-    "steering_input_required resolved_model",
+    "steering_input_required resolved_model on_rejection",
     AgentApprovalRequest: "id agent_state_id boundary prompt risk action_ref allowed_decisions metadata arguments "
     "argument_digest tool_digest attempt call_id expires_at requested_by approver_scope policy_version binding",
     AgentRecoveryRequest: "id agent_state_id action_id attempt reason action_kind action_name arguments late_outcomes "

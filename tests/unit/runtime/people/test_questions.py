@@ -10,8 +10,7 @@ from tests.unit.runtime.rows import an_action
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest, ApprovalTerms
 from pilotage.agent.ports.persistence import JournalRow, RunKey
-from pilotage.agent.signals import AgentSignal, AgentSignalKind
-from pilotage.agent.spec import RejectionPolicy
+from pilotage.agent.signals import AgentSignal, AgentSignalKind, RejectionPolicy
 from pilotage.agent.state import AgentSituation, AgentState
 from pilotage.agent.tools.catalog import AgentToolDescriptor, discover_agent_tools
 from pilotage.agent.tools.declare import agent_tool

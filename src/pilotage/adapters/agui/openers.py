@@ -1,0 +1,282 @@
+"""How an input leads to a run: it starts one, gives it a message, reconnects to its stream, or cancels it.
+
+A thread has one run at a time. A message that comes while one is under way is given to that run, if its agent accepts
+messages; a run without an owner is taken up first, and the message starts the next one in the same stream. A message
+that comes while a question is open gets the question again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from ag_ui.core import BaseEvent, CustomEvent
+
+from pilotage.adapters.agui.errors import AgUiThreadBusyError
+from pilotage.adapters.agui.questions import deferred_call_of
+from pilotage.adapters.agui.reading import GivenRun, ReadRun
+from pilotage.adapters.agui.stream import Bookmark, StreamedRun
+from pilotage.agent.events import (
+    AgentEvent,
+    AgentEventAttribution,
+    RunFinishedEvent,
+    RunPausedEvent,
+    RunStartedEvent,
+    ToolCallArgsDeltaEvent,
+    ToolCallEndEvent,
+    ToolCallStartEvent,
+)
+from pilotage.agent.run_values import RunAgentInput as CoreRunInput
+from pilotage.agent.run_values import RunResult
+from pilotage.agent.signals import AgentSignalEnd, AgentSignalKind
+from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.errors import CallerError, RunConflictError
+from pilotage.jsonvalue import JsonObject, text_digest, to_json_value
+from pilotage.runtime.events.feed import START, EventCursor
+from pilotage.runtime.run.start import run_id_of
+from pilotage.runtime.runner import AgentRunner
+from pilotage.runtime.runs import AgentRuns
+
+RUN_TAKEN_UP = "run_taken_up"
+"""The name of the CUSTOM event of a stream that first takes up a run of the thread whose process died."""
+MESSAGE_QUEUED = "message_queued"
+"""The name of the CUSTOM event of a message that is given to the run under way, or to the one that waits."""
+RUN_HELD = "run_held"
+"""The name of the CUSTOM event of a run that another process holds; the stream waits for it."""
+
+_UNDER_WAY = [status for status in AgentStatus if not status.is_terminal]
+_CALL_EVENTS = (ToolCallStartEvent, ToolCallArgsDeltaEvent, ToolCallEndEvent)
+
+
+class Opener:
+    """Runs of one agent, reached for one principal."""
+
+    def __init__(self, runs: AgentRuns, runner: AgentRunner) -> None:
+        self._runs = runs
+        self._runner = runner
+        self._principal = runner.principal
+
+    def _check_agent(self, state: AgentState) -> None:
+        agent_id = self._runner.definition.agent_id
+        if state.agent_type != agent_id:
+            raise RunConflictError(
+                f"run {state.id!r} is one of agent {state.agent_type!r}, not of {agent_id!r}. Go there with it."
+            )
+
+    async def _has_work(self, state: AgentState) -> bool:
+        if state.status is AgentStatus.INTERRUPTED:
+            return bool(await self._runs.services.signals.list_pending(state.id))
+        return not state.is_terminal
+
+    async def _reading(self, state: AgentState, seen: Bookmark) -> ReadRun:
+        """Return a run as it is read from a bookmark on; one that may have no owner is taken up."""
+        is_held = False
+        if await self._has_work(state):
+            try:
+                await self._runs.take_up(state.id, principal=self._principal)
+            except RunConflictError:
+                is_held = True
+            except CallerError:
+                # It has just ended, or is driven by its parent: it is read all the same.
+                is_held = False
+        notices = [_notice(RUN_HELD, state.id)] if is_held else []
+        return ReadRun(self._runs, seen, self._principal, notices=notices, is_held=is_held)
+
+    async def _read_from_start(self, run_id: str) -> ReadRun:
+        state = await self._runs.get(run_id, principal=self._principal)
+        return await self._reading(state, Bookmark(run_id, START, START))
+
+    async def _asked(
+        self, state: AgentState, notices: Sequence[BaseEvent] = (), problem: str | None = None
+    ) -> GivenRun | None:
+        """Return a run that waits, as its questions alone; None where it waits for nothing.
+
+        A call that the client performs is shown again, so that a page that was loaded anew can do so. The problem of
+        an answer is in the message of the questions, with the decisions that each of them takes.
+        """
+        recorded = self._runs.events(state.id, follow=False, principal=self._principal)
+        events = [event async for event in recorded]
+        open_ids = {each.id for each in await self._runs.questions(state.id, principal=self._principal)}
+        pauses = [event for event in _pauses_of(state.id, events) if event.approval_id in {None, *open_ids}]
+        if not pauses or state.status is not AgentStatus.INTERRUPTED:
+            return None
+        calls = {deferred_call_of(event) for event in pauses} - {None}
+        shown: list[AgentEvent] = [RunStartedEvent(pauses[0].attribution)]
+        shown += [event for event in events if isinstance(event, _CALL_EVENTS) and event.call_id in calls]
+        shown += [_with_problem(event, problem) for event in pauses]
+        return GivenRun(state.id, shown, None, notices)
+
+
+class StartedRuns(Opener):
+    """Starts durable runs. One that was started by the same input before is read from its beginning."""
+
+    async def open(self, given: CoreRunInput, /) -> StreamedRun:
+        """Return the run that the input starts or has started, or the one of its thread that is under way.
+
+        Raises:
+            RunConflictError: the same name was used with another input, or the thread is one of another agent.
+            AgUiThreadBusyError: a run of the thread is under way, and its agent accepts no messages.
+        """
+        return await self._attached(given) or await self._started(given)
+
+    async def _attached(self, given: CoreRunInput) -> ReadRun | None:
+        run_id = run_id_of(self._principal.tenant, given.state_id)
+        if await self._runs.services.states.get_or_none(run_id) is None:
+            return None
+        await self._runner.open(given)
+        return await self._read_from_start(run_id)
+
+    async def _started(self, given: CoreRunInput) -> StreamedRun:
+        try:
+            return await self._runner.open(given)
+        except RunConflictError:
+            under_way = await self._run_of_thread(given)
+            if under_way is None:
+                raise
+        self._check_agent(under_way)
+        return await self._beside(under_way, given)
+
+    async def _run_of_thread(self, given: CoreRunInput) -> AgentState | None:
+        """Return the run that has the thread; None where there is none, or the store does not know threads."""
+        try:
+            page = await self._runs.list(
+                statuses=_UNDER_WAY, conversation_id=given.conversation_id, principal=self._principal
+            )
+        except CallerError:
+            return None
+        return next((state for state in page.runs if state.metadata.get("parent") is None), None)
+
+    async def _beside(self, state: AgentState, given: CoreRunInput) -> StreamedRun:
+        """Return the stream of a message on a thread with a run under way."""
+        following = partial(self.following, state.id, given)
+        if not await self._has_work(state) and (asked := await self._asked(state)) is not None:
+            if await self._queued(state, given):
+                asked.notices = (_notice(MESSAGE_QUEUED, state.id),)
+            return asked
+        if not self._runs.is_driven(state.id):
+            try:
+                handle = await self._runs.take_up(state.id, principal=self._principal)
+            except RunConflictError:
+                """Another process has it: it is under way there."""
+            else:
+                events = handle.events()
+                seen = Bookmark(state.id, EventCursor.parse(events.cursor), EventCursor.parse(events.cursor))
+                notices = [_notice(RUN_TAKEN_UP, state.id)]
+                return ReadRun(
+                    self._runs, seen, self._principal, notices=notices, following=following, events=events
+                )
+        if not await self._queued(state, given):
+            raise AgUiThreadBusyError(
+                f"This conversation is busy: its agent {state.agent_type!r} still works on the message before, and "
+                "takes no further one meanwhile. Send it again when the answer is there."
+            )
+        held = not self._runs.is_driven(state.id)
+        return ReadRun(
+            self._runs,
+            Bookmark(state.id, START, START),
+            self._principal,
+            notices=[_notice(MESSAGE_QUEUED, state.id)],
+            following=following,
+            is_held=held,
+        )
+
+    async def following(self, earlier: str, given: CoreRunInput) -> StreamedRun | None:
+        """Return the run of a message after the run that was under way; None where that one took the message in."""
+        state = await self._runs.get(earlier, principal=self._principal)
+        if (attached := await self._attached(given)) is not None:
+            return attached
+        if state.is_terminal:
+            end = await self._end_of_message(state, given)
+            return None if end is AgentSignalEnd.TAKEN else await self._runner.open(given)
+        await self._queued(state, given)
+        return None
+
+    async def _queued(self, state: AgentState, given: CoreRunInput) -> bool:
+        """Give a message to a run; return False where its agent does not accept messages, or not such ones."""
+        spec = self._runner.definition.spec
+        if AgentSignalKind.USER_MESSAGE not in spec.accepted_signals or given.attachments:
+            return False
+        await self._send(state, given)
+        return True
+
+    async def _end_of_message(self, state: AgentState, given: CoreRunInput) -> AgentSignalEnd | None:
+        """Return what became of a message that an ended run was given; None where it was given none."""
+        try:
+            return await self._send(state, given)
+        except CallerError:
+            return None
+
+    async def _send(self, state: AgentState, given: CoreRunInput) -> AgentSignalEnd | None:
+        kind, payload = AgentSignalKind.USER_MESSAGE, {"text": given.instruction}
+        # The same input again is the same message.
+        name = "agui-message:" + text_digest(f"{state.id}\n{given.state_id}")[:32]
+        sent = await self._runs.signal(state.id, kind, payload, id=name, principal=self._principal)
+        return sent.end
+
+
+class SeenRuns(Opener):
+    """Runs to which a client reconnects; a run without an owner is resumed."""
+
+    def __init__(
+        self, runs: AgentRuns, runner: AgentRunner, seen: Bookmark, starts: StartedRuns | None
+    ) -> None:
+        super().__init__(runs, runner)
+        self._seen = seen
+        self._starts = starts
+
+    async def open(self, given: CoreRunInput, /) -> StreamedRun:
+        """Return the run of the bookmark, which must be one of the agent, read from where its stream began."""
+        state = await self._runs.get(self._seen.run_id, principal=self._principal)
+        self._check_agent(state)
+        run = await self._reading(state, self._seen)
+        own = run_id_of(self._principal.tenant, given.state_id)
+        if self._starts is not None and own != state.id:
+            # The stream began with an earlier run of the thread.
+            run.following = partial(self._starts.following, state.id, given)
+        return run
+
+
+class EndedRuns(Opener):
+    """Runs that their client cancels, with a stream of their end."""
+
+    def __init__(self, runs: AgentRuns, runner: AgentRunner, name: str) -> None:
+        super().__init__(runs, runner)
+        self._name = name
+
+    async def end(self) -> RunResult:
+        """Cancel the run, which must be one of the agent, and return its result; one that has ended stays as it is."""
+        run_id = run_id_of(self._principal.tenant, self._name)
+        self._check_agent(await self._runs.get(run_id, principal=self._principal))
+        await self._runs.cancel(run_id, reason="the client cancelled it", principal=self._principal)
+        return await self._runs.result(run_id, principal=self._principal)
+
+    async def open(self, given: object, /) -> StreamedRun:
+        """Return the run, of which only the end is streamed."""
+        result = await self.end()
+        state = result.state
+        by = AgentEventAttribution(state.agent_type, state.id, state.id)
+        output: JsonObject = {"output": to_json_value(result.output)}
+        return GivenRun(
+            state.id, [RunStartedEvent(by), RunFinishedEvent(by, result.error, output)], result, ()
+        )
+
+
+def _notice(name: str, run_id: str) -> CustomEvent:
+    return CustomEvent(name=name, value={"runId": run_id})
+
+
+def _pauses_of(run_id: str, events: Sequence[AgentEvent]) -> list[RunPausedEvent]:
+    """Return the pauses at the end of the events of a run."""
+    own = [event for event in events if event.attribution.run_id == run_id]
+    pauses: list[RunPausedEvent] = []
+    while own and isinstance(last := own.pop(), RunPausedEvent):
+        pauses.append(last)
+    return pauses[::-1]
+
+
+def _with_problem(event: RunPausedEvent, problem: str | None) -> RunPausedEvent:
+    if problem is None:
+        return event
+    takes = f" It takes: {', '.join(event.allowed_decisions)}." if event.allowed_decisions else ""
+    return replace(event, prompt=f"{event.prompt} The answer was not accepted: {problem}{takes}")

@@ -1,0 +1,45 @@
+# The types of the names of `pilotage.errors`. Written by `make reference`.
+# fmt: off
+
+from pilotage.errors.base import PilotageError as PilotageError
+from pilotage.errors.base import error_words as error_words
+from pilotage.errors.caller import AnswerConflictError as AnswerConflictError
+from pilotage.errors.caller import ApplicationStateError as ApplicationStateError
+from pilotage.errors.caller import CallerError as CallerError
+from pilotage.errors.caller import ContextNotActiveError as ContextNotActiveError
+from pilotage.errors.caller import DamagedEntryError as DamagedEntryError
+from pilotage.errors.caller import EvidenceNotFoundError as EvidenceNotFoundError
+from pilotage.errors.caller import MediaRefusedError as MediaRefusedError
+from pilotage.errors.caller import MediaTooLargeError as MediaTooLargeError
+from pilotage.errors.caller import MediaTypeRefusedError as MediaTypeRefusedError
+from pilotage.errors.caller import ModelNotFoundError as ModelNotFoundError
+from pilotage.errors.caller import NotAuthenticatedError as NotAuthenticatedError
+from pilotage.errors.caller import PermissionDeniedError as PermissionDeniedError
+from pilotage.errors.caller import PodNotFoundError as PodNotFoundError
+from pilotage.errors.caller import RunConflictError as RunConflictError
+from pilotage.errors.caller import RunErasedError as RunErasedError
+from pilotage.errors.caller import RunNotFoundError as RunNotFoundError
+from pilotage.errors.caller import SignalNotFoundError as SignalNotFoundError
+from pilotage.errors.caller import SteeringConflictError as SteeringConflictError
+from pilotage.errors.run import AgentMemoryError as AgentMemoryError
+from pilotage.errors.run import AgentOutputGuardError as AgentOutputGuardError
+from pilotage.errors.run import AgentRetrievalError as AgentRetrievalError
+from pilotage.errors.run import AgentStructuredOutputError as AgentStructuredOutputError
+from pilotage.errors.run import AgentToolBindingError as AgentToolBindingError
+from pilotage.errors.run import AgentToolDispatchError as AgentToolDispatchError
+from pilotage.errors.run import DelegationError as DelegationError
+from pilotage.errors.run import ModelCallError as ModelCallError
+from pilotage.errors.run import RunError as RunError
+from pilotage.errors.run import RunFailedError as RunFailedError
+from pilotage.errors.run import StoppedShortError as StoppedShortError
+from pilotage.errors.run import ToolError as ToolError
+from pilotage.errors.startup import AgentBootstrapError as AgentBootstrapError
+from pilotage.errors.startup import AgentDefinitionError as AgentDefinitionError
+from pilotage.errors.startup import AgentModelConfigurationError as AgentModelConfigurationError
+from pilotage.errors.startup import AgentPersistenceConfigurationError as AgentPersistenceConfigurationError
+from pilotage.errors.startup import ApplicationStartError as ApplicationStartError
+from pilotage.errors.startup import PluginError as PluginError
+from pilotage.errors.startup import PodDefinitionError as PodDefinitionError
+from pilotage.errors.startup import Problem as Problem
+from pilotage.errors.startup import StartupError as StartupError
+from pilotage.errors.startup import start_error as start_error

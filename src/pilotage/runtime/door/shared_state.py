@@ -1,0 +1,79 @@
+"""`set_state` and `patch_state`: tools and programs change the state that their run shares with its clients.
+
+A change is an action of the run: its event and its row are one commit, so that replay emits nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pilotage.agent.events import AgentEvent
+from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.yields import State, StatePatch
+from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.door.door import perform
+from pilotage.runtime.door.run import Run
+from pilotage.runtime.door.state_events import change_of, event_of
+from pilotage.runtime.door.tool_call import active_run
+from pilotage.runtime.effect import VALUE, Effect
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.scope import scope_for
+
+
+async def set_state(snapshot: JsonValue) -> None:
+    """Replace the state that this run shares with its clients: `await set_state({"items": []})`.
+
+    For tools and for `execute()`; a generator may yield `State(...)` as well. Outside a run nothing happens.
+
+    Raises:
+        AgentDefinitionError: the value has no JSON form.
+        AgentToolDispatchError: it is called in another thread than the run; make the tool async.
+    """
+    await _share(State(snapshot))
+
+
+async def patch_state(operations: Sequence[JsonObject]) -> None:
+    """Change the shared state by operations of a JSON Patch: `await patch_state([{"op": "add", ...}])`.
+
+    For tools and for `execute()`; a generator may yield `StatePatch(...)` as well. Outside a run nothing happens.
+
+    Raises:
+        AgentDefinitionError: an operation is none of RFC 6902, or a value has no JSON form.
+        AgentToolDispatchError: it is called in another thread than the run; make the tool async.
+    """
+    await _share(StatePatch(operations))
+
+
+async def _share(item: State | StatePatch) -> None:
+    run = active_run()
+    if run is None:
+        return
+    effect = _StateChange(run, change_of(item))
+    run.number(effect)
+    await perform(run, effect)
+    if run.events.is_full:
+        await run.events.wait_for_room()
+
+
+class _StateChange(Effect):
+    kind = VALUE
+
+    def __init__(self, run: Run, change: JsonObject) -> None:
+        label = words.SHARED_STATE
+        scope = scope_for(label)
+        super().__init__(scope, run.action(scope.next_id(label), AgentActionKind.VALUE, label, change))
+        self._change = change
+        self._run = run
+
+    async def act(self) -> object:
+        self._run.events.write(self._event)
+        return self._change
+
+    def reuse(self, record: JsonObject) -> object:
+        if self._run.events.holds_all:
+            self._run.events.write(self._event)
+        return super().reuse(record)
+
+    @property
+    def _event(self) -> AgentEvent:
+        return event_of(self._change, self.action.id, self._run.source.attribution)

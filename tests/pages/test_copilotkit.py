@@ -1,0 +1,75 @@
+"""CopilotKit in Chromium against `pilotage serve`: chat, tool cards, an approval, a tool of the page, other origins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+from tests.pages.chat import PATIENCE, Chat
+from tests.pages.rig import BankServer
+
+OpenPage = Callable[..., Chat]
+pytestmark = pytest.mark.slow
+
+
+def test_a_chat_of_two_turns_with_tool_cards(open_page: OpenPage, bank: BankServer) -> None:
+    chat = open_page(bank.url)
+    chat.say("Hello there")
+    chat.sees("offline model")
+    chat.say("balance account savings")
+    chat.sees("balance(savings) gave 100")
+    expect(chat.card("balance")).to_contain_text("100", timeout=PATIENCE)
+    assert chat.errors == []
+
+
+def test_a_payment_is_made_after_an_answer_and_only_once(open_page: OpenPage, bank: BankServer) -> None:
+    chat = open_page(bank.url)
+    before = bank.paid
+    chat.say("pay to Bo amount 5")
+    chat.sees_question()
+    assert bank.paid == before
+    chat.answer('{"decision": "approve"}')
+    chat.sees("gave paid 5 to Bo")
+    chat.sees_no_question()
+    assert bank.paid == [*before, "5 to Bo"]
+    assert chat.errors == []
+
+
+def test_a_tool_of_the_page_is_called_and_its_result_comes_back(
+    open_page: OpenPage, bank: BankServer
+) -> None:
+    chat = open_page(bank.url)
+    chat.say("paint color teal")
+    expect(chat.page.get_by_test_id("walls")).to_have_text("walls: teal", timeout=PATIENCE)
+    chat.sees("the walls are teal")
+    assert chat.errors == []
+
+
+def test_the_state_of_the_page_is_sent(open_page: OpenPage, bank: BankServer) -> None:
+    chat = open_page(bank.url)
+    chat.page.get_by_role("button", name="Choose savings").click()
+    with chat.page.expect_request(lambda each: each.method == "POST") as request:
+        chat.say("Hello there")
+    assert json.loads(request.value.post_data or "{}")["state"] == {"account": "savings"}
+    chat.sees("offline model")
+
+
+def test_a_page_that_is_not_allowed_is_refused_with_the_option(
+    open_page: OpenPage, tmp_path: Path, origin: str
+) -> None:
+    closed = BankServer(tmp_path)
+    closed.start()
+    try:
+        chat = open_page(closed.url)
+        with chat.page.expect_event("requestfailed") as failed:
+            chat.say("Hello there")
+        assert failed.value.url.endswith("/teller")
+        expect(chat.page.get_by_test_id("problem")).to_contain_text("Failed to fetch", timeout=PATIENCE)
+        assert any("has been blocked by CORS policy" in each for each in chat.errors)
+        answer = chat.context.request.post(f"{closed.url}/teller", headers={"origin": origin}, data="{}")
+        assert (answer.status, f"--allow-origin {origin}" in answer.json()["detail"]) == (403, True)
+    finally:
+        closed.stop()
