@@ -17,12 +17,13 @@ from tests.behaviour.newsroom import let_run
 
 from pilotage import Agent, AgentExecutionSpec, AgentSignalKind, Application, Principal, RecoveryStrategy
 from pilotage.adapters.agui import Bookmark, driver_for, frames_for, line_of
-from pilotage.agent import RunKey
+from pilotage.agent import AgentSignal, RunKey
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.events.feed import START
 from pilotage.runtime.run.start import run_id_of
 from pilotage.testing import (
     FaultyJournal,
+    MemorySignalRepository,
     MemoryStore,
     ProcessStopped,
     ScriptedModel,
@@ -51,6 +52,24 @@ class Host:
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
+
+
+@Agent(
+    spec=AgentExecutionSpec(
+        name="deaf",
+        recovery=RecoveryStrategy.ACTION_BOUNDARY,
+        accepted_signals=(AgentSignalKind.USER_MESSAGE,),
+    )
+)
+class Deaf:
+    """Accepts messages, and takes none of them in: they come too late."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+
+    async def execute(self, words: str) -> str:
+        await self.gate.hold()
+        return f"re: {words}"
 
 
 def customs(frames: list[Frame]) -> list[str]:
@@ -211,6 +230,47 @@ async def test_the_message_of_a_second_tab_is_given_to_the_run_under_way() -> No
     assert customs(second) == ["message_queued"]
     assert [frame["runId"] for frame in (second[0], second[-1])] == ["client-2", "client-2"]
     assert "And then?" in str(model.requests[-1].messages)
+
+
+class LateSignals(MemorySignalRepository):
+    """Signals that arrive only when the run they are for has ended."""
+
+    def __init__(self, store: MemoryStore, gate: Gate) -> None:
+        super().__init__(store)
+        self.store, self.gate = store, gate
+
+    async def append(self, signal: AgentSignal) -> AgentSignal:
+        self.gate.open.set()
+        while not (await self.store.states.get(signal.agent_state_id)).is_terminal:
+            await let_run()
+        return await super().append(signal)
+
+
+async def test_a_message_starts_a_run_where_the_one_under_way_ends_before_it_can_be_given_to_it() -> None:
+    threads, model = Threads(Host), ScriptedModel([calls("hold"), says("One."), says("Two.")])
+    threads.bank.store.signals = LateSignals(threads.bank.store, threads.gate)
+    async with threads.process(model) as app:
+        one = asyncio.ensure_future(threads.ask(app, HELLO))
+        await threads.gate.reached.get()
+        second = await threads.ask(app, NEXT)
+        first = await one
+    assert (texts(first), texts(second)) == ("One.", "Two.")
+    assert (types(second)[-1], fault_in(second)) == ("RUN_FINISHED", None)
+
+
+async def test_messages_of_three_tabs_that_came_too_late_are_answered_one_after_the_other() -> None:
+    threads = Threads(Deaf)
+    async with threads.process(ScriptedModel([])) as app:
+        one = asyncio.ensure_future(threads.ask(app, HELLO))
+        await threads.gate.reached.get()
+        tabs = [ag_ui_input(f"Tab {tab}", runId=f"client-{tab}") for tab in (2, 3, 4)]
+        others = [asyncio.ensure_future(threads.ask(app, tab)) for tab in tabs]
+        await let_run()
+        threads.gate.open.set()
+        await one
+        answers = await asyncio.gather(*others)
+    assert [fault_in(frames) for frames in answers] == [None, None, None]
+    assert [frames[-1].get("result") for frames in answers] == ["re: Tab 2", "re: Tab 3", "re: Tab 4"]
 
 
 async def test_a_second_tab_is_refused_in_words_where_the_agent_takes_no_messages() -> None:

@@ -45,6 +45,7 @@ MESSAGE_QUEUED = "message_queued"
 RUN_HELD = "run_held"
 """The name of the CUSTOM event of a run that another process holds; the stream waits for it."""
 
+_MOST_TRIES = 5
 _UNDER_WAY = [status for status in AgentStatus if not status.is_terminal]
 _CALL_EVENTS = (ToolCallStartEvent, ToolCallArgsDeltaEvent, ToolCallEndEvent)
 
@@ -128,14 +129,30 @@ class StartedRuns(Opener):
         return await self._read_from_start(run_id)
 
     async def _started(self, given: CoreRunInput) -> StreamedRun:
-        try:
-            return await self._runner.open(given)
-        except RunConflictError:
-            under_way = await self._run_of_thread(given)
+        """Return the run that the input starts, or the stream of its message on the run that has the thread.
+
+        That run may end, and another one begin, while its stream is opened: then the input is tried again.
+        """
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return await self._runner.open(given)
+            except RunConflictError:
+                under_way = await self._run_of_thread(given)
+                if under_way is None and tries == _MOST_TRIES:
+                    raise
             if under_way is None:
-                raise
-        self._check_agent(under_way)
-        return await self._beside(under_way, given)
+                continue
+            self._check_agent(under_way)
+            try:
+                return await self._beside(under_way, given)
+            except CallerError:
+                if tries == _MOST_TRIES or not await self._has_ended(under_way):
+                    raise
+
+    async def _has_ended(self, state: AgentState) -> bool:
+        return (await self._runs.get(state.id, principal=self._principal)).is_terminal
 
     async def _run_of_thread(self, given: CoreRunInput) -> AgentState | None:
         """Return the run that has the thread; None where there is none, or the store does not know threads."""
@@ -188,7 +205,7 @@ class StartedRuns(Opener):
             return attached
         if state.is_terminal:
             end = await self._end_of_message(state, given)
-            return None if end is AgentSignalEnd.TAKEN else await self._runner.open(given)
+            return None if end is AgentSignalEnd.TAKEN else await self._started(given)
         await self._queued(state, given)
         return None
 

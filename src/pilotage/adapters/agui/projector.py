@@ -102,12 +102,12 @@ class AgUiProjector:
         """Begin the stream before the run has an event, with RUN_STARTED and the notices."""
         return self._run_started(None, self._run_id or "", self._thread_id or "")
 
-    def next_run(self) -> list[agui.BaseEvent]:
-        """End an earlier run whose message has a run of its own; an error of it is a CUSTOM event."""
+    def next_run(self, *, is_last: bool = True) -> list[agui.BaseEvent]:
+        """End an earlier run of the stream; an error of it is a CUSTOM event. The last run ends the stream."""
         frames_out, ended = self._close(), self._held_end
         if ended is not None and ended.error is not None:
             frames_out.append(_ended_early(ended))
-        self._root, self._held_end, self._is_earlier = None, None, False
+        self._root, self._held_end, self._is_earlier = None, None, not is_last
         self._interrupts, self._waits_for_client = [], False
         return frames_out
 

@@ -21,7 +21,8 @@ from collections.abc import (
     Iterator,
     Sequence,
 )
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
+from functools import partial
 from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 from weakref import WeakKeyDictionary
 
@@ -159,9 +160,9 @@ class FrameStream:
         """End the stream of a message that cannot be taken, with a text that pages show."""
         return self._ending(self._projector.refuse_message(message, code))
 
-    def next_run(self) -> list[Marked]:
-        """End the earlier run of the stream. Raise VoidBookmarkError where `seen` is void."""
-        return self._last_frames(self._projector.next_run)
+    def next_run(self, *, is_last: bool) -> list[Marked]:
+        """End an earlier run of the stream. Raise VoidBookmarkError where `seen` is void."""
+        return self._last_frames(partial(self._projector.next_run, is_last=is_last))
 
     def _check(self, seen: Bookmark, ahead: EventCursor | None) -> None:
         if seen.is_void(self._reached, ahead):
@@ -343,37 +344,38 @@ class AgUiRunDriver(AsyncIterable[str]):
                     yield each
         except VoidBookmarkError:
             self._projector = self._projector.fresh()
+            self._announce(run)
             self._stream, self._seen = FrameStream(self._projector), None
             async with aclosing(self._read_all(run)) as frames:
                 async for each in frames:
                     yield each
 
     async def _read_all(self, run: StreamedRun) -> AsyncGenerator[Marked, None]:
-        """Read a run, and the one that follows in the same stream."""
-        following = run.following if isinstance(run, NotedRun) else None
-        # The cached frames may have come to the run that follows.
-        is_read = following is not None and self._seen is not None and self._seen.run_id != run.id
-        if not is_read:
-            async with aclosing(self._read(run, is_last=following is None)) as frames:
+        """Read a run, and those that follow in the same stream."""
+        async with AsyncExitStack() as opened:
+            while (following := run.following if isinstance(run, NotedRun) else None) is not None:
+                # The cached frames may have come to a run that follows.
+                is_read = self._seen is not None and self._seen.run_id != run.id
+                if not is_read:
+                    async with aclosing(self._read(run, is_last=False)) as frames:
+                        async for each in frames:
+                            yield each
+                after = await following()
+                if after is None:
+                    for each in self._stream.finish():
+                        yield self._noted(each)
+                    return
+                opened.push_async_callback(after.leave)
+                is_last = not isinstance(after, NotedRun) or after.following is None
+                if is_read:
+                    self._projector.next_run(is_last=is_last)
+                else:
+                    for each in self._stream.next_run(is_last=is_last):
+                        yield self._noted(each)
+                run = after
+            async with aclosing(self._read(run)) as frames:
                 async for each in frames:
                     yield each
-        if following is None:
-            return
-        after = await following()
-        if after is None:
-            for each in self._stream.finish():
-                yield self._noted(each)
-            return
-        try:
-            if is_read:
-                self._projector.next_run()
-            for each in () if is_read else self._stream.next_run():
-                yield self._noted(each)
-            async with aclosing(self._read(after)) as frames:
-                async for each in frames:
-                    yield each
-        finally:
-            await after.leave()
 
     async def _read(self, run: StreamedRun, *, is_last: bool = True) -> AsyncGenerator[Marked, None]:
         events = run.events()
