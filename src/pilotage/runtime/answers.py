@@ -35,12 +35,7 @@ from pilotage.runtime.history import RunReader
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.divergence import is_stuck
 from pilotage.runtime.journal.question_record import Question, decision_in, decode_question
-from pilotage.runtime.journal.record_fields import (
-    DamagedRecordError,
-    decode_row,
-    optional_text,
-    record_of,
-)
+from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row, optional_text, record_of
 from pilotage.runtime.journal.recovery import attempt_in, late_outcomes_of
 from pilotage.runtime.journal.seals import SEALED
 from pilotage.runtime.people.answers import ClosingAnswer, by_precedence, closing_answer, is_closing

@@ -11,22 +11,14 @@ from operator import attrgetter
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.journal import JournalHead
-from pilotage.agent.ports.persistence import (
-    JournalRow,
-    JournalStage,
-    RunKey,
-)
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.safety_checks import WAY_OUT
 from pilotage.agent.signals import AgentSignalEnd
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.errors import (
-    CallerError,
-    DamagedEntryError,
-    RunNotFoundError,
-)
+from pilotage.errors import CallerError, DamagedEntryError, RunNotFoundError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.context.evidence import is_prompt, prompt_in
 from pilotage.runtime.events.event_log import LoggedEvent, LogRows, is_erased, refuse_erased

@@ -6,10 +6,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.delegation import (
-    DelegationPacket,
-    DelegationResult,
-)
+from pilotage.agent.delegation import DelegationPacket, DelegationResult
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_request import JsonSchemaConstraint, ModelToolSpec
 from pilotage.agent.ports.architecture import AgentRef

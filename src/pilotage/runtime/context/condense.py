@@ -7,10 +7,7 @@ from typing import TypeAlias, assert_never
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.compaction import CompactionStrategy, NothingToDo, Rewrite, SummaryNeeded
-from pilotage.agent.context import (
-    ContextHealthSignal,
-    ContextTokenBudget,
-)
+from pilotage.agent.context import ContextHealthSignal, ContextTokenBudget
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.context.assemble import Assembled, digest_evidence, manifest_evidence

@@ -35,13 +35,7 @@ from pilotage.runtime.journal.interruptions import Paused, RecordDamaged, RunInt
 from pilotage.runtime.journal.positions import Call
 from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row
 from pilotage.runtime.journal.recording import RecordedAction
-from pilotage.runtime.journal.recovery import (
-    AskHuman,
-    FetchAgain,
-    Reconcile,
-    Repeat,
-    Reuse,
-)
+from pilotage.runtime.journal.recovery import AskHuman, FetchAgain, Reconcile, Repeat, Reuse
 from pilotage.runtime.journal.scope import enter_call, leave
 from pilotage.runtime.people.questions import (
     ApprovalQuestion,

@@ -9,12 +9,7 @@ from types import NoneType
 from typing import NoReturn
 
 from pilotage.agent.recovery import AgentActionBoundaryStage, AgentResumeBoundary
-from pilotage.agent.recovery_request import (
-    RecoveryCancelled,
-    RecoveryDone,
-    RecoveryFailed,
-    RecoveryRetried,
-)
+from pilotage.agent.recovery_request import RecoveryCancelled, RecoveryDone, RecoveryFailed, RecoveryRetried
 from pilotage.agent.state import AgentSituation
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonValue

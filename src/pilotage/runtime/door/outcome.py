@@ -10,10 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from pilotage.agent.facts import action_completed
-from pilotage.agent.ports.persistence import (
-    JournalRow,
-    JournalStage,
-)
+from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.safety_checks import withheld_by
 from pilotage.errors import AgentStructuredOutputError, RunError

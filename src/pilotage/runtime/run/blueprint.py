@@ -18,12 +18,7 @@ from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.tools.catalog import discover_agent_tools
 from pilotage.agent.tools.deferred import deferred_tool
 from pilotage.container.graph import Graph, One
-from pilotage.errors import (
-    AgentModelConfigurationError,
-    CallerError,
-    Problem,
-    start_error,
-)
+from pilotage.errors import AgentModelConfigurationError, CallerError, Problem, start_error
 from pilotage.runtime.architecture.registry import find_architecture
 from pilotage.runtime.architecture.tools import BoundTool, ToolOffer
 from pilotage.runtime.catalogs import provided_tools

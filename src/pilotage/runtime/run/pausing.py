@@ -14,13 +14,7 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.limits import earliest
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.journal.divergence import is_stuck
-from pilotage.runtime.journal.interruptions import (
-    AWAITS,
-    Paused,
-    RecordDamaged,
-    RunDiverged,
-    SealMissing,
-)
+from pilotage.runtime.journal.interruptions import AWAITS, Paused, RecordDamaged, RunDiverged, SealMissing
 from pilotage.runtime.journal.stored_words import (
     ACTION_ID,
     DAMAGE,
