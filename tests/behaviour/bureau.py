@@ -34,7 +34,15 @@ from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
-from pilotage.testing import Fault, FaultyJournal, MemorySealer, MemoryStore, ScriptedModel, SeededIds, VirtualClock
+from pilotage.testing import (
+    Fault,
+    FaultyJournal,
+    MemorySealer,
+    MemoryStore,
+    ScriptedModel,
+    SeededIds,
+    VirtualClock,
+)
 
 DURABLE = RecoveryStrategy.ACTION_BOUNDARY
 

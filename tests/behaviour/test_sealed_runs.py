@@ -37,13 +37,20 @@ from pilotage import (
     ToolEffects,
     agent_tool,
 )
-from pilotage.agent import AgentActionKind, AgentRecoveryRequest, ISecrets, RecoveryDecision, SecretRef, ToolCallArgsDeltaEvent
+from pilotage.agent import (
+    AgentActionKind,
+    AgentRecoveryRequest,
+    ISecrets,
+    RecoveryDecision,
+    SecretRef,
+    ToolCallArgsDeltaEvent,
+)
 from pilotage.agent.ports.persistence import JournalRow, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import RecordSealError, SealContext
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import AgentPersistenceConfigurationError, CallerError, ToolError
 from pilotage.jsonvalue import canonical_json, text_digest
-from pilotage.runtime.journal.action import fingerprint_of
+from pilotage.runtime.journal.scope import fingerprint_of
 from pilotage.safety import StreamingRedactionPolicy, StreamingSensitivePattern
 from pilotage.testing import MemoryStore, ScriptedModel, StopAfter, StopBefore, calls, says
 from pilotage.testing.sealer import MemorySealer

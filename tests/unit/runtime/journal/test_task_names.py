@@ -86,7 +86,9 @@ async def test_a_coroutine_that_waits_for_another_one_is_known_by_what_that_one_
 async def test_a_name_is_not_made_without_the_salt() -> None:
     task = asyncio.current_task()
     assert task is not None
-    assert NAMES.of(task)("tool:pay", {"to": "Ada"}) != TaskNames("other")._name(None, "tool:pay", {"to": "Ada"})
+    assert NAMES.of(task)("tool:pay", {"to": "Ada"}) != TaskNames("other")._name(
+        None, "tool:pay", {"to": "Ada"}
+    )
 
 
 async def test_runs_of_earlier_versions_name_tasks_by_their_first_request_alone() -> None:
