@@ -14,7 +14,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import partial
 from inspect import CO_VARARGS, CO_VARKEYWORDS, getcoroutinelocals, iscoroutine
-from typing import Any
+from typing import Any, cast
 
 from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
 
@@ -84,7 +84,7 @@ def _plain(value: object, depth: int) -> JsonValue:
     if depth == 0:
         return None
     if isinstance(value, tuple):
-        return [_plain(each, depth - 1) for each in value]
+        return [_plain(each, depth - 1) for each in cast("tuple[object, ...]", value)]
     if is_dataclass(value) and not isinstance(value, type) and _is_frozen(value):
         return {each.name: _plain(getattr(value, each.name, None), depth - 1) for each in fields(value)}
     return _given_to(value, depth - 1)
