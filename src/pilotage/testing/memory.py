@@ -270,6 +270,11 @@ class MemorySignalRepository(IAgentSignalRepository):
         queue = self._tables.queues.get(self._tables.run_of(self._tenant, state_id), {})
         return [signal.read() for signal in queue.values()]
 
+    async def newest_pending(self, runs: Collection[RunKey]) -> Mapping[RunKey, str]:
+        queues = self._tables.queues
+        own = [run for run in runs if self._tenant in (None, run.tenant_id) and queues.get(run)]
+        return {run: next(reversed(queues[run])) for run in own}
+
     async def mark_consumed(self, signal_id: str) -> AgentSignal:
         signal = self._tables.signals.find(self._tenant, signal_id)
         tenant = self._tenant or self._tables.signals.home(signal_id)

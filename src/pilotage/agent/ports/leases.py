@@ -73,6 +73,19 @@ class IAgentLeases(ABC):
             OSError: the store cannot be reached; whether the lease was renewed is unknown.
         """
 
+    async def renew_all(self, runs: Collection[RunKey], owner: str, seconds: float) -> Collection[RunKey]:
+        """Keep the leases of an owner on these runs for `seconds` from now; return the runs whose leases were renewed.
+
+        The others are left as they are, and do not keep these from being renewed. A run may be missing although its
+        lease holds, for example because another transaction has locked it: then `renew` decides. An adapter without a
+        method of its own renews one after the other.
+
+        Raises:
+            AgentDefinitionError: `owner` is blank or `seconds` is not positive.
+            OSError: the store cannot be reached; which leases were renewed is unknown.
+        """
+        return [run for run in runs if await self.renew(run, owner, seconds) is not None]
+
     @abstractmethod
     async def release(self, run: RunKey, owner: str) -> None:
         """Give a lease back, so that others need not wait for it to run out; another owner's is unchanged.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
+from typing import TypeAlias
 
 from pilotage.agent.ports.journal import LeaseRequest
 from pilotage.agent.ports.leases import IAgentLeases, Lease
@@ -21,15 +23,24 @@ _IDLE_CHECK_SECONDS = 2.0
 """The longest time that the task outlives its last lease: runs that follow each other share one task."""
 
 
+RenewTogether: TypeAlias = "Callable[[Sequence[HeldLease]], Coroutine[None, None, None]]"
+
+_TOGETHER_SHARE = 1 / 2
+"""Leases that are due within this share of an interval are renewed together with the first one that is due."""
+
+_AT_ONCE = 1_000
+"""The most leases that are renewed together: what else is written waits for as many rows at most."""
+
+
 class LeaseRenewer:
-    """Renews leases at equal intervals, each from when it is added until it is dropped.
+    """Renews leases together at equal intervals, each from when it is added until it is dropped.
 
     The task starts with the first lease. It ends by itself when there is none left, or in `stop_if_idle`. Most runs
-    end before their lease has to be renewed.
+    end before their lease has to be renewed. After its first renewal a lease is due with the others.
     """
 
-    def __init__(self, clock: IClock, every_seconds: float) -> None:
-        self._clock, self._every = clock, every_seconds
+    def __init__(self, clock: IClock, every_seconds: float, renew: RenewTogether) -> None:
+        self._clock, self._every, self._renew = clock, every_seconds, renew
         # The interval is the same for all: the first entry is always the next one due.
         self._due: dict[HeldLease, float] = {}
         self._renewals: dict[HeldLease, asyncio.Task[None]] = {}
@@ -49,8 +60,6 @@ class LeaseRenewer:
     def drop(self, lease: HeldLease) -> None:
         """Stop renewing a lease."""
         self._due.pop(lease, None)
-        if lease in self._renewals:
-            self._renewals[lease].cancel()
 
     @property
     def is_needed(self) -> bool:
@@ -71,7 +80,7 @@ class LeaseRenewer:
 
     async def stop_if_idle(self) -> None:
         """End all tasks of the renewer, unless there still is a lease to renew."""
-        tasks = [*self._renewals.values(), *([self._task] if self._task is not None else ())]
+        tasks = {*self._renewals.values(), *([self._task] if self._task is not None else ())}
         if self._due or not tasks:
             return
         for task in tasks:
@@ -82,19 +91,31 @@ class LeaseRenewer:
         while self._due:
             self.beats += 1
             now = self._clock.monotonic()
-            lease, due = next(iter(self._due.items()))
+            due = next(iter(self._due.values()))
             if due > now:
                 await self._clock.sleep(min(due - now, self.beat_seconds))
                 continue
+            self._renew_due(now)
+
+    def _renew_due(self, now: float) -> None:
+        """Renew the leases that are due, and those that will be soon, in tasks of their own: a store may be slow."""
+        until = now + self._every * _TOGETHER_SHARE
+        due = list(takewhile(lambda lease: self._due[lease] <= until, self._due))
+        for lease in due:
             del self._due[lease]
             self._due[lease] = now + self._every
-            self._renew(lease)
+        free = [lease for lease in due if lease not in self._renewals]
+        for first in range(0, len(free), _AT_ONCE):
+            self._begin(free[first : first + _AT_ONCE])
 
-    def _renew(self, lease: HeldLease) -> None:
-        """Renew one lease in a task of its own: a store that is slow for one must not delay the others."""
-        if lease not in self._renewals:
-            task = self._renewals[lease] = asyncio.create_task(lease.renew_ahead())
-            task.add_done_callback(lambda _: self._renewals.pop(lease, None))
+    def _begin(self, leases: Sequence[HeldLease]) -> None:
+        task = asyncio.create_task(self._renew(leases), name="renewal of leases that are due")
+        self._renewals |= dict.fromkeys(leases, task)
+        task.add_done_callback(lambda _: self._end(leases))
+
+    def _end(self, leases: Sequence[HeldLease]) -> None:
+        for lease in leases:
+            self._renewals.pop(lease, None)
 
 
 @value
@@ -159,7 +180,25 @@ class Leasing:
         self.seconds = settings.seconds
         self.frees_dead_owners = settings.frees_dead_owners
         self.request = LeaseRequest(owner, self.seconds)
-        self.renewer = LeaseRenewer(clock, self.seconds * _RENEW_SHARE)
+        self.renewer = LeaseRenewer(clock, self.seconds * _RENEW_SHARE, self.renew)
+
+    async def renew(self, held: Sequence[HeldLease]) -> None:
+        """Renew leases before they expire, by one request; those that it does not renew are renewed one by one.
+
+        So a lease that cannot be renewed, or a request that fails because of one of them, takes no other one along.
+        """
+        held = [lease for lease in held if lease.is_renewable]
+        if len(held) > 1:
+            asked, runs = self.clock.monotonic(), list(dict.fromkeys(lease.run for lease in held))
+            # Whatever the error is: each of them then meets its own.
+            with suppress(Exception):
+                renewed = frozenset(await self.leases.renew_all(runs, self.owner, self.seconds))
+                for lease in held:
+                    if lease.run in renewed:
+                        lease.renewed(asked)
+                held = [lease for lease in held if lease.run not in renewed and lease.is_renewable]
+        # An error ends nothing: the next effect asks for the lease again, and is told.
+        await asyncio.gather(*(lease.renew_ahead() for lease in held), return_exceptions=True)
 
 
 class HeldLease:
@@ -188,6 +227,11 @@ class HeldLease:
     def revoke(self, reason: str) -> None:
         """Renew the lease no more: the run is left to another owner."""
         self._revoked = reason
+
+    @property
+    def is_renewable(self) -> bool:
+        """Whether the lease is to be renewed ahead: it was neither released nor revoked."""
+        return self._holders is not None and self._revoked is None
 
     @property
     def is_held(self) -> bool:
@@ -256,13 +300,18 @@ class HeldLease:
 
     async def renew_ahead(self) -> None:
         """Renew the lease before it expires. An expired one is left to `renew`, before the next effect."""
-        if self._revoked is not None:
+        if not self.is_renewable:
             return
         asked = self._clock.monotonic()
         with suppress(OSError):
             lease = await self._leases.renew(self._run, self._owner, self._seconds)
             if lease is not None:
-                self._granted(asked, lease.granted_seconds)
+                self.renewed(asked)
+
+    def renewed(self, asked: float) -> None:
+        """Take in that the lease was renewed, by a request of that moment; one that was released stays so."""
+        if self._holders is not None:
+            self._granted(asked, self._seconds)
 
     def end(self) -> None:
         """Stop renewing: the commit that ended the run has removed the lease, so it need not be released.
