@@ -39,11 +39,9 @@ class MemoryLeases(OverTables, IAgentLeases):
         return self._grant(lease) if held is not None and held.owner == owner else None
 
     async def renew_all(self, runs: Collection[RunKey], owner: str, seconds: float) -> frozenset[RunKey]:
-        leases, held = [self._lease(run, owner, seconds) for run in runs], map(self._current, runs)
-        kept = [
-            lease for lease, now in zip(leases, held, strict=True) if now is not None and now.owner == owner
-        ]
-        return frozenset(self._grant(lease).run for lease in kept)
+        held = [(self._lease(run, owner, seconds), self._current(run)) for run in runs]
+        own = {self._grant(lease).run for lease, now in held if now is not None and now.owner == owner}
+        return frozenset(runs) - own
 
     async def release(self, run: RunKey, owner: str) -> None:
         held = self._tables.leases.get(run)

@@ -35,8 +35,8 @@ from sqlalchemy import (
     update,
 )
 
-from pilotage.adapters.sqlalchemy.claim_rule import HAS_NO_OWNER
-from pilotage.adapters.sqlalchemy.columns import MomentColumn, lease_now, now, seconds_from_now
+from pilotage.adapters.sqlalchemy.claim_rule import HAS_NO_OWNER, LEASE_NOW, NOW
+from pilotage.adapters.sqlalchemy.columns import MomentColumn, now, seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.leases import IS_UNDER_WAY, acquired_leases, forget_leases
 from pilotage.adapters.sqlalchemy.statements import Prepared, of_run, place_of
@@ -60,7 +60,7 @@ from pilotage.agent.ports.leases import (
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.checks import reject_blank, reject_not_positive
 
-PAGE = 250
+PAGE = 200
 """How many entries of an index a look reads."""
 
 _MOST_PAGES = 20
@@ -130,9 +130,7 @@ def _entries(
 @cache
 def look_statement(size: int) -> Prepared:
     """Return the statement of all looks, each at one page of so many entries."""
-    # Asked once: what may differ from row to row is no bound of an index.
-    over = leases.c.expires_at <= select(lease_now()).scalar_subquery()
-    up = and_(text(HAS_TIME), runs.c.wake_at <= select(now()).scalar_subquery())
+    over, up = leases.c.expires_at <= LEASE_NOW, and_(text(HAS_TIME), runs.c.wake_at <= NOW)
     seen = union_all(
         _entries(0, leases, over, "moment", "tenant", "run", size=size),
         _entries(1, signals, IS_ANSWER, "tenant", "run", "number", size=size),

@@ -10,12 +10,15 @@ from collections.abc import Collection
 
 from sqlalchemy import ColumnElement, and_, case, literal_column, or_, select
 
-from pilotage.adapters.sqlalchemy.columns import now, seconds_from_now
-from pilotage.adapters.sqlalchemy.leases import IS_UNDER_WAY, LEASE_IS_OVER
+from pilotage.adapters.sqlalchemy.columns import lease_now, now, seconds_after
+from pilotage.adapters.sqlalchemy.leases import IS_UNDER_WAY, lease_is_over
 from pilotage.adapters.sqlalchemy.tables import leases, runs, signals
-from pilotage.agent.ports.leases import LETS_GO_ON, LETS_POISONED_GO_ON, LONGEST_DELAY, SUSPECT_FROM
+from pilotage.agent.ports.leases import LETS_GO_ON, LETS_POISONED_GO_ON, LONGEST_DELAY
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.state import AgentStatus
+
+# Asked once for a statement: what may differ from row to row is no bound of an index.
+NOW, LEASE_NOW = select(now()).scalar_subquery(), select(lease_now()).scalar_subquery()
 
 
 def _any(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
@@ -40,7 +43,9 @@ _HAS_ANSWER = _any(_IS_PENDING, or_(_is_one_of(LETS_GO_ON), signals.c.kind == ru
 _HAS_AWAITED = _any(_IS_PENDING, signals.c.kind == runs.c.awaits)
 _IS_RELEASED = _any(_IS_PENDING, _is_one_of(LETS_POISONED_GO_ON))
 
-_IS_DRIVEN = _any(leases.c.tenant_id == runs.c.tenant_id, leases.c.run_id == runs.c.run_id, ~LEASE_IS_OVER)
+_IS_DRIVEN = _any(
+    leases.c.tenant_id == runs.c.tenant_id, leases.c.run_id == runs.c.run_id, ~lease_is_over(LEASE_NOW)
+)
 
 _above = runs.alias("above")
 
@@ -52,7 +57,7 @@ _IS_LEFT_BY_PARENT = _any(
 
 _IS_ORPHAN = _any(_above.c.tenant_id == runs.c.tenant_id, _above.c.run_id == runs.c.parent_id, _above.c.ended)
 
-_IS_UP = and_(runs.c.wake_at.is_not(None), runs.c.wake_at <= now())
+_IS_UP = and_(runs.c.wake_at.is_not(None), runs.c.wake_at <= NOW)
 
 # The rule of `has_something_to_do`, as a condition of the database.
 _CAN_GO_ON = or_(
@@ -78,9 +83,8 @@ _CAN_GO_ON = or_(
 # The rule of `ClaimRecord.is_due`.
 _IS_DUE = or_(
     runs.c.claim_after.is_(None),
-    runs.c.claim_after <= now(),
-    runs.c.claim_after > seconds_from_now(literal_column(str(2 * LONGEST_DELAY.total_seconds()))),
+    runs.c.claim_after <= NOW,
+    runs.c.claim_after > seconds_after(NOW, literal_column(str(2 * LONGEST_DELAY.total_seconds()))),
 )
 
 HAS_NO_OWNER = and_(~runs.c.ended, runs.c.head > 0, _CAN_GO_ON, ~_IS_DRIVEN, _IS_DUE)
-IS_SUSPECT = runs.c.claims >= literal_column(str(SUSPECT_FROM))

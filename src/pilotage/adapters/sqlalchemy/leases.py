@@ -9,19 +9,19 @@ processes share and which the time of day does not move; `Lease.expires_at` coun
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, exists, or_, select, update
 
-from pilotage.adapters.sqlalchemy.columns import lease_now, lease_seconds_from_now
+from pilotage.adapters.sqlalchemy.columns import lease_now, lease_seconds_from_now, seconds_after
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.dialect import EPOCH
 from pilotage.adapters.sqlalchemy.mapping import Values
 from pilotage.adapters.sqlalchemy.statements import (
     Prepared,
-    Types,
+    bulk_delete,
     bulk_update,
     in_keys,
     of_run,
@@ -38,12 +38,18 @@ _ONE: ColumnElement[int] = sa.literal_column("1")
 _RUN = ("tenant_id", "run_id")
 _IS_OWN = leases.c.owner == bindparam("who")
 
-# An end that is further away than twice the length was not granted by this clock: a server's clock was set back, or the
-# machine of a file was started again. The tolerance of one length lets a clock be corrected while a lease holds.
-LEASE_IS_OVER = or_(
-    leases.c.expires_at <= lease_now(),
-    leases.c.expires_at > lease_seconds_from_now(2 * leases.c.granted_seconds),
-)
+
+def lease_is_over(moment: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return the condition that a lease is over at a moment of the clock of leases.
+
+    An end that is further away than twice the length was not granted by this clock: a server's clock was set back, or
+    the machine of a file was started again. The tolerance of one length lets a clock be corrected while a lease holds.
+    """
+    twice: ColumnElement[Any] = sa.literal_column("2") * leases.c.granted_seconds
+    return or_(leases.c.expires_at <= moment, leases.c.expires_at > seconds_after(moment, twice))
+
+
+LEASE_IS_OVER = lease_is_over(lease_now())
 _SECONDS = bindparam("seconds", type_=leases.c.granted_seconds.type)
 _END = lease_seconds_from_now(_SECONDS)
 
@@ -122,7 +128,6 @@ def _owners() -> Prepared:
 
 _OWNERS = _owners()
 
-_RENEWED: Types = {name: leases.c[name].type for name in ("owner", "granted_seconds")}
 _RENEW_EACH = bulk_update(
     leases,
     _RUN,
@@ -130,9 +135,12 @@ _RENEW_EACH = bulk_update(
         "granted_seconds": given["granted_seconds"],
         "expires_at": lease_seconds_from_now(given["granted_seconds"]),
     },
-    _RENEWED,
+    {name: leases.c[name].type for name in ("owner", "granted_seconds")},
     lambda given: and_(leases.c.owner == given["owner"], ~LEASE_IS_OVER),
 )
+
+
+_KEYS = bulk_delete(leases, _RUN)
 
 
 def _renew_together() -> Prepared:
@@ -140,10 +148,10 @@ def _renew_together() -> Prepared:
 
     It waits for no lock: a commit that ends several runs locks their leases in an order of its own.
     """
-    source, given = _RENEW_EACH.given_in("rows")
+    source, given = _KEYS.given_in("rows")
     is_it = and_(*(leases.c[name] == given[name] for name in _RUN))
     held = select(*(leases.c[name] for name in _RUN)).select_from(source.join(leases, is_it))
-    held = held.where(leases.c.owner == given["owner"], ~LEASE_IS_OVER)
+    held = held.where(_IS_OWN, ~LEASE_IS_OVER)
     locked = held.with_for_update(of=leases, skip_locked=True).cte("locked")
     renewed = (
         update(leases)
@@ -159,15 +167,19 @@ def _renew_together() -> Prepared:
 _RENEW_TOGETHER = _renew_together()
 
 
-def _left_by_renewal(connection: Connection, rows: Sequence[Values], seconds: float) -> set[RunKey]:
+def _left_by_renewal(
+    connection: Connection, runs: Collection[RunKey], owner: str, seconds: float
+) -> frozenset[RunKey]:
     """Renew leases, and return the runs whose leases were not renewed."""
+    rows: list[Values] = [{"tenant_id": run.tenant_id, "run_id": run.run_id} for run in runs]
     if dialect_of(connection.dialect.name).takes_rows_as_json:
-        given = {"rows": _RENEW_EACH.encoded(rows), "seconds": seconds}
-        return {RunKey(tenant, run) for tenant, run in _RENEW_TOGETHER.rows(connection, given)}
+        given = {"rows": _KEYS.encoded(rows), "who": owner, "seconds": seconds}
+        return frozenset(RunKey(*key) for key in _RENEW_TOGETHER.rows(connection, given))
+    for row in rows:
+        row |= {"owner": owner, "granted_seconds": seconds}
     if _RENEW_EACH.run(connection, rows) == len(rows):
-        return set()
-    asked = [(RunKey(row["tenant_id"], row["run_id"]), row["owner"]) for row in rows]
-    return {run for run, owner in asked if _granted(_RENEW, connection, run, owner, seconds) is None}
+        return frozenset()
+    return frozenset(run for run in runs if _granted(_RENEW, connection, run, owner, seconds) is None)
 
 
 class SqlAlchemyLeases(IAgentLeases):
@@ -190,12 +202,9 @@ class SqlAlchemyLeases(IAgentLeases):
 
     async def renew_all(self, runs: Collection[RunKey], owner: str, seconds: float) -> frozenset[RunKey]:
         _check(owner, seconds)
-        rows: list[Values] = [
-            {"tenant_id": run.tenant_id, "run_id": run.run_id, "owner": owner, "granted_seconds": seconds}
-            for run in runs
-        ]
-        left = await self._database.hint(lambda connection: _left_by_renewal(connection, rows, seconds))
-        return frozenset(runs) - left
+        return await self._database.hint(
+            lambda connection: _left_by_renewal(connection, runs, owner, seconds)
+        )
 
     async def release(self, run: RunKey, owner: str) -> None:
         place = {**place_of(run), "who": owner}

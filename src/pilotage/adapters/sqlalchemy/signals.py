@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -193,18 +194,15 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
 
         return await self._database.read(look)
 
-    async def newest_pending(self, runs: Collection[RunKey]) -> Mapping[RunKey, str]:
-        wanted = {run for run in runs if self._tenant in (None, run.tenant_id)}
-
-        def look(connection: Connection) -> dict[RunKey, str]:
-            found = _NEWEST.rows(connection, {})
-            if len(found) > _MOST_PENDING:
-                found = _newest_of(connection, wanted)
-            # Of each run the last one counts.
-            numbers = {RunKey(tenant, run): str(number) for tenant, run, number in found}
-            return {run: number for run, number in numbers.items() if run in wanted}
-
-        return await self._database.read(look) if wanted else {}
+    async def newest_pending(self, runs: AbstractSet[RunKey]) -> Mapping[RunKey, str]:
+        found = await self._database.read(lambda connection: _NEWEST.rows(connection, {}))
+        if len(found) > _MOST_PENDING:
+            asked = tuple(runs)
+            found = await self._database.read(lambda connection: _newest_of(connection, asked))
+        # Of each run the last one counts.
+        newest = {RunKey(tenant, run): str(number) for tenant, run, number in found}
+        tenant = self._tenant
+        return {run: mark for run, mark in newest.items() if run in runs and tenant in (None, run.tenant_id)}
 
     async def list_answers(self, state_id: str) -> Sequence[AgentSignal]:
         return await self._listed(state_id, _ANSWERS)

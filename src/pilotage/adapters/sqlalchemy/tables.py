@@ -269,7 +269,7 @@ leases = sa.Table(
     sa.Column("expires_at", MomentColumn, nullable=False),
     sa.PrimaryKeyConstraint("tenant_id", "run_id"),
     _index("ix_pilotage_leases_end", "expires_at", "tenant_id", "run_id"),
-    _index("ix_pilotage_leases_owner", "owner", "expires_at"),
+    _index("ix_pilotage_leases_owner", "owner"),
 )
 
 late_outcomes = sa.Table(

@@ -74,17 +74,17 @@ class IAgentLeases(ABC):
         """
 
     async def renew_all(self, runs: Collection[RunKey], owner: str, seconds: float) -> Collection[RunKey]:
-        """Keep the leases of an owner on these runs for `seconds` from now; return the runs whose leases were renewed.
+        """Keep the leases of an owner on these runs for `seconds` from now; return the runs whose leases are left.
 
-        The others are left as they are, and do not keep these from being renewed. A run may be missing although its
-        lease holds, for example because another transaction has locked it: then `renew` decides. An adapter without a
-        method of its own renews one after the other.
+        Those are left as they are, and do not keep the others from being renewed. A run may be left although its lease
+        holds, for example because another transaction has locked it: then `renew` decides. An adapter without a method
+        of its own renews one after the other.
 
         Raises:
             AgentDefinitionError: `owner` is blank or `seconds` is not positive.
             OSError: the store cannot be reached; which leases were renewed is unknown.
         """
-        return [run for run in runs if await self.renew(run, owner, seconds) is not None]
+        return [run for run in runs if await self.renew(run, owner, seconds) is None]
 
     @abstractmethod
     async def release(self, run: RunKey, owner: str) -> None:

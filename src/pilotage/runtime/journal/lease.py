@@ -189,14 +189,14 @@ class Leasing:
         """
         held = [lease for lease in held if lease.is_renewable]
         if len(held) > 1:
-            asked, runs = self.clock.monotonic(), list(dict.fromkeys(lease.run for lease in held))
+            asked, runs = self.clock.monotonic(), [lease.run for lease in held]
             # Whatever the error is: each of them then meets its own.
             with suppress(Exception):
-                renewed = frozenset(await self.leases.renew_all(runs, self.owner, self.seconds))
+                left = frozenset(await self.leases.renew_all(runs, self.owner, self.seconds))
                 for lease in held:
-                    if lease.run in renewed:
+                    if not left or lease.run not in left:
                         lease.renewed(asked)
-                held = [lease for lease in held if lease.run not in renewed and lease.is_renewable]
+                held = [lease for lease in held if lease.run in left] if left else []
         # An error ends nothing: the next effect asks for the lease again, and is told.
         await asyncio.gather(*(lease.renew_ahead() for lease in held), return_exceptions=True)
 

@@ -26,7 +26,7 @@ def upgrade() -> None:
     is_answer = "consumed_at IS NULL AND kind IN ('approval_decision', 'cancel', 'resume')"
     _add("ix_pilotage_signals_answers", "pilotage_signals", ["tenant_id", "run_id", "number"], is_answer)
     _add("ix_pilotage_leases_end", "pilotage_leases", ["expires_at", "tenant_id", "run_id"])
-    _add("ix_pilotage_leases_owner", "pilotage_leases", ["owner", "expires_at"])
+    _add("ix_pilotage_leases_owner", "pilotage_leases", ["owner"])
 
 
 def _add(name: str, table: str, columns: Sequence[str], where: str | None = None) -> None:
