@@ -58,7 +58,10 @@ class WatchdogSettings:
 
 @value
 class ProcessOfItsOwn:
-    """Says that the watchdog may end the process, which belongs to the application; `worker` and `serve` add it."""
+    """Says that the process belongs to the application; `worker` and `serve` add it.
+
+    The watchdog may end the process, and the garbage collector leaves alone what was made before the application began.
+    """
 
 
 class StallDetector:
