@@ -28,8 +28,7 @@ from pilotage.runtime.delivery.watchdog import (
     watchdog_problems,
 )
 from pilotage.runtime.journal.commits import OutboxNotifier
-from pilotage.runtime.journal.lease import Leasing
-from pilotage.runtime.journal.owners import is_provably_dead
+from pilotage.runtime.journal.lease import Leasing, is_provably_dead
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
 

@@ -1,13 +1,22 @@
-"""Leases of runs: how long an owner may be sure of a run, and the one task that renews all leases of a process."""
+"""Leases of runs: how long an owner may be sure of a run, what it holds, and proofs of death.
+
+On Linux the name of an owner has the place and the start of the process: a digest of host, boot, process and time
+namespace, and the start time by the clock of that boot. Another process of the same place proves a death by the
+process table: the process id is free, or belongs to a process that started at another time, or to one that has exited.
+Anything else is no proof: another machine, boot or container, a system without `/proc`, a name of another form.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+import os
+import re
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import takewhile
-from typing import TypeAlias
+from functools import lru_cache
+from pathlib import Path
+from socket import gethostname
 
 from pilotage.agent.ports.journal import LeaseRequest
 from pilotage.agent.ports.leases import IAgentLeases, Lease
@@ -15,107 +24,96 @@ from pilotage.agent.ports.persistence import RunKey
 from pilotage.checks import reject_not_positive
 from pilotage.errors import RunConflictError
 from pilotage.ids import IClock
+from pilotage.jsonvalue import text_digest
 from pilotage.runtime.journal.interruptions import EventLoopStalled, RunOwnershipLost, StoreUnavailable
-from pilotage.runtime.journal.owners import is_provably_dead
+from pilotage.runtime.journal.renewal import LeaseRenewer
 from pilotage.values import value
 
-_IDLE_CHECK_SECONDS = 2.0
-"""The longest time that the task outlives its last lease: runs that follow each other share one task."""
+_PROC = Path("/proc")
+_NAME = re.compile(r"[^:]*:([1-9][0-9]{0,9}):.*:([0-9a-f]{16})-([0-9]{1,20})", re.DOTALL)
+_EXITED = ("Z", "X")
 
 
-RenewTogether: TypeAlias = "Callable[[Sequence[HeldLease]], Coroutine[None, None, None]]"
+@value
+class OwnerProcess:
+    """A process: its id, the place in which the id is valid, and its start in clock ticks after the boot."""
 
-_TOGETHER_SHARE = 1 / 2
-"""Leases that are due within this share of an interval are renewed together with the first one that is due."""
-
-_AT_ONCE = 1_000
-"""The most leases that are renewed together: what else is written waits for as many rows at most."""
+    pid: int
+    place: str
+    started: int
 
 
-class LeaseRenewer:
-    """Renews leases together at equal intervals, each from when it is added until it is dropped.
+def owner_name(unique: str, pid: int | None = None) -> str:
+    """Return the name of a process, by default this one: host, process id, a unique part, and place and start."""
+    pid = pid or os.getpid()
+    known = _process(pid)
+    end = f":{known.place}-{known.started}" if known is not None else ""
+    return f"{gethostname()}:{pid}:{unique}{end}"
 
-    The task starts with the first lease. It ends by itself when there is none left, or in `stop_if_idle`. Most runs
-    end before their lease has to be renewed. After its first renewal a lease is due with the others.
-    """
 
-    def __init__(self, clock: IClock, every_seconds: float, renew: RenewTogether) -> None:
-        self._clock, self._every, self._renew = clock, every_seconds, renew
-        # The interval is the same for all: the first entry is always the next one due.
-        self._due: dict[HeldLease, float] = {}
-        self._renewals: dict[HeldLease, asyncio.Task[None]] = {}
-        self._task: asyncio.Task[None] | None = None
-        self.beats = 0
-        """Grows at least every `beat_seconds` while leases are held and the event loop moves."""
-        self.beat_seconds = _IDLE_CHECK_SECONDS
+def process_of(owner: str) -> OwnerProcess | None:
+    """Return the process that a name is of; None where it names none that could be proven dead."""
+    found = _NAME.fullmatch(owner)
+    return None if found is None else OwnerProcess(int(found[1]), found[2], int(found[3]))
 
-    def add(self, lease: HeldLease) -> None:
-        """Renew a lease from now on."""
-        self._due[lease] = self._clock.monotonic() + self._every
-        task = self._task
-        # An application may be used in one event loop after the other.
-        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
-            self._task = asyncio.create_task(self._renew_all(), name="renewal of leases")
 
-    def drop(self, lease: HeldLease) -> None:
-        """Stop renewing a lease."""
-        self._due.pop(lease, None)
+def is_provably_dead(owner: str) -> bool:
+    """Return whether the process of a name certainly does nothing any more."""
+    process = process_of(owner)
+    if process is None or process.place != _place():
+        return False
+    try:
+        os.kill(process.pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        # It exists and is another user's, or its id is none.
+        return False
+    return _has_ended(process)
 
-    @property
-    def is_needed(self) -> bool:
-        """Whether there are leases to renew and a loop that should do it; may be asked in any thread."""
-        task = self._task
-        return bool(self._due) and task is not None and not task.done() and task.get_loop().is_running()
 
-    def revoke(self, reason: str) -> list[RunKey]:
-        """Renew none of the present leases any more: no further effect begins under them. May be called in any thread.
+def _has_ended(process: OwnerProcess) -> bool:
+    """Return whether an id belongs to another process by now, or to one that has exited and was not collected."""
+    found = _stat(process.pid)
+    if found is None:
+        return False
+    state, threads, started = found
+    # While other threads run, the first one of a process may have exited.
+    return started != process.started or (state in _EXITED and threads <= 1)
 
-        Returns:
-            The runs whose leases were revoked.
-        """
-        leases = list(self._due)
-        for lease in leases:
-            lease.revoke(reason)
-        return [lease.run for lease in leases]
 
-    async def stop_if_idle(self) -> None:
-        """End all tasks of the renewer, unless there still is a lease to renew."""
-        tasks = {*self._renewals.values(), *([self._task] if self._task is not None else ())}
-        if self._due or not tasks:
-            return
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+def _process(pid: int) -> OwnerProcess | None:
+    place, found = _place(), _stat(pid)
+    return None if place is None or found is None else OwnerProcess(pid, place, found[2])
 
-    async def _renew_all(self) -> None:
-        while self._due:
-            self.beats += 1
-            now = self._clock.monotonic()
-            due = next(iter(self._due.values()))
-            if due > now:
-                await self._clock.sleep(min(due - now, self.beat_seconds))
-                continue
-            self._renew_due(now)
 
-    def _renew_due(self, now: float) -> None:
-        """Renew the leases that are due, and those that will be soon, in tasks of their own: a store may be slow."""
-        until = now + self._every * _TOGETHER_SHARE
-        due = list(takewhile(lambda lease: self._due[lease] <= until, self._due))
-        for lease in due:
-            del self._due[lease]
-            self._due[lease] = now + self._every
-        free = [lease for lease in due if lease not in self._renewals]
-        for first in range(0, len(free), _AT_ONCE):
-            self._begin(free[first : first + _AT_ONCE])
+@lru_cache(maxsize=1)
+def _place() -> str | None:
+    """Return the place of this process; None where there is no `/proc` of Linux."""
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text()
+        spaces = [_namespace(name) for name in ("pid", "time")]
+    except OSError:
+        return None
+    return text_digest("\n".join([gethostname(), boot, *spaces]))[:16]
 
-    def _begin(self, leases: Sequence[HeldLease]) -> None:
-        task = asyncio.create_task(self._renew(leases), name="renewal of leases that are due")
-        self._renewals |= dict.fromkeys(leases, task)
-        task.add_done_callback(lambda _: self._end(leases))
 
-    def _end(self, leases: Sequence[HeldLease]) -> None:
-        for lease in leases:
-            self._renewals.pop(lease, None)
+def _namespace(name: str) -> str:
+    try:
+        return str((_PROC / "self/ns" / name).readlink())
+    except FileNotFoundError:
+        # A kernel without such namespaces has one.
+        return ""
+
+
+def _stat(pid: int) -> tuple[str, int, int] | None:
+    """Return the state of a process, its number of threads and its start; None where they cannot be read."""
+    try:
+        # The name in parentheses may contain anything.
+        fields = (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        return fields[0], int(fields[17]), int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 @value
@@ -180,7 +178,7 @@ class Leasing:
         self.seconds = settings.seconds
         self.frees_dead_owners = settings.frees_dead_owners
         self.request = LeaseRequest(owner, self.seconds)
-        self.renewer = LeaseRenewer(clock, self.seconds * _RENEW_SHARE, self.renew)
+        self.renewer = LeaseRenewer[HeldLease](clock, self.seconds * _RENEW_SHARE, self.renew)
 
     async def renew(self, held: Sequence[HeldLease]) -> None:
         """Renew leases before they expire, by one request; those that it does not renew are renewed one by one.
