@@ -31,9 +31,10 @@ _MOST_LEFT_OUT = 4
 
 
 class SignalWatch:
-    """Delivers pending signals to the live runs of this process while there are any: by wake-up hints, and by a slow poll.
+    """Delivers pending signals to the live runs of this process while there are any.
 
-    The poll is one request for all of them. While hints come it is slower still, and never ends: a hint may be lost.
+    Wake-up hints save time; a slow poll always runs, one request for all of them. While hints come it is slower still,
+    and never ends: a hint may be lost.
     """
 
     def __init__(self, services: Services, launcher: RunSupervisor) -> None:
@@ -42,7 +43,7 @@ class SignalWatch:
         self._watching: asyncio.Task[None] | None = None
         self._seen: dict[asyncio.Task[RunResult], str] = {}
         """The newest pending signal that was delivered to each attempt, as the store marks it."""
-        self._has_heard, self._left_out = False, 0
+        self._got_hint, self._left_out = False, 0
 
     def begin(self) -> None:
         """Start watching, until `stop` or until no run is live."""
@@ -78,12 +79,12 @@ class SignalWatch:
     async def _poll(self) -> None:
         while self._launcher.live_runs:
             await self._services.clock.sleep(POLL_SECONDS)
-            if self._has_heard and self._left_out < _MOST_LEFT_OUT:
+            if self._got_hint and self._left_out < _MOST_LEFT_OUT:
                 self._left_out += 1
             else:
                 self._left_out = 0
                 await self._look_after_all()
-            self._has_heard = False
+            self._got_hint = False
         # No run is live. A run that begins while this task ends must start a new watch.
         self._watching = None
 
@@ -93,7 +94,7 @@ class SignalWatch:
             async with wake_ups.subscribe() as hints:
                 while True:
                     live = self._launcher.live(await hints.next())
-                    self._has_heard = True
+                    self._got_hint = True
                     if live is not None:
                         await self._look(live.run.ledger.run)
 

@@ -114,7 +114,7 @@ class BacklogConformance(ClaimCounting):
             await pass_time(self.short)
         assert await claimed(backlog) == [OTHER_RUN]
         assert await claimed(backlog) == []
-        # The run that waits has no lease and can be driven by anybody.
+        # The run that waits has no lease, and any process can drive it.
         assert await leases.acquire(RUN, "cleo", LONG) is not None
         await leases.release(RUN, "cleo")
         await stand(journal, AgentStatus.ACTIVE, head=2)

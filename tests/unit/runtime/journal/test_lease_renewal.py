@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from pilotage.runtime.journal.lease import LeaseRenewer
+from pilotage.runtime.journal.renewal import LeaseRenewer
 from pilotage.testing import VirtualClock
 
 EVERY = 10.0
