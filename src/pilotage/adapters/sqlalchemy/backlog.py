@@ -104,7 +104,7 @@ class Seen(NamedTuple):
 
 
 def _entries(
-    look: int, table: Table, condition: str | ColumnElement[bool], *order: str, size: int
+    look: int, table: Table, condition: str | ColumnElement[bool], order: Sequence[str], size: int
 ) -> Select[*tuple[Any, ...]]:
     """Return the statement for a page of an index; `order` names the columns of the index among those of a place."""
     columns: dict[str, ColumnElement[Any]] = {"tenant": table.c.tenant_id, "run": table.c.run_id}
@@ -132,11 +132,11 @@ def look_statement(size: int) -> Prepared:
     """Return the statement of all looks, each at one page of so many entries."""
     over, up = leases.c.expires_at <= LEASE_NOW, and_(text(HAS_TIME), runs.c.wake_at <= NOW)
     seen = union_all(
-        _entries(0, leases, over, "moment", "tenant", "run", size=size),
-        _entries(1, signals, IS_ANSWER, "tenant", "run", "number", size=size),
-        _entries(2, signals, IS_PENDING, "tenant", "run", "number", size=size),
-        _entries(3, runs, up, "moment", "tenant", "run", size=size),
-        _entries(4, runs, CAN_BE_DRIVEN, "tenant", "run", size=size),
+        _entries(0, leases, over, ("moment", "tenant", "run"), size),
+        _entries(1, signals, IS_ANSWER, ("tenant", "run", "number"), size),
+        _entries(2, signals, IS_PENDING, ("tenant", "run", "number"), size),
+        _entries(3, runs, up, ("moment", "tenant", "run"), size),
+        _entries(4, runs, CAN_BE_DRIVEN, ("tenant", "run"), size),
     ).subquery()
     place = [seen.c.look, *(seen.c[name] for name in _PLACE)]
     of_runs = (runs.c.agent_type, runs.c.claims, runs.c.updated_at, runs.c.position)
@@ -289,7 +289,7 @@ def _is_suspect(seen: Seen) -> bool:
 
 
 def _given(connection: Connection, chosen: Sequence[Seen], owner: str, seconds: float) -> list[BacklogEntry]:
-    """Take the leases of runs, as far as they still have no owner and nobody else is taking them."""
+    """Take the leases of runs, as far as they still have no owner and no other process is taking them."""
     rows = connection.execute(_GIVE, {"positions": [each.position for each in chosen]}).all()
     records = {RunKey(row.tenant_id, row.run_id): _record(row) for row in rows}
     given = acquired_leases(connection, records, owner, seconds)

@@ -96,13 +96,13 @@ _FORGET = delete(leases).where(
     sa.tuple_(*(leases.c[name] for name in _RUN)).in_(_OVER.with_for_update(of=leases, skip_locked=True)),
     LEASE_IS_OVER,
 )
-_NOBODY: Mapping[str, Any] = {"owner": "", "granted_seconds": 0.0, "expires_at": EPOCH}
+_NO_OWNER: Mapping[str, Any] = {"owner": "", "granted_seconds": 0.0, "expires_at": EPOCH}
 
 
 def _release(*which: ColumnElement[bool]) -> tuple[Prepared, Prepared]:
     """Return the statements that release leases: runs that are not under way lose their rows."""
     return Prepared(delete(leases).where(*which, ~_IS_UNDER_WAY)), Prepared(
-        update(leases).where(*which).values(**_NOBODY)
+        update(leases).where(*which).values(**_NO_OWNER)
     )
 
 

@@ -263,7 +263,7 @@ outbox = sa.Table(
 leases = sa.Table(
     "pilotage_leases",
     metadata,
-    # A released one has no owner and no length: nobody has to look for runs under way that have no lease.
+    # A released one has no owner and no length; runs that are not under way have no row.
     *_texts("tenant_id", "run_id", "owner"),
     sa.Column("granted_seconds", sa.Float(53), nullable=False),
     sa.Column("expires_at", MomentColumn, nullable=False),

@@ -195,7 +195,7 @@ class Leasing:
                     if not left or lease.run not in left:
                         lease.renewed(asked)
                 held = [lease for lease in held if lease.run in left] if left else []
-        # An error ends nothing: the next effect asks for the lease again, and is told.
+        # An error ends nothing: the next effect asks for the lease again, and gets it.
         await asyncio.gather(*(lease.renew_ahead() for lease in held), return_exceptions=True)
 
 
