@@ -167,6 +167,17 @@ async def test_a_worker_with_few_free_places_fills_them_together() -> None:
             gate.set()
 
 
+async def test_a_worker_without_work_asks_once_in_a_while() -> None:
+    story = Story()
+    backlog = CountedBacklog(story.bureau.store.tables)
+    async with story.working(story.pays, settings=WorkerSettings(), backlog=backlog):
+        await let_run(50)
+        before = backlog.claims
+        for _ in range(40):
+            await pass_time(story.clock, 0.25)
+        assert backlog.claims - before == 5
+
+
 def test_a_worker_drives_many_runs_at_once() -> None:
     assert WorkerSettings().concurrency == 200
 

@@ -141,12 +141,18 @@ class Sweeper:
         poll = self._settings.poll_seconds
         if self._suspect is not None:
             return min(poll, self._lease_seconds * _RENEW_SHARE)
-        gathered = self._gathers_until - self._services.clock.monotonic()
-        return min(poll, gathered) if self._free_places and gathered > 0 else poll
+        now = self._services.clock.monotonic()
+        return min(poll, self._gathers_until - now) if self._is_gathering(now) else poll
 
     @property
     def _free_places(self) -> int:
         return self._settings.concurrency - len(self._driven)
+
+    def _is_gathering(self, now: float) -> bool:
+        """Return whether the few places that are free are to be filled later, together with others."""
+        return (
+            now < self._gathers_until and 0 < self._free_places < self._settings.concurrency * _GATHERED_SHARE
+        )
 
     @property
     def _lease_seconds(self) -> float:
@@ -168,7 +174,7 @@ class Sweeper:
         if free <= 0 or self._is_alone or self._runs.launcher.is_leaving:
             return False
         services, now = self._services, self._services.clock.monotonic()
-        if now < self._gathers_until and free < self._settings.concurrency * _GATHERED_SHARE:
+        if self._is_gathering(now):
             return False
         self._gathers_until = now + _GATHERED_SECONDS
         try:
