@@ -249,7 +249,10 @@ class IAgentBacklog(ABC):
         leaving: Collection[RunKey] = (),
         suspects: bool = False,
     ) -> Sequence[BacklogEntry]:
-        """Take the leases of up to `limit` runs of these agents, for `seconds` from now; the longest untouched first.
+        """Take the leases of up to `limit` runs of these agents, for `seconds` from now.
+
+        The longest untouched come first, as far as the store looks: of very many open runs it may look at a part each
+        time. Every run that can go on is found within some claims.
 
         A run with a lease that has not run out is passed over, even if it is this owner's, and so are those of
         `leaving`. Suspects are passed over, too; with `suspects` one of them may come besides the others, as the last.
