@@ -114,11 +114,10 @@ def _entries(
     columns["number"] = table.c.number if table is signals else literal_column("0")
     after = [bindparam(f"{name}_{look}", type_=_TYPES[name]) for name in order]
     place = [columns[name] for name in order]
+    number: ColumnElement[int] = literal_column(str(look))
+    given: list[ColumnElement[Any]] = [cast(columns[name], _TYPES[name]).label(name) for name in _PLACE]
     page = (
-        select(
-            literal_column(str(look)).label("look"),
-            *(cast(columns[name], _TYPES[name]).label(name) for name in _PLACE),
-        )
+        select(number.label("look"), *given)
         .where(text(condition) if isinstance(condition, str) else condition, tuple_(*place) > tuple_(*after))
         .order_by(*place)
         .limit(literal_column(str(size)))

@@ -45,7 +45,8 @@ def lease_is_over(moment: ColumnElement[Any]) -> ColumnElement[bool]:
     An end that is further away than twice the length was not granted by this clock: a server's clock was set back, or
     the machine of a file was started again. The tolerance of one length lets a clock be corrected while a lease holds.
     """
-    twice: ColumnElement[Any] = sa.literal_column("2") * leases.c.granted_seconds
+    two: ColumnElement[float] = sa.literal_column("2", leases.c.granted_seconds.type)
+    twice = two * leases.c.granted_seconds
     return or_(leases.c.expires_at <= moment, leases.c.expires_at > seconds_after(moment, twice))
 
 
