@@ -12,6 +12,7 @@ from typing import Self
 
 from sqlalchemy import Connection, exc, inspect, text
 
+from pilotage.adapters.sqlalchemy.backlog import SqlAlchemyBacklog
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import DatabaseSchemaError, DatabaseUnreachableError
 from pilotage.adapters.sqlalchemy.evidence import (
@@ -21,7 +22,7 @@ from pilotage.adapters.sqlalchemy.evidence import (
 )
 from pilotage.adapters.sqlalchemy.journal import SqlAlchemyJournal
 from pilotage.adapters.sqlalchemy.known_keys import use_keys
-from pilotage.adapters.sqlalchemy.leases import SqlAlchemyBacklog, SqlAlchemyLeases
+from pilotage.adapters.sqlalchemy.leases import SqlAlchemyLeases
 from pilotage.adapters.sqlalchemy.limits import SqlAlchemySwitches, SqlAlchemyTenantSpending
 from pilotage.adapters.sqlalchemy.memory import SqlAlchemyAgentMemory, SqlAlchemyTaskStore
 from pilotage.adapters.sqlalchemy.outbox import SqlAlchemyOutbox
@@ -34,7 +35,7 @@ from pilotage.adapters.sqlalchemy.wakeups import SqlAlchemyWakeUps
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.ids import IClock
 
-VERSION = "0010"
+VERSION = "0011"
 """The version this Pilotage works with; the last migration has its name."""
 
 VERSION_TABLE = "pilotage_schema"
