@@ -60,17 +60,20 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 # The packages of the page and Chromium are installed here, where no test has a time limit yet.
 PAGES := $(BIN)/python -m tests.pages.rig
 
-test: $(STAMP) ## run all tests
+# A share of them: make test TESTS="tests/unit tests/programs"
+TESTS ?=
+
+test: $(STAMP) ## run all tests, or TESTS=...
 	@$(COMPILE)
-	@$(PAGES)
-	@$(BIN)/python -m pytest -q -n $(WORKERS)
+	@$(if $(TESTS),,$(PAGES))
+	@$(BIN)/python -m pytest -q -n $(WORKERS) $(TESTS)
 
 test-near: $(STAMP) ## run the tests that are close to what differs from main, or from BASE=...
 	@$(BIN)/python tools/near.py $(or $(BASE),main)
 
 PYTHONS ?= 3.11 3.12 3.13
 
-test-all: ## run all tests on each of PYTHONS="3.11 3.12 3.13", each in an environment of its own
+test-all: ## run all tests, or TESTS=..., on each of PYTHONS="3.11 3.12 3.13", each in an environment of its own
 	@for version in $(PYTHONS); do \
 	  python=$$($(PYTHON) tools/interpreters.py $$version) || exit 1; \
 	  echo "Python $$version"; \
