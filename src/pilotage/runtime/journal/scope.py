@@ -84,10 +84,6 @@ class StepScope:
             guests[name] = StepScope(f"{self.path}/{name}", self.owner, skipped=self.skipped)
         return guests[name]
 
-    def is_led_by(self, task: Task[object] | None) -> bool:
-        """Return whether the task is the owner of the scope."""
-        return self.owner is task
-
 
 class Place:
     """The place of the running code: its scope, and the performer of its run's tool calls."""
