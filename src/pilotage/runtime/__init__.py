@@ -11,10 +11,11 @@ from pilotage.runtime.delivery.worker import WorkerSettings
 from pilotage.runtime.door.hooks import GateSettings
 from pilotage.runtime.door.model import RunAwareModel
 from pilotage.runtime.door.model_retry import ModelRetrySettings
-from pilotage.runtime.door.shared_state import patch_state, set_state
+from pilotage.runtime.door.shared_state import patch_state, read_state, set_state
 from pilotage.runtime.door.signals import next_signal
 from pilotage.runtime.door.step import changed, now, random, step, uid
 from pilotage.runtime.door.timers import sleep, timeout
+from pilotage.runtime.door.tool_call import caller_tools
 from pilotage.runtime.events.feed import EventCursor, Transcript
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.journal.interruptions import (
@@ -58,12 +59,14 @@ __all__ = [
     "Transcript",
     "WatchdogSettings",
     "WorkerSettings",
+    "caller_tools",
     "changed",
     "find_architecture",
     "next_signal",
     "now",
     "patch_state",
     "random",
+    "read_state",
     "set_state",
     "sleep",
     "step",

@@ -16,7 +16,7 @@ from uuid import uuid4
 from ag_ui import core as agui
 
 from pilotage.adapters.agui.errors import AgUiApprovalDecodeError, AgUiRunResolutionError
-from pilotage.adapters.agui.frames import messages_at_the_end
+from pilotage.adapters.agui.frames import calls_in, messages_at_the_end
 from pilotage.adapters.agui.questions import HITL_TOOL, PAUSE
 from pilotage.agent.decisions import foreign_field
 from pilotage.agent.ports.repositories import IAgentSignalRepository
@@ -174,11 +174,8 @@ def is_decision(ag_ui_input: agui.RunAgentInput, message: agui.ToolMessage) -> b
 
 def _called(ag_ui_input: agui.RunAgentInput, call_id: str) -> str | None:
     """Return the tool of a call, where the messages of the client have it."""
-    for message in ag_ui_input.messages:
-        for call in (message.tool_calls or ()) if isinstance(message, agui.AssistantMessage) else ():
-            if call.id == call_id:
-                return call.function.name
-    return None
+    named = (call.function.name for call in calls_in(ag_ui_input.messages) if call.id == call_id)
+    return next(named, None)
 
 
 def _answers_at_the_end(ag_ui_input: agui.RunAgentInput) -> Iterator[tuple[agui.ToolMessage, JsonValue]]:

@@ -10,7 +10,7 @@ from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.state import AgentState
 from pilotage.errors import PilotageError
-from pilotage.jsonvalue import object_or_empty
+from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
 from pilotage.runtime.events.feed import Transcript
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.runs import AgentRuns
@@ -62,7 +62,7 @@ class ThreadHistory:
         """Return the message of the user that started a run, as readers may see it."""
         async for row in self._runs.services.journal.read(RunKey(state.tenant_id, state.id)):
             given = object_or_empty(object_or_empty(row.view).get(words.INPUT))
-            text = given.get(words.INSTRUCTION)
+            text = given.get(words.INSTRUCTION) or _only_text(given)
             return [agui.UserMessage(id=f"{state.id}:user", content=text)] if isinstance(text, str) else []
         return []
 
@@ -75,3 +75,9 @@ class ThreadHistory:
         for event in transcript.events:
             shown.take(projector.project(event))
         return shown.messages
+
+
+def _only_text(given: JsonObject) -> JsonValue:
+    """Return the text that an `execute()` of one parameter was given."""
+    values = list(given.values())
+    return values[0] if len(values) == 1 else None

@@ -17,8 +17,10 @@ from pilotage.adapters.agui.frames import (
     SubAgents,
     TokensUsed,
     TranscriptOfFrames,
+    calls_in,
     code_of,
     marked,
+    marked_call,
     message_of,
     messages_at_the_end,
 )
@@ -26,7 +28,7 @@ from pilotage.adapters.agui_plugin import AgUiConfig
 from pilotage.agent import events as neutral
 from pilotage.agent.events import SUPERSEDED
 from pilotage.agent.state import AgentStateReason
-from pilotage.jsonvalue import canonical_json
+from pilotage.jsonvalue import canonical_json, object_or_empty
 from pilotage.runtime.events.projections import CANCELLED
 
 BROKEN = "agui_stream_broken"
@@ -68,6 +70,7 @@ class AgUiProjector:
         self._messages = tuple(messages)
         self._protocol = protocol
         self._marks_calls = marks_calls
+        self._shown_calls = {call.id for call in calls_in(messages)}
         self._own_results = {message.tool_call_id for message in messages_at_the_end(messages)}
         self._notices: Sequence[agui.BaseEvent] = ()
         self._is_earlier = False
@@ -195,6 +198,7 @@ class AgUiProjector:
                 shown = self._config.emit_reasoning
                 return frames.reasoning(event.reasoning_id, event.delta) if shown else []
             case neutral.ToolCallStartEvent():
+                self._shown_calls.add(event.call_id)
                 return frames.call(event.call_id, event.tool_name, event.parent_message_id)
             case neutral.ToolCallArgsDeltaEvent():
                 return frames.arguments(event.call_id, event.args_delta)
@@ -243,7 +247,7 @@ class AgUiProjector:
         frames_out = self._close()
         if questions.is_for_the_client(event):
             self._waits_for_client = True
-            return frames_out
+            return [*frames_out, *self._call_of_client(event)]
         asked_by = event.metadata.get("agent_state_id")
         asking = asked_by if isinstance(asked_by, str) and asked_by != self._top.run_id else None
         self._interrupts.append(questions.interrupt_of(event, asking))
@@ -252,6 +256,21 @@ class AgUiProjector:
         return [
             *frames_out,
             *questions.project_approval(questions.approval_from_pause(event), event.attribution),
+        ]
+
+    def _call_of_client(self, event: neutral.RunPausedEvent) -> list[agui.BaseEvent]:
+        """Return the call that the client performs, where no reply of a model has shown it: a program made it."""
+        call_id, asking = questions.deferred_call_of(event) or "", event.metadata.get("agent_state_id")
+        if self._marks_calls:
+            call_id = marked_call(str(asking or event.attribution.run_id), call_id)
+        if call_id in self._shown_calls:
+            return []
+        self._shown_calls.add(call_id)
+        arguments = object_or_empty(event.metadata.get("arguments")).get("view")
+        return [
+            agui.ToolCallStartEvent(tool_call_id=call_id, tool_call_name=str(event.metadata["action_name"])),
+            agui.ToolCallArgsEvent(tool_call_id=call_id, delta=canonical_json(object_or_empty(arguments))),
+            agui.ToolCallEndEvent(tool_call_id=call_id),
         ]
 
     def _finished(self, event: neutral.RunFinishedEvent) -> list[agui.BaseEvent]:

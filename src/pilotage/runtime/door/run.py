@@ -13,6 +13,7 @@ from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.metadata import Idempotency
+from pilotage.agent.yields import State, StatePatch
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.budget.deadlines import timed_out
@@ -25,7 +26,7 @@ from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.outcome import Outcomes
 from pilotage.runtime.door.recorded_secrets import recorded_secrets, secret_refs, secrets_of_outcome
 from pilotage.runtime.door.run_source import RunPorts, RunSource
-from pilotage.runtime.door.state_events import state_events_in
+from pilotage.runtime.door.state_events import SharedState, change_of, event_of, recorded_changes
 from pilotage.runtime.effect import NOTHING, Ask, Effect, EffectKind
 from pilotage.runtime.events.following import message_id_of
 from pilotage.runtime.events.writer import EventWriter
@@ -354,9 +355,10 @@ class Run:
             count_rows(rows, self.spending)
             self.trust = self.trust.join(label_of_rows(rows))
             self.recall_inside(rows)
-            if self.events.holds_all:
-                for event in state_events_in(rows, self.source.attribution):
-                    self.events.write(event)
+            for row, change in recorded_changes(rows):
+                self.part(SharedState).change(change, row.seq)
+                if self.events.holds_all:
+                    self.events.write(event_of(change, row.action_id, self.source.attribution))
 
     def recall_inside(self, rows: Iterable[JournalRow]) -> None:
         """Recall the secrets of calls that replay does not enter before anything new is shown."""
@@ -381,6 +383,10 @@ class Run:
             self.learn_inside(effect)
             if effect.descriptor is not None and effect.descriptor.secrets:
                 self.secrets_to_recall.update(dict.fromkeys(secrets_of_outcome(row, effect.descriptor)))
+
+    def note_state(self, item: State | StatePatch) -> None:
+        """Add a change that the program yields to the state that tools and programs read."""
+        self.part(SharedState).change(change_of(item), None)
 
     def learn_from_signals(self) -> None:
         """Join the labels of the signals that were taken in."""

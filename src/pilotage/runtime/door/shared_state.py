@@ -1,6 +1,7 @@
-"""`set_state` and `patch_state`: tools and programs change the state that their run shares with its clients.
+"""`set_state`, `patch_state` and `read_state`: tools and programs use the state that their run shares with its clients.
 
-A change is an action of the run: its event and its row are one commit, so that replay emits nothing twice.
+A change is an action of the run: its event and its row are one commit, so that replay emits nothing twice. So is a
+reading: in replay a program reads what it has read.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from pilotage.agent.yields import State, StatePatch
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.run import Run
-from pilotage.runtime.door.state_events import change_of, event_of
+from pilotage.runtime.door.state_events import SharedState, change_of, event_of
 from pilotage.runtime.door.tool_call import active_run
-from pilotage.runtime.effect import VALUE, Effect
+from pilotage.runtime.effect import VALUE, Effect, PlainEffect
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.scope import scope_for
 
@@ -44,6 +45,32 @@ async def patch_state(operations: Sequence[JsonObject]) -> None:
     await _share(StatePatch(operations))
 
 
+async def read_state() -> JsonValue:
+    """Return the state that this run shares with its clients, as it is now: `state = await read_state()`.
+
+    It begins with the state that the caller gave (over AG-UI that of the page), else with None. For tools and for
+    `execute()`; a child run has a state of its own. Outside a run it is None.
+
+    Raises:
+        AgentToolDispatchError: it is called in another thread than the run; make the tool async.
+    """
+    run = active_run()
+    if run is None:
+        return None
+    label = words.READ_STATE
+    scope = scope_for(label)
+    action = run.action(scope.next_id(label), AgentActionKind.VALUE, label)
+    shared = run.part(SharedState)
+
+    async def read() -> JsonValue:
+        return shared.read()
+
+    effect = PlainEffect(VALUE, scope, action, read)
+    run.number(effect)
+    found: JsonValue = await perform(run, effect)
+    return found
+
+
 async def _share(item: State | StatePatch) -> None:
     run = active_run()
     if run is None:
@@ -67,9 +94,12 @@ class _StateChange(Effect):
 
     async def act(self) -> object:
         self._run.events.write(self._event)
+        self._run.part(SharedState).change(self._change)
         return self._change
 
     def reuse(self, record: JsonObject) -> object:
+        row = self.call.end if self.call is not None else None
+        self._run.part(SharedState).change(self._change, row.outcome.seq if row is not None else None)
         if self._run.events.holds_all:
             self._run.events.write(self._event)
         return super().reuse(record)
