@@ -48,15 +48,15 @@ async def patch_state(operations: Sequence[JsonObject]) -> None:
 async def read_state() -> JsonValue:
     """Return the state that this run shares with its clients, as it is now: `state = await read_state()`.
 
-    It begins with the state that the caller gave (over AG-UI that of the page), else with None. For tools and for
-    `execute()`; a child run has a state of its own. Outside a run it is None.
+    It begins with the state that the caller gave (over AG-UI that of the page), else with an empty object. For tools and
+    for `execute()`; a child run has a state of its own. Outside a run it is empty.
 
     Raises:
         AgentToolDispatchError: it is called in another thread than the run; make the tool async.
     """
     run = active_run()
     if run is None:
-        return None
+        return {}
     label = words.READ_STATE
     scope = scope_for(label)
     action = run.action(scope.next_id(label), AgentActionKind.VALUE, label)

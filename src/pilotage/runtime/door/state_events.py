@@ -47,14 +47,14 @@ def _result(record: JsonObject) -> object:
 
 
 def given_state(context: AgentContext | None) -> JsonValue:
-    """Return the state that the caller of a run gave: the JSON of the first context pack of that role, else None."""
+    """Return the state that the caller of a run gave: the JSON of the first context pack of that role, else {}."""
     for pack in context.packs if context is not None else ():
         if pack.role is ContextPackRole.STATE:
             try:
                 return parsed(pack.content)
             except (ValueError, RecursionError):
                 continue
-    return None
+    return {}
 
 
 class SharedState:
