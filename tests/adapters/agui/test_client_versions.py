@@ -29,6 +29,7 @@ VERSIONS: Mapping[str, Mapping[str, str]] = {
     "1.0.0": {},
 }
 """The settings that a version needs."""
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "talk-ag-ui.md"
 PAINT = {**PICK, "name": "paint", "description": "Paint the walls of the page."}
 _NUMBERS = count(1)
 
@@ -207,20 +208,37 @@ def kill_while_asked(version: Version) -> Generator[None]:
     assert version.bank.paid.count("5 to Gi") == 1
 
 
-SCENARIOS: tuple[Callable[[Version], None], ...] = (
-    chat,
-    tool_card,
-    approve,
-    reject,
-    cancel,
-    wrong_payload,
-    client_tool,
-    state_both_ways,
-    reload,
-    message_while_asked,
-    message_under_way,
-)
-KILLED: tuple[Callable[[Version], Generator[None]], ...] = (kill_in_mid_stream, kill_while_asked)
+Scenario = Callable[[Version], None]
+KilledScenario = Callable[[Version], Generator[None]]
+SCENARIOS: Mapping[str, Scenario] = {
+    "a chat of several turns": chat,
+    "a tool card with its result": tool_card,
+    "approve": approve,
+    "reject": reject,
+    "cancel": cancel,
+    "an answer that does not fit, then one that does": wrong_payload,
+    "a tool of the page": client_tool,
+    "state both ways": state_both_ways,
+    "a reload while a question is open": reload,
+    "a message of a second tab while a question is open": message_while_asked,
+    "a message of a second tab while a run is under way": message_under_way,
+}
+KILLED: Mapping[str, KilledScenario] = {
+    "`kill -9` of the server in mid stream": kill_in_mid_stream,
+    "`kill -9` of the server while a question is open": kill_while_asked,
+}
+ASKING = ("question", "approve", "reject", "cancel", "answer")
+"""Scenarios with these words need a call of `hitl_approval` where a version knows no interrupts."""
+
+
+def test_the_table_of_the_docs_has_every_scenario_with_every_version() -> None:
+    rows = [line for line in PAGE.read_text().splitlines() if line.endswith((" yes |", " no |"))]
+    expected: list[str] = []
+    for name in (*SCENARIOS, *KILLED):
+        asks = any(word in name for word in ASKING)
+        cells = ["by call" if asks and "PILOTAGE_AGUI_APPROVAL_CALLS" in each else "yes" for each in VERSIONS.values()]
+        expected.append(f"| {name} | {' | '.join(cells)} |")
+    assert rows == expected
 
 
 @pytest.fixture(params=VERSIONS)
@@ -244,9 +262,9 @@ def test_every_scenario_goes_well_in_every_version(version: Version) -> None:
         except (AssertionError, ValueError):
             problems.setdefault(name, traceback.format_exc(limit=-2))
 
-    for scenario in SCENARIOS:
-        tried(scenario.__name__, lambda: scenario(version))  # noqa: B023 - called at once
-    begun = [(scenario.__name__, scenario(version)) for scenario in KILLED]
+    for name, scenario in SCENARIOS.items():
+        tried(name, lambda: scenario(version))  # noqa: B023 - called at once
+    begun = [(name, scenario(version)) for name, scenario in KILLED.items()]
     for name, steps in begun:
         tried(name, lambda: next(steps))  # noqa: B023 - called at once
     version.bank.kill()
