@@ -80,7 +80,9 @@ def painting() -> ScriptedModel:
 
 
 def application(store: MemoryStore, walls: Walls, model: ScriptedModel) -> Application:
-    return Application("yard").add(Painter, Passerby, PasserbyByHand, walls, model, *store.ports).load_plugins()
+    return (
+        Application("yard").add(Painter, Passerby, PasserbyByHand, walls, model, *store.ports).load_plugins()
+    )
 
 
 def given(*tools: ModelToolSpec) -> RunAgentInput:

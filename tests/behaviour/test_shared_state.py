@@ -269,9 +269,7 @@ def buyer(mode: StreamingExposureMode) -> type[object]:
 WHOLE: list[JsonValue] = [{}, 4, {"items": ["tea", "tea", "tea"], "counted": True}]
 
 
-async def bought(
-    kind: type[object], fault: Fault | None = None, given: object = None
-) -> tuple[int, object]:
+async def bought(kind: type[object], fault: Fault | None = None, given: object = None) -> tuple[int, object]:
     """How many commits a run took until a process died, and its answer."""
     room, script, run_id, commits = Newsroom(), model(), "", 0
     for _ in range(3):

@@ -163,6 +163,8 @@ def _is_same(one: JsonValue, other: JsonValue) -> bool:
         return one is other
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(_is_same(one[name], other[name]) for name in one)
-    if is_list(one) and is_list(other):
+    if isinstance(one, str) or isinstance(other, str):
+        return one == other
+    if isinstance(one, Sequence) and isinstance(other, Sequence):
         return len(one) == len(other) and all(map(_is_same, one, other))
     return one == other

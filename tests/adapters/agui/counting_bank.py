@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 from examples.copilotkit.application import Payments, Teller
-
 from pilotage import Application
 from pilotage.agent import ModelMessageRole, ModelRequest, ModelStreamEvent, ModelStreamEventKind
 from pilotage.models import OfflineModel
@@ -15,6 +15,12 @@ from pilotage.models import OfflineModel
 GATE = Path("gate.txt")
 _BEFORE, _AFTER = "One two three ", "four five six seven eight nine ten."
 _LOOKS_AGAIN = 0.01
+
+
+def wait_for_gate() -> None:
+    """Return when there is the file; a thread that still waits ends with its process."""
+    while not GATE.exists():
+        threading.Event().wait(_LOOKS_AGAIN)
 
 
 class CountingModel(OfflineModel):
@@ -27,8 +33,7 @@ class CountingModel(OfflineModel):
                 yield event
             return
         yield ModelStreamEvent(ModelStreamEventKind.TOKEN_DELTA, _BEFORE)
-        while not GATE.exists():
-            await asyncio.sleep(_LOOKS_AGAIN)
+        await asyncio.to_thread(wait_for_gate)
         yield ModelStreamEvent(ModelStreamEventKind.TOKEN_DELTA, _AFTER)
         yield ModelStreamEvent(ModelStreamEventKind.DONE)
 

@@ -79,8 +79,13 @@ class Tabs:
     """The tabs of a page in one process of the client."""
 
     def __init__(self, folder: Path) -> None:
-        self._process = subprocess.Popen(
-            ["node", "tabs.mjs"], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        self._process = subprocess.Popen(  # noqa: S603
+            [str(shutil.which("node")), "tabs.mjs"],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
 
     def tell(self, tab: str, **command: Any) -> Report:

@@ -42,7 +42,10 @@ def calls_of(frames: list[Frame]) -> list[tuple[str, str, Any]]:
 
 def result_for(call_id: str, content: str = PICKED, run_id: str = "client-2") -> Any:
     called = {"id": call_id, "type": "function", "function": {"name": "pick", "arguments": "{}"}}
-    asked = [{"id": "u1", "role": "user", "content": "Paint"}, {"id": "a1", "role": "assistant", "toolCalls": [called]}]
+    asked = [
+        {"id": "u1", "role": "user", "content": "Paint"},
+        {"id": "a1", "role": "assistant", "toolCalls": [called]},
+    ]
     return ag_ui_input(messages=[*asked, tool_message(call_id, content)], runId=run_id, tools=[PICK])
 
 
@@ -107,12 +110,17 @@ async def test_a_call_is_shown_once_to_a_page_that_has_it() -> None:
         second = await ask(app, result_for(calls_of(first)[0][0]), Painter)
         frames = await ask(app, result_for(calls_of(second)[0][0], run_id="client-3"), Painter)
     # A program that reads the stream of a model performs one call after the other.
-    assert [arguments for _, _, arguments in (*calls_of(first), *calls_of(second))] == [{"of": "a"}, {"of": "b"}]
+    assert [arguments for _, _, arguments in (*calls_of(first), *calls_of(second))] == [
+        {"of": "a"},
+        {"of": "b"},
+    ]
     assert texts(frames) == "Both."
 
 
 @pytest.mark.parametrize(("own", "is_asked"), [((), True), (("pick",), False)])
-async def test_tools_of_a_page_of_our_own_count_as_words_of_the_user(own: tuple[str, ...], is_asked: bool) -> None:
+async def test_tools_of_a_page_of_our_own_count_as_words_of_the_user(
+    own: tuple[str, ...], is_asked: bool
+) -> None:
     yard, model = Yard(), ScriptedModel([calls("pick", of="a"), says("Done.")])
     config = AgUiConfig(own_page_tools=own)
     async with yard.open(model) as app:

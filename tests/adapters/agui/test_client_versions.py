@@ -102,7 +102,11 @@ def tool_card(version: Version) -> None:
     report = version.opened().does(say="balance account savings")
     (call,) = [call for each in report["messages"] for call in each.get("toolCalls") or ()]
     (result,) = [each for each in report["messages"] if each["role"] == "tool"]
-    assert (call["function"]["name"], result["toolCallId"], result["content"]) == ("balance", call["id"], "100")
+    assert (call["function"]["name"], result["toolCallId"], result["content"]) == (
+        "balance",
+        call["id"],
+        "100",
+    )
     assert report["calls"] == []
 
 
@@ -158,7 +162,9 @@ def reload(version: Version) -> None:
     before = version.asked("Ed")
     tab = version.opened(before.thread)
     report = tab.does()
-    assert [each["content"] for each in report["messages"] if each["role"] == "user"] == ["pay to Ed amount 5"]
+    assert [each["content"] for each in report["messages"] if each["role"] == "user"] == [
+        "pay to Ed amount 5"
+    ]
     assert len(report["questions"]) == 1
     assert "gave paid 5 to Ed" in tab.does(decide={"approved": True})["text"]
     goes_on(tab)
@@ -236,7 +242,10 @@ def test_the_table_of_the_docs_has_every_scenario_with_every_version() -> None:
     expected: list[str] = []
     for name in (*SCENARIOS, *KILLED):
         asks = any(word in name for word in ASKING)
-        cells = ["by call" if asks and "PILOTAGE_AGUI_APPROVAL_CALLS" in each else "yes" for each in VERSIONS.values()]
+        cells = [
+            "by call" if asks and "PILOTAGE_AGUI_APPROVAL_CALLS" in each else "yes"
+            for each in VERSIONS.values()
+        ]
         expected.append(f"| {name} | {' | '.join(cells)} |")
     assert rows == expected
 

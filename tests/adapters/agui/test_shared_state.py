@@ -32,7 +32,6 @@ class Plan:
         await patch_state([FIRST])
         return "noted"
 
-
     @agent_tool(effects=ToolEffects.read_only())
     async def account(self) -> str:
         """Return the account that the page shows, and show it as read."""

@@ -59,7 +59,10 @@ def by_hitl_call(request_id: str, payload: object) -> RunAgentInput:
 def with_call(request_id: str) -> RunAgentInput:
     """A further message of a page that shows the deferred call."""
     call = {"id": request_id, "type": "function", "function": {"name": "hitl_approval", "arguments": "{}"}}
-    messages = [{"id": "a1", "role": "assistant", "toolCalls": [call]}, {"id": "u2", "role": "user", "content": "Well?"}]
+    messages = [
+        {"id": "a1", "role": "assistant", "toolCalls": [call]},
+        {"id": "u2", "role": "user", "content": "Well?"},
+    ]
     return ag_ui_input(messages=messages, runId="client-2")
 
 
@@ -284,7 +287,9 @@ async def test_old_clients_may_be_shown_a_call_and_get_its_result_once_it_is_dec
     assert bank.payments.paid == ["5 to Bo"]
 
 
-async def test_a_call_is_not_shown_again_while_it_has_no_result_and_is_another_one_after_a_refused_answer() -> None:
+async def test_a_call_is_not_shown_again_while_it_has_no_result_and_is_another_one_after_a_refused_answer() -> (
+    None
+):
     bank, config = Bank(), AgUiConfig(approval_calls=True)
     async with bank.open(paying()) as app:
         asked = await ask(app, ag_ui_input("Pay Bo"), config=config)

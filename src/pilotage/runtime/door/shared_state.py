@@ -48,8 +48,8 @@ async def patch_state(operations: Sequence[JsonObject]) -> None:
 async def read_state() -> JsonValue:
     """Return the state that this run shares with its clients, as it is now: `state = await read_state()`.
 
-    It begins with the state that the caller gave (over AG-UI that of the page), else with an empty object. For tools and
-    for `execute()`; a child run has a state of its own. Outside a run it is empty.
+    It begins with the state that the caller gave (over AG-UI that of the page), else with an empty object. For tools
+    and for `execute()`; a child run has a state of its own. Outside a run it is empty.
 
     Raises:
         AgentToolDispatchError: it is called in another thread than the run; make the tool async.

@@ -356,10 +356,10 @@ CallerTool: TypeAlias = Callable[..., Awaitable[JsonValue]]
 def caller_tools() -> Mapping[str, CallerTool]:
     """Return the tools that the caller of this run performs, by name, for an `execute()` that offers or calls them.
 
-    `ToolCallingSpec.from_tools([self.payments.pay, *caller_tools().values()])` offers them to a model. A call pauses the
-    run until the caller sends the result, and the run goes on with it. What a caller writes is untrusted, so from now on
-    the run is, unless the caller is a page that the application declares to be its own. Empty where the caller brings
-    none, and outside a run.
+    `ToolCallingSpec.from_tools([self.payments.pay, *caller_tools().values()])` offers them to a model. A call pauses
+    the run until the caller sends the result, and the run goes on with it. What a caller writes is untrusted, so from
+    now on the run is, unless the caller is a page that the application declares to be its own. Empty where the caller
+    brings none, and outside a run.
     """
     run = active_run()
     if run is None or not (deferred := run.source.start.deferred):
