@@ -34,10 +34,10 @@ from pilotage.agent import (
     StateDeltaEvent,
     StateSnapshotEvent,
 )
-from pilotage.agent.json_patch import patched
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonValue, object_or_empty
 from pilotage.runtime import Transcript, patch_state, read_state, set_state, step
+from pilotage.runtime.door.shared_state import patched
 from pilotage.runtime.events.projections import YieldProjector
 from pilotage.safety import StreamingRedactionPolicy, StreamingSensitivePattern
 from pilotage.testing import Fault, ScriptedModel, StopAfter, StopBefore, calls, says

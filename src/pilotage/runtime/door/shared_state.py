@@ -1,109 +1,187 @@
-"""`set_state`, `patch_state` and `read_state`: tools and programs use the state that their run shares with its clients.
-
-A change is an action of the run: its event and its row are one commit, so that replay emits nothing twice. So is a
-reading: in replay a program reads what it has read.
-"""
+"""The value of the state that a run shares with its clients, and JSON Patch (RFC 6902) as it changes it. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from bisect import insort
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
+from typing import TypeAlias, cast
 
-from pilotage.agent.events import AgentEvent
-from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.yields import State, StatePatch
-from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.door.door import perform
-from pilotage.runtime.door.run import Run
-from pilotage.runtime.door.state_events import SharedState, change_of, event_of
-from pilotage.runtime.door.tool_call import active_run
-from pilotage.runtime.effect import VALUE, Effect, PlainEffect
-from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.scope import scope_for
+from pilotage.agent.context import ContextPackRole
+from pilotage.agent.run_values import AgentContext
+from pilotage.jsonvalue import JsonObject, JsonValue, parsed
+from pilotage.runtime.journal.records import PATCH, SNAPSHOT
+from pilotage.values import value
+
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
-async def set_state(snapshot: JsonValue) -> None:
-    """Replace the state that this run shares with its clients: `await set_state({"items": []})`.
+def given_state(context: AgentContext | None) -> JsonValue:
+    """Return the state that the caller of a run gave: the JSON of the first context pack of that role, else {}."""
+    for pack in context.packs if context is not None else ():
+        if pack.role is ContextPackRole.STATE:
+            try:
+                return parsed(pack.content)
+            except (ValueError, RecursionError):
+                continue
+    return {}
 
-    For tools and for `execute()`; a generator may yield `State(...)` as well. Outside a run nothing happens.
+
+class SharedState:
+    """The value of the shared state in one attempt: the caller's state with all changes, in the order of the record.
+
+    A patch that does not fit changes nothing, as at the clients that apply it. A change that replay gives again has the
+    number of its row: calls that ran at the same time are replayed one after the other.
+    """
+
+    def __init__(self, given: Callable[[], JsonValue]) -> None:
+        self._given = given
+        self._changes: list[tuple[float, int, JsonObject]] = []
+        self._at: float = 0
+        self._applied = 0
+        self._value: JsonValue = None
+
+    def change(self, change: JsonObject, seq: float | None = inf) -> None:
+        """Add a change by the number of its row; None for one without a row, which follows the one before."""
+        self._at = at = self._at if seq is None else max(seq, self._at)
+        entry = (at if seq is None else seq, len(self._changes), change)
+        if self._changes and entry[:2] < self._changes[-1][:2]:
+            self._applied = 0
+        insort(self._changes, entry, key=_place)
+
+    def read(self) -> JsonValue:
+        """Return the state after all changes so far."""
+        if not self._applied:
+            self._value = self._given()
+        for _, _, change in self._changes[self._applied :]:
+            self._value = _after(self._value, change)
+        self._applied = len(self._changes)
+        return self._value
+
+
+def _place(entry: tuple[float, int, JsonObject]) -> tuple[float, int]:
+    return entry[:2]
+
+
+def _after(state: JsonValue, change: JsonObject) -> JsonValue:
+    if SNAPSHOT in change:
+        return change[SNAPSHOT]
+    try:
+        return patched(state, cast("Iterable[JsonObject]", change[PATCH]))
+    except PatchDoesNotFitError:
+        return state
+
+
+class PatchDoesNotFitError(ValueError):
+    """A patch that cannot be applied to a state: a place does not exist, or a test failed."""
+
+
+def patched(state: JsonValue, operations: Iterable[JsonObject]) -> JsonValue:
+    """Return the state after the operations of a checked patch; the given one is not changed.
 
     Raises:
-        AgentDefinitionError: the value has no JSON form.
-        AgentToolDispatchError: it is called in another thread than the run; make the tool async.
+        PatchDoesNotFitError: an operation does not fit the state.
     """
-    await _share(State(snapshot))
+    for operation in operations:
+        state = _applied(state, operation)
+    return state
 
 
-async def patch_state(operations: Sequence[JsonObject]) -> None:
-    """Change the shared state by operations of a JSON Patch: `await patch_state([{"op": "add", ...}])`.
-
-    For tools and for `execute()`; a generator may yield `StatePatch(...)` as well. Outside a run nothing happens.
-
-    Raises:
-        AgentDefinitionError: an operation is none of RFC 6902, or a value has no JSON form.
-        AgentToolDispatchError: it is called in another thread than the run; make the tool async.
-    """
-    await _share(StatePatch(operations))
-
-
-async def read_state() -> JsonValue:
-    """Return the state that this run shares with its clients, as it is now: `state = await read_state()`.
-
-    It begins with the state that the caller gave (over AG-UI that of the page), else with an empty object. For tools
-    and for `execute()`; a child run has a state of its own. Outside a run it is empty.
-
-    Raises:
-        AgentToolDispatchError: it is called in another thread than the run; make the tool async.
-    """
-    run = active_run()
-    if run is None:
-        return {}
-    label = words.READ_STATE
-    scope = scope_for(label)
-    action = run.action(scope.next_id(label), AgentActionKind.VALUE, label)
-    shared = run.part(SharedState)
-
-    async def read() -> JsonValue:
-        return shared.read()
-
-    effect = PlainEffect(VALUE, scope, action, read)
-    run.number(effect)
-    found: JsonValue = await perform(run, effect)
-    return found
+def _applied(state: JsonValue, operation: JsonObject) -> JsonValue:
+    path = _parts(operation["path"])
+    match operation["op"]:
+        case "test":
+            if not _is_same(_at(state, path), operation["value"]):
+                raise PatchDoesNotFitError(f"the value at {operation['path']!r} is another one")
+            return state
+        case "add":
+            return _changed(state, path, _Added(operation["value"]))
+        case "remove":
+            return _changed(state, path, _REMOVED)
+        case "replace":
+            _at(state, path)
+            return _changed(state, path, _Replaced(operation["value"]))
+        case "copy":
+            return _changed(state, path, _Added(_at(state, _parts(operation["from"]))))
+        case _:
+            source = _parts(operation["from"])
+            if path[: len(source)] == source and path != source:
+                raise PatchDoesNotFitError("a value cannot be moved into itself")
+            moved = _at(state, source)
+            return _changed(_changed(state, source, _REMOVED), path, _Added(moved))
 
 
-async def _share(item: State | StatePatch) -> None:
-    run = active_run()
-    if run is None:
-        return
-    effect = _StateChange(run, change_of(item))
-    run.number(effect)
-    await perform(run, effect)
-    if run.events.is_full:
-        await run.events.wait_for_room()
+@value
+class _Added:
+    given: JsonValue
 
 
-class _StateChange(Effect):
-    kind = VALUE
+@value
+class _Replaced:
+    given: JsonValue
 
-    def __init__(self, run: Run, change: JsonObject) -> None:
-        label = words.SHARED_STATE
-        scope = scope_for(label)
-        super().__init__(scope, run.action(scope.next_id(label), AgentActionKind.VALUE, label, change))
-        self._change = change
-        self._run = run
 
-    async def act(self) -> object:
-        self._run.events.write(self._event)
-        self._run.part(SharedState).change(self._change)
-        return self._change
+_REMOVED = None
+_Change: TypeAlias = _Added | _Replaced | None
 
-    def reuse(self, record: JsonObject) -> object:
-        row = self.call.end if self.call is not None else None
-        self._run.part(SharedState).change(self._change, row.outcome.seq if row is not None else None)
-        if self._run.events.holds_all:
-            self._run.events.write(self._event)
-        return super().reuse(record)
 
-    @property
-    def _event(self) -> AgentEvent:
-        return event_of(self._change, self.action.id, self._run.source.attribution)
+def _changed(state: JsonValue, path: Sequence[str], change: _Change) -> JsonValue:
+    """Return the state with a change at a place; whatever is not on the way there is shared with the given one."""
+    if not path:
+        return None if change is None else change.given
+    name, below = path[0], path[1:]
+    if isinstance(state, Mapping):
+        if below:
+            return {**state, name: _changed(_at(state, [name]), below, change)}
+        if change is not None:
+            return {**state, name: change.given}
+        _at(state, [name])
+        return {each: found for each, found in state.items() if each != name}
+    if isinstance(state, str) or not isinstance(state, Sequence):
+        raise PatchDoesNotFitError(f"there is nothing to hold {name!r}")
+    items: list[JsonValue] = list(state)
+    if below:
+        number = _number(name, len(items) - 1)
+        items[number] = _changed(items[number], below, change)
+    elif isinstance(change, _Added):
+        items.insert(len(items) if name == "-" else _number(name, len(items)), change.given)
+    elif change is None:
+        del items[_number(name, len(items) - 1)]
+    else:
+        items[_number(name, len(items) - 1)] = change.given
+    return items
+
+
+def _at(state: JsonValue, path: Sequence[str]) -> JsonValue:
+    for name in path:
+        if isinstance(state, Mapping) and name in state:
+            state = state[name]
+        elif isinstance(state, Sequence) and not isinstance(state, str):
+            state = state[_number(name, len(state) - 1)]
+        else:
+            raise PatchDoesNotFitError(f"there is no {name!r}")
+    return state
+
+
+def _number(name: str, most: int) -> int:
+    if _INDEX.fullmatch(name) is None or int(name) > most:
+        raise PatchDoesNotFitError(f"there is no item {name!r}")
+    return int(name)
+
+
+def _parts(pointer: JsonValue) -> list[str]:
+    return [each.replace("~1", "/").replace("~0", "~") for each in str(pointer).split("/")[1:]]
+
+
+def _is_same(one: JsonValue, other: JsonValue) -> bool:
+    """Return whether two values are the same JSON: true is not 1, and 1.0 is."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_is_same(one[name], other[name]) for name in one)
+    if isinstance(one, str) or isinstance(other, str):
+        return one == other
+    if isinstance(one, Sequence) and isinstance(other, Sequence):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return one == other

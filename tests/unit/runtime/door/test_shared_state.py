@@ -1,4 +1,4 @@
-"""JSON Patch: the operations of RFC 6902 on states, and the patches that do not fit."""
+"""Shared state: the operations of RFC 6902 on states, and the patches that do not fit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pilotage.agent.json_patch import PatchDoesNotFitError, checked_patch, patched
+from pilotage.agent.yields import checked_patch
+from pilotage.runtime.door.shared_state import PatchDoesNotFitError, patched
 
 STATE: Any = {"items": ["tea", {"price": 3}], "paid": False, "a/b": 1, "m~n": 2, "": 0}
 
