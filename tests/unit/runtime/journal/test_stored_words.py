@@ -171,6 +171,7 @@ WORDS = {
     "STILL_CLAIMED": "still_claimed",
     "STATE": "state",
     "SHARED_STATE": "shared_state",
+    "READ_STATE": "read_state",
     "TRACE": "trace",
     "DEADLINE": "deadline",
     "WAITS_COUNTED_UNTIL": "waits_counted_until",
