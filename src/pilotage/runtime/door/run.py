@@ -175,8 +175,8 @@ class Run:
         self.source = source
         self.context = source.context
         """The context of the run for tools and hooks."""
-        self.salt = source.start.salt or self.id
-        """The salt of fingerprints: the run's own id, or that of the run it was forked from."""
+        self.salt = ledger.salt(source.start.salt or self.id, source.start.salt_key)
+        """The salt of fingerprints: of the run's own id, or of that of the run it was forked from."""
         self.ports = ports
         self.ledger = ledger
         self.replay = replay

@@ -202,8 +202,8 @@ class Timer(Effect):
 
     def __init__(self, run: Run, label: str, seconds: float) -> None:
         reject_negative(label, seconds=seconds)
-        scope = scope_for(label)
         asked: JsonObject = {words.SECONDS: seconds}
+        scope = scope_for(label, asked if run.source.start.names_tasks else None)
         action = run.action(
             scope.next_id(label),
             AgentActionKind.VALUE,

@@ -44,7 +44,7 @@ from pilotage.runtime.exposure.trust import encode_context, label_of_context, la
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import list_field
 from pilotage.runtime.journal.run_input import encode_input
-from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest
+from pilotage.runtime.journal.start_record import RULES, RunStart, decode_start, definition_digest
 from pilotage.runtime.run.blueprint import check_can_be_steered, deferred_tools_of
 from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.resume import SignalWatch
@@ -176,6 +176,8 @@ class RunStarts:
             deferred=deferred,
             steering_input_required=is_steered,
             on_rejection=on_rejection,
+            rules=RULES,
+            salt_key=self._services.salt_key,
         )
 
     def _without_secrets(

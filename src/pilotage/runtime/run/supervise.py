@@ -28,7 +28,13 @@ from pilotage.runtime.journal.interruptions import RunOwnershipLost, damage_of
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import EphemeralLedger
 from pilotage.runtime.journal.record_fields import DamagedRecordError
-from pilotage.runtime.journal.start_record import RunStart, decode_start, last_limits, raised
+from pilotage.runtime.journal.start_record import (
+    RunStart,
+    decode_start,
+    last_limits,
+    raised,
+    require_known_rules,
+)
 from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.claim import RunClaims, is_resume_requested, settle_resumption
@@ -237,6 +243,7 @@ class RunSupervisor(RunStarter):
     ) -> Claimed:
         services = self._services
         history = RunHistory.of(rows, state.id)
+        require_known_rules(history.first, state.id)
         definition, start = services.definition_of(state.agent_type), decode_start(history.first)
         known = last_limits(history.claims) or start.limits
         limits = None if limits is None else raised(known, limits)
@@ -317,6 +324,7 @@ class RunSupervisor(RunStarter):
     ) -> None:
         """End a run with a whole record: what was under way in it is cleaned up."""
         definition, history = self._services.definition_of(state.agent_type), RunHistory.of(rows, state.id)
+        require_known_rules(history.first, state.id)
         start = decode_start(history.first)
         ledger = await self.claims.take_over(definition, state, history, principal)
         if state.status is not AgentStatus.CANCELLING:
