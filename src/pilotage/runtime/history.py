@@ -38,6 +38,7 @@ from pilotage.runtime.journal.record_fields import DamagedRecordError
 from pilotage.runtime.journal.resolution import resolution_mismatch
 from pilotage.runtime.journal.seals import unopened
 from pilotage.runtime.journal.start_record import decode_start
+from pilotage.runtime.journal.stretches import Stretches
 from pilotage.runtime.people.answers import refused_evidence
 from pilotage.runtime.results import as_shown, evidence_in, result_in, typed_output
 from pilotage.runtime.services import Services
@@ -51,8 +52,8 @@ _is_plain: Callable[[JournalRow], bool] = attrgetter("is_plain")
 class RunHistory:
     """The rows of a run, sorted by their stage.
 
-    `claims` are the CLAIMED rows, `actions` the rows of actions. `events` are the recorded events: replay removes each
-    one as the program emits it again.
+    `claims` are the CLAIMED rows, `actions` the rows of actions, without those inside of `stretches`. `events` are the
+    recorded events: replay removes each one as the program emits it again. Those of stretches are not emitted again.
     """
 
     first: JournalRow
@@ -60,6 +61,7 @@ class RunHistory:
     claims: Sequence[JournalRow]
     actions: Sequence[JournalRow]
     events: deque[LoggedEvent]
+    stretches: Stretches
 
     @classmethod
     def of(cls, rows: Sequence[JournalRow], run_id: str) -> RunHistory:
@@ -68,26 +70,45 @@ class RunHistory:
         Raises:
             DamagedRecordError: a row does not hold the events that its stage says.
         """
-        claims, actions, events = list[JournalRow](), list[JournalRow](), deque[LoggedEvent]()
-        log = LogRows(run_id)
+        claims, actions = list[JournalRow](), list[JournalRow]()
+        stretches = Stretches(rows)
         for row in rows:
             stage = row.stage
-            try:
-                events.extend(log.events_in(row))
-            except (LookupError, TypeError, ValueError) as error:
-                raise DamagedRecordError(
-                    words.VIEW, "a list of events", seq=row.seq, action_id=row.action_id
-                ) from error
             if stage is _CLAIMED:
                 claims.append(row)
-            elif stage is not _EVENTS:
+            elif stage is not _EVENTS and not (stretches and stretches.take(row)):
                 actions.append(row)
-        return cls(rows[0], rows[-1], claims, actions, events)
+        return cls(rows[0], rows[-1], claims, actions, _events_in(rows, run_id, stretches), stretches)
 
     @property
     def last_number(self) -> int:
         """The number of the last recorded event, 0 where there is none."""
         return self.events[-1].number if self.events else 0
+
+
+def _events_in(rows: Sequence[JournalRow], run_id: str, stretches: Stretches) -> deque[LoggedEvent]:
+    """Return the events of the log, the last one included, without those that only folded turns emitted.
+
+    Raises:
+        DamagedRecordError: a row does not hold the events that its stage says.
+    """
+    events, log = deque[LoggedEvent](), LogRows(run_id)
+    end = next((row.seq for row in reversed(rows) if row.events or row.stage is _EVENTS), 0)
+    folded = deque(stretches.of_program)
+    for row in rows:
+        while folded and folded[0].seq < row.seq:
+            folded.popleft()
+        told = folded[0].told if folded and row.seq < end else None
+        try:
+            if told is None:
+                events.extend(log.events_in(row))
+            else:
+                events.extend(log.events_up_to(told, row))
+        except (LookupError, TypeError, ValueError) as error:
+            raise DamagedRecordError(
+                words.VIEW, "a list of events", seq=row.seq, action_id=row.action_id
+            ) from error
+    return events
 
 
 @value

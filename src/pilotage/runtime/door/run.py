@@ -12,6 +12,7 @@ from pilotage.agent.messages import MediaPart, ModelMessage, media_after
 from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentSituation, AgentStatus
+from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonValue
@@ -26,7 +27,7 @@ from pilotage.runtime.door.outcome import Outcomes
 from pilotage.runtime.door.recorded_secrets import recorded_secrets, secret_refs, secrets_of_outcome
 from pilotage.runtime.door.run_source import RunPorts, RunSource
 from pilotage.runtime.door.state_events import state_events_in
-from pilotage.runtime.effect import NOTHING, Ask, Effect, EffectKind
+from pilotage.runtime.effect import NOTHING, ONE_TOOL_CALL, Ask, Effect, EffectKind
 from pilotage.runtime.events.following import message_id_of
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import Redactor
@@ -347,6 +348,16 @@ class Run:
         label = label_in(record) if words.TRUST in record else effect.result_label
         if label is not None:
             self.trust = self.trust.join(label)
+
+    def learn_folded(self, tool: AgentToolDescriptor, row: JournalRow) -> None:
+        """Count the outcome of a tool call in a folded turn: its cost, its label and its secrets."""
+        self.spending.absorb(ONE_TOOL_CALL)
+        record = record_of(row)
+        label = label_in(record) if words.TRUST in record else tool.result_label
+        if label is not None:
+            self.trust = self.trust.join(label)
+        if tool.secrets:
+            self.secrets_to_recall.update(dict.fromkeys(secrets_of_outcome(row, tool)))
 
     def learn_inside(self, effect: Effect) -> None:
         """Count the spending and join the labels inside an effect that replay does not enter."""

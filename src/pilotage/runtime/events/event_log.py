@@ -25,6 +25,9 @@ from pilotage.runtime.exposure.deltas import TextId, with_text
 EVENTS, ITEMS, FIRST = "events", "items", "first"
 """The view of a `TOLD` row: the number of its first event, and events, or items of which some name rows."""
 
+BUDGET_WARNING = "budget_warning"
+"""The name of the artifact that warns of a limit; each warning is written once, over all attempts."""
+_ARTIFACT = AgentEventKind.ARTIFACT.value
 _ENDS = frozenset({AgentEventKind.RUN_PAUSED.value, AgentEventKind.RUN_FINISHED.value})
 
 
@@ -111,6 +114,19 @@ class LogRows:
             return ()
         first, *items = as_list(parsed(row.events))
         return self._events(row, first, items)
+
+    def events_up_to(self, number: int, row: JournalRow) -> Sequence[LoggedEvent]:
+        """Return the events in the next row up to a number, and the warnings behind it: those are never repeated.
+
+        Raises:
+            LookupError, TypeError, ValueError: it has another shape, or names a row without such events.
+        """
+        text = row.events
+        has_none = row.stage is not JournalStage.TOLD and BUDGET_WARNING not in text
+        if has_none and (not text or int(text[1 : text.index(",")]) > number):
+            self._named.add(row)
+            return ()
+        return [each for each in self.events_in(row) if each.number <= number or each.kind == _ARTIFACT]
 
     def _events(self, row: JournalRow, first: JsonValue, items: Sequence[JsonValue]) -> Sequence[LoggedEvent]:
         named, epoch, number = self._named, row.epoch, as_integer(first)
