@@ -27,6 +27,7 @@ from pilotage.architectures.moves import (
     WITH_CALLS,
     CallTools,
     Course,
+    Move,
     Notes,
     RefuseTools,
     RetriesLeft,
@@ -131,7 +132,7 @@ class React:
                     yield turn.add_result(outcome)
                 if course.follow(move, outcomes):
                     return
-                turns.ended(len(outcomes) if isinstance(move, CallTools) else 0)
+                turns.ended(_calls_in(move))
         course.interrupt(StopReason.MAX_STEPS)
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
@@ -172,6 +173,11 @@ def _take(folded: FoldedTurn, turn: ModelTurn, course: Course) -> bool:
     for outcome in outcomes:
         turn.add(outcome)
     return course.follow(move, outcomes)
+
+
+def _calls_in(move: Move) -> int:
+    """Return the number of tool calls that a move makes."""
+    return len(move.calls) if isinstance(move, CallTools) else 0
 
 
 def _refusals(move: RefuseTools) -> list[ToolCallOutcome]:

@@ -29,7 +29,7 @@ from pilotage.errors import (
 )
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.context.snapshots import is_prompt, prompt_in
-from pilotage.runtime.events.event_log import LoggedEvent, LogRows, is_erased, refuse_erased
+from pilotage.runtime.events.event_log import LoggedEvent, LogRows, is_erased, last_numbers, refuse_erased
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.approved import approval_mismatch
 from pilotage.runtime.journal.chain import NO_HEAD, Chain, Damage, damage_in
@@ -93,17 +93,16 @@ def _events_in(rows: Sequence[JournalRow], run_id: str, stretches: Stretches) ->
         DamagedRecordError: a row does not hold the events that its stage says.
     """
     events, log = deque[LoggedEvent](), LogRows(run_id)
-    end = next((row.seq for row in reversed(rows) if row.events or row.stage is _EVENTS), 0)
     folded = deque(stretches.of_program)
+    numbers = last_numbers(rows) if folded else {}
     for row in rows:
         while folded and folded[0].seq < row.seq:
             folded.popleft()
-        told = folded[0].told if folded and row.seq < end else None
         try:
-            if told is None:
-                events.extend(log.events_in(row))
+            if folded and row.seq in numbers:
+                events.extend(log.events_beside(folded[0].told, folded[0].told_then, row, numbers[row.seq]))
             else:
-                events.extend(log.events_up_to(told, row))
+                events.extend(log.events_in(row))
         except (LookupError, TypeError, ValueError) as error:
             raise DamagedRecordError(
                 words.VIEW, "a list of events", seq=row.seq, action_id=row.action_id

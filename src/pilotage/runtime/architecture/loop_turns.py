@@ -47,11 +47,12 @@ _BEFORE, _AFTER, _FOLDED = JournalStage.BEFORE, JournalStage.AFTER, JournalStage
 
 
 class _Turn(NamedTuple):
-    """The numbers of the calls of a turn that was made, and the events before it; None where they are not known."""
+    """The numbers of the first and last call of a turn that was made, and of the events before it and up to its end."""
 
     first: int
     last: int
-    told: int | None
+    told: int
+    told_then: int
 
 
 class DurableTurns(LoopTurns):
@@ -78,7 +79,7 @@ class DurableTurns(LoopTurns):
         self._folded: deque[tuple[Sequence[JournalRow], Action | None]] = deque()
         self._made: list[_Turn] = []
         self._begun = 0
-        self._told: int | None = None
+        self._told = 0
         self._calls = _PlainCalls("" if own is None else own.path)
 
     def __enter__(self) -> Self:
@@ -121,7 +122,7 @@ class DurableTurns(LoopTurns):
         if numbers.number == self._begun + 1 + calls and not (
             self._calls.is_spoiled or numbers.domain.others
         ):
-            self._made.append(_Turn(self._begun + 1, numbers.number, self._told))
+            self._made.append(_Turn(self._begun + 1, numbers.number, self._told, self._run.events.told))
         if len(self._made) >= TURNS_PER_FOLD and self._may_fold():
             self._fold_made()
 
@@ -165,7 +166,7 @@ class DurableTurns(LoopTurns):
         numbers = self._numbers(scope) if self._is_plain else None
         if numbers is not None:
             self._begun = numbers.number
-            self._told = self._run.events.told if scope.path == words.RUN else None
+            self._told = self._run.events.told
             self._calls.is_spoiled = False
 
     def _numbers(self, scope: StepScope) -> CallScope | None:
@@ -198,8 +199,9 @@ class DurableTurns(LoopTurns):
             return False
         first, last = turns[0], turns[-1]
         record: JsonObject = {words.TURNS: len(turns)}
-        if first.told is not None:
-            record = {**record, words.TOLD: first.told}
+        if self._calls.path == words.RUN:
+            # Beside a branch of the program others emit events.
+            record = {**record, words.TOLD: [first.told, last.told_then]}
         self._run.outcomes.fold(self._action(self._calls.path, first.first, last.last), record)
         return True
 

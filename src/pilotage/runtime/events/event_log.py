@@ -115,18 +115,22 @@ class LogRows:
         first, *items = as_list(parsed(row.events))
         return self._events(row, first, items)
 
-    def events_up_to(self, number: int, row: JournalRow) -> Sequence[LoggedEvent]:
-        """Return the events in the next row up to a number, and the warnings behind it: those are never repeated.
+    def events_beside(
+        self, after: int, last: int, row: JournalRow, last_in_row: int
+    ) -> Sequence[LoggedEvent]:
+        """Return the events in the next row without those behind one number up to another, except for warnings.
+
+        `last_in_row` is the number of the last event in the row.
 
         Raises:
             LookupError, TypeError, ValueError: it has another shape, or names a row without such events.
         """
         text = row.events
-        has_none = row.stage is not JournalStage.TOLD and BUDGET_WARNING not in text
-        if has_none and (not text or int(text[1 : text.index(",")]) > number):
+        if last_in_row <= last and BUDGET_WARNING not in text and (not text or _first_in(text) > after):
             self._named.add(row)
             return ()
-        return [each for each in self.events_in(row) if each.number <= number or each.kind == _ARTIFACT]
+        events = self.events_in(row)
+        return [each for each in events if not after < each.number <= last or each.kind == _ARTIFACT]
 
     def _events(self, row: JournalRow, first: JsonValue, items: Sequence[JsonValue]) -> Sequence[LoggedEvent]:
         named, epoch, number = self._named, row.epoch, as_integer(first)
@@ -136,6 +140,27 @@ class LogRows:
                 events.append(LoggedEvent(epoch, number, record))
                 number += 1
         return events
+
+
+def last_numbers(rows: Sequence[JournalRow]) -> dict[int, int]:
+    """Return the number of the last event in each row that has no events of its own in its view, but the last row's."""
+    numbers, coming = dict[int, int](), None
+    for row in reversed(rows):
+        if row.stage is JournalStage.TOLD:
+            coming = None
+        elif not row.events:
+            numbers[row.seq] = 0
+        else:
+            if coming is not None:
+                numbers[row.seq] = coming - 1
+            with suppress(ValueError):
+                coming = _first_in(row.events)
+    return numbers
+
+
+def _first_in(text: str) -> int:
+    """Return the number of the first event in the text of a row."""
+    return int(text[1 : text.index(",")])
 
 
 def logged_events(rows: Iterable[JournalRow], run_id: str) -> Iterator[LoggedEvent]:

@@ -112,7 +112,7 @@ NOT_RECORDED = "not_kept"
 """Marks a read-only action whose record could not be sealed: replay performs it again."""
 
 TOLD = "told"
-"""The number of events that readers had got before folded turns began."""
+"""The numbers of the last event before folded turns, and of the last one that they emitted."""
 
 # Keys of model call records. `MODEL`, `RESULT`, `ERROR` and `TOOL_CALLS` are some of them.
 

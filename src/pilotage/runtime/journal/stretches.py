@@ -14,22 +14,27 @@ from typing import NamedTuple
 from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.record_fields import DamagedRecordError, optional_count, record_of
+from pilotage.runtime.journal.record_fields import DamagedRecordError, counts_field, record_of
 
 _FOLDED, _AFTER = JournalStage.FOLDED, JournalStage.AFTER
 CALLS = (AgentActionKind.MODEL_CALL, AgentActionKind.TOOL_CALL)
 _OUTCOMES = frozenset({words.RESULT, words.ERROR})
+_EDGES = 2
 _BETWEEN = f"{words.SEPARATOR}{words.FOLDED_TURNS}"
 
 
 class Stretch(NamedTuple):
-    """The calls `first` to `last` of a scope, as the row `seq` folds them; `told` events came before them."""
+    """The calls `first` to `last` of a scope, as the row `seq` folds them.
+
+    Of the events in the rows before, the program emitted those behind number `told` up to `told_then` in these turns.
+    """
 
     path: str
     first: int
     last: int
     seq: int
-    told: int | None = None
+    told: int = 0
+    told_then: int = 0
 
     @property
     def id(self) -> str:
@@ -57,7 +62,11 @@ def stretch_of(row: JournalRow) -> Stretch:
     first, _, last = numbers.partition("-")
     if not (path and first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last)):
         raise DamagedRecordError("id", "that of folded turns", seq=row.seq, action_id=row.action_id)
-    return Stretch(path, int(first), int(last), row.seq, optional_count(record_of(row), words.TOLD))
+    record = record_of(row)
+    told = counts_field(record, words.TOLD) if words.TOLD in record else ()
+    if told and (len(told) != _EDGES or told[0] > told[1]):
+        raise DamagedRecordError(words.TOLD, "two numbers of events", seq=row.seq, action_id=row.action_id)
+    return Stretch(path, int(first), int(last), row.seq, *told)
 
 
 def is_plain_outcome(row: JournalRow) -> bool:
