@@ -24,7 +24,6 @@ from pilotage.architectures.moves import (
     NOT_CALLED,
     REPAIR,
     SPEAK,
-    WITH_CALLS,
     CallTools,
     Course,
     Move,
@@ -125,9 +124,7 @@ class React:
                 yield turn.end()
                 course.take_text(turn.reply.content)
                 move = turn.move(course.retries)
-                outcomes: Sequence[ToolCallOutcome] = ()
-                if isinstance(move, WITH_CALLS):
-                    outcomes = await self._answered(move, deps.tools)
+                outcomes = await self._answered(move, deps.tools)
                 for outcome in outcomes:
                     yield turn.add_result(outcome)
                 if course.follow(move, outcomes):
@@ -139,10 +136,9 @@ class React:
         """Return no workers: the agent works alone."""
         return {}
 
-    def _answered(
-        self, move: CallTools | RefuseTools, tools: IScopedTools
-    ) -> Awaitable[Sequence[ToolCallOutcome]]:
-        if isinstance(move, RefuseTools):
+    def _answered(self, move: Move, tools: IScopedTools) -> Awaitable[Sequence[ToolCallOutcome]]:
+        """Return the outcomes of the calls of a reply: of those that are made, or are refused."""
+        if not isinstance(move, CallTools):
             return _refused(move)
         if self.parallel_tools:
             return tools.call_all(move.calls, limit=self.max_parallel)
@@ -167,9 +163,8 @@ def _take(folded: FoldedTurn, turn: ModelTurn, course: Course) -> bool:
     turn.recall(folded)
     course.take_text(turn.reply.content)
     move = turn.move(course.retries)
-    outcomes = folded.outcomes(move.calls if isinstance(move, CallTools) else ())
-    if isinstance(move, RefuseTools):
-        outcomes = _refusals(move)
+    made = folded.outcomes(move.calls if isinstance(move, CallTools) else ())
+    outcomes = made or _refusals(move)
     for outcome in outcomes:
         turn.add(outcome)
     return course.follow(move, outcomes)
@@ -180,11 +175,14 @@ def _calls_in(move: Move) -> int:
     return len(move.calls) if isinstance(move, CallTools) else 0
 
 
-def _refusals(move: RefuseTools) -> list[ToolCallOutcome]:
+def _refusals(move: Move) -> Sequence[ToolCallOutcome]:
+    """Return the outcomes of calls that are refused; none for a reply without any."""
+    if not isinstance(move, RefuseTools):
+        return ()
     return [ToolCallOutcome(call, error=move.why) for call in move.calls]
 
 
-async def _refused(move: RefuseTools) -> Sequence[ToolCallOutcome]:
+async def _refused(move: Move) -> Sequence[ToolCallOutcome]:
     return _refusals(move)
 
 

@@ -29,7 +29,7 @@ from pilotage.errors import (
 )
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.context.snapshots import is_prompt, prompt_in
-from pilotage.runtime.events.event_log import LoggedEvent, LogRows, is_erased, last_numbers, refuse_erased
+from pilotage.runtime.events.event_log import LoggedEvent, LogRows, is_erased, refuse_erased
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.approved import approval_mismatch
 from pilotage.runtime.journal.chain import NO_HEAD, Chain, Damage, damage_in
@@ -70,14 +70,11 @@ class RunHistory:
         Raises:
             DamagedRecordError: a row does not hold the events that its stage says.
         """
-        claims, actions = list[JournalRow](), list[JournalRow]()
         stretches = Stretches(rows)
-        for row in rows:
-            stage = row.stage
-            if stage is _CLAIMED:
-                claims.append(row)
-            elif stage is not _EVENTS and not (stretches and stretches.take(row)):
-                actions.append(row)
+        claims = [row for row in rows if row.stage is _CLAIMED]
+        actions = [row for row in rows if row.stage is not _CLAIMED and row.stage is not _EVENTS]
+        if stretches:
+            actions = stretches.rest_of(actions)
         return cls(rows[0], rows[-1], claims, actions, _events_in(rows, run_id, stretches), stretches)
 
     @property
@@ -93,16 +90,16 @@ def _events_in(rows: Sequence[JournalRow], run_id: str, stretches: Stretches) ->
         DamagedRecordError: a row does not hold the events that its stage says.
     """
     events, log = deque[LoggedEvent](), LogRows(run_id)
-    folded = deque(stretches.of_program)
-    numbers = last_numbers(rows) if folded else {}
-    for row in rows:
-        while folded and folded[0].seq < row.seq:
-            folded.popleft()
+    folded = {row.seq for row in stretches.silent(rows)}
+    read = 0
+    for place, row in enumerate(rows):
+        if not (row.events or row.stage is _EVENTS) or row.seq in folded:
+            continue
+        log.pass_over(rows[read:place])
+        read = place + 1
+        told = stretches.told_at(row.seq)
         try:
-            if folded and row.seq in numbers:
-                events.extend(log.events_beside(folded[0].told, folded[0].told_then, row, numbers[row.seq]))
-            else:
-                events.extend(log.events_in(row))
+            events.extend(each for each in log.events_in(row) if each.is_warning or each.number not in told)
         except (LookupError, TypeError, ValueError) as error:
             raise DamagedRecordError(
                 words.VIEW, "a list of events", seq=row.seq, action_id=row.action_id

@@ -11,7 +11,7 @@ from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.budget import BudgetAmount, IAgentPricing, ModelCost
 from pilotage.agent.spec import AgentExecutionLimits, LimitCode
 from pilotage.runtime.budget.usage import accounted
-from pilotage.runtime.events.event_log import BUDGET_WARNING, LoggedEvent
+from pilotage.runtime.events.event_log import LoggedEvent
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.journal.interruptions import LimitReached
 from pilotage.runtime.telemetry import RunTelemetry
@@ -199,6 +199,9 @@ def near_bounds(account: Account) -> Iterator[str]:
         if bound is not None and getattr(account, name) >= bound * WARN_AT:
             yield f"the run has used {WARN_AT:.0%} or more of max_{name}={bound}".replace("%", " %", 1)
 
+
+BUDGET_WARNING = "budget_warning"
+"""The name of the warning's artifact."""
 
 _ARTIFACT = AgentEventKind.ARTIFACT.value
 

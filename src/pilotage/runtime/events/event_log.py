@@ -25,9 +25,6 @@ from pilotage.runtime.exposure.deltas import TextId, with_text
 EVENTS, ITEMS, FIRST = "events", "items", "first"
 """The view of a `TOLD` row: the number of its first event, and events, or items of which some name rows."""
 
-BUDGET_WARNING = "budget_warning"
-"""The name of the artifact that warns of a limit; each warning is written once, over all attempts."""
-_ARTIFACT = AgentEventKind.ARTIFACT.value
 _ENDS = frozenset({AgentEventKind.RUN_PAUSED.value, AgentEventKind.RUN_FINISHED.value})
 
 
@@ -69,6 +66,11 @@ class LoggedEvent(NamedTuple):
     def is_end(self) -> bool:
         """Whether the run pauses or finishes with it; events of child runs do not count."""
         return self.kind in _ENDS and "by" not in self.encoded
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether it warns of a limit: such an event is written once, over all attempts, wherever it came."""
+        return self.kind == AgentEventKind.ARTIFACT.value
 
     @property
     def child_run_id(self) -> str | None:
@@ -115,22 +117,9 @@ class LogRows:
         first, *items = as_list(parsed(row.events))
         return self._events(row, first, items)
 
-    def events_beside(
-        self, after: int, last: int, row: JournalRow, last_in_row: int
-    ) -> Sequence[LoggedEvent]:
-        """Return the events in the next row without those behind one number up to another, except for warnings.
-
-        `last_in_row` is the number of the last event in the row.
-
-        Raises:
-            LookupError, TypeError, ValueError: it has another shape, or names a row without such events.
-        """
-        text = row.events
-        if last_in_row <= last and BUDGET_WARNING not in text and (not text or _first_in(text) > after):
-            self._named.add(row)
-            return ()
-        events = self.events_in(row)
-        return [each for each in events if not after < each.number <= last or each.kind == _ARTIFACT]
+    def pass_over(self, rows: Sequence[JournalRow]) -> None:
+        """Take in the next rows, whose events are not read."""
+        self._named.add_all(rows)
 
     def _events(self, row: JournalRow, first: JsonValue, items: Sequence[JsonValue]) -> Sequence[LoggedEvent]:
         named, epoch, number = self._named, row.epoch, as_integer(first)
@@ -140,27 +129,6 @@ class LogRows:
                 events.append(LoggedEvent(epoch, number, record))
                 number += 1
         return events
-
-
-def last_numbers(rows: Sequence[JournalRow]) -> dict[int, int]:
-    """Return the number of the last event in each row that has no events of its own in its view, but the last row's."""
-    numbers, coming = dict[int, int](), None
-    for row in reversed(rows):
-        if row.stage is JournalStage.TOLD:
-            coming = None
-        elif not row.events:
-            numbers[row.seq] = 0
-        else:
-            if coming is not None:
-                numbers[row.seq] = coming - 1
-            with suppress(ValueError):
-                coming = _first_in(row.events)
-    return numbers
-
-
-def _first_in(text: str) -> int:
-    """Return the number of the first event in the text of a row."""
-    return int(text[1 : text.index(",")])
 
 
 def logged_events(rows: Iterable[JournalRow], run_id: str) -> Iterator[LoggedEvent]:

@@ -7,10 +7,11 @@ the rows, and everything else follows from them as it did before: the row holds 
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from pilotage.agent.events import AgentEventKind
 from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.runtime.journal import stored_words as words
@@ -20,6 +21,8 @@ _FOLDED, _AFTER = JournalStage.FOLDED, JournalStage.AFTER
 CALLS = (AgentActionKind.MODEL_CALL, AgentActionKind.TOOL_CALL)
 _OUTCOMES = frozenset({words.RESULT, words.ERROR})
 _EDGES = 2
+_NONE = range(0)
+_WARNING = AgentEventKind.ARTIFACT.value
 _BETWEEN = f"{words.SEPARATOR}{words.FOLDED_TURNS}"
 
 
@@ -107,23 +110,65 @@ class Stretches:
                 self._inside[stretch.id] = []
         for found in self._by_path.values():
             found.sort()
+        self._rows_of_program = [each.seq for each in self.of_program]
         self._firsts = {path: [each.first for each in found] for path, found in self._by_path.items()}
 
     def __bool__(self) -> bool:
         return bool(self._by_path)
 
-    def take(self, row: JournalRow) -> bool:
-        """Return whether a row is one of a call inside of a stretch; then its outcome is kept for the loop."""
-        path, _, _ = row.action_id.rpartition("/")
-        found = self._by_path.get(path)
-        if found is None or not row.number:
-            return False
-        place = bisect_right(self._firsts[path], row.number) - 1
-        if place < 0 or row.number > found[place].last or row.seq > found[place].seq:
-            return False
-        if row.stage is _AFTER:
-            self._inside[found[place].id].append(row)
-        return True
+    def rest_of(self, rows: Iterable[JournalRow]) -> list[JournalRow]:
+        """Return the rows of actions that are not inside of a stretch; the outcomes inside are kept for the loop."""
+        rest: list[JournalRow] = []
+        # Most rows are in the stretch of the row before them, or in the next one.
+        path, first, last, until, inside = "", 1, 0, 0, list[JournalRow]()
+        for row in rows:
+            number = row.number
+            if not number:
+                rest.append(row)
+                continue
+            above = row.action_id.rpartition("/")[0]
+            if above != path or not first <= number <= last or row.seq > until:
+                stretch = self._around(above, number, row.seq)
+                if stretch is None:
+                    rest.append(row)
+                    continue
+                path, first, last, until = stretch.path, stretch.first, stretch.last, stretch.seq
+                inside = self._inside[stretch.id]
+            if row.stage is _AFTER:
+                inside.append(row)
+        return rest
+
+    def _around(self, path: str, number: int, seq: int) -> Stretch | None:
+        """Return the stretch that a row of a call is inside of."""
+        firsts = self._firsts.get(path)
+        if firsts is None:
+            return None
+        place = bisect_right(firsts, number) - 1
+        found = self._by_path[path][place]
+        return found if place >= 0 and number <= found.last and seq <= found.seq else None
+
+    def silent(self, rows: Sequence[JournalRow]) -> Iterator[JournalRow]:
+        """Yield the rows with events that folded turns emitted, and with no other ones."""
+        if not self.of_program:
+            return
+        coming: int | None = None
+        for row in reversed(rows):
+            text = row.events
+            if row.stage is JournalStage.TOLD:
+                coming = None
+            elif text:
+                first, told = _first_in(text), self.told_at(row.seq)
+                if coming is not None and first in told and coming - 1 in told and _WARNING not in text:
+                    yield row
+                coming = first
+
+    def told_at(self, seq: int) -> range:
+        """Return the numbers of the events in a row that folded turns of the program emitted."""
+        place = bisect_left(self._rows_of_program, seq)
+        if place == len(self._rows_of_program):
+            return _NONE
+        found = self.of_program[place]
+        return range(found.told + 1, found.told_then + 1)
 
     def at(self, path: str, number: int) -> Stretch | None:
         """Return the stretch that begins with a call."""
@@ -156,6 +201,12 @@ class Stretches:
     def of_program(self) -> Sequence[Stretch]:
         """The stretches of the run's own loop, in their order."""
         return self._by_path.get(words.RUN, ())
+
+
+def _first_in(text: str) -> int:
+    """Return the number of the first event that a row names; 0 for a text that the reader of events will refuse."""
+    number = text[1:].partition(",")[0]
+    return int(number) if number.isdecimal() else 0
 
 
 def _misfit(stretch: Stretch) -> DamagedRecordError:
