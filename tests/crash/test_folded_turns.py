@@ -166,8 +166,10 @@ class Place:
 
     async def rows(self) -> list[JournalRow]:
         (state,) = (await self.store.states.list_runs(LOCAL.tenant)).runs
-        key = RunKey(LOCAL.tenant, state.id)
-        return [row async for row in self.store.journal.read(key)]
+        return await self.rows_of(state.id)
+
+    async def rows_of(self, run_id: str) -> list[JournalRow]:
+        return [row async for row in self.store.journal.read(RunKey(LOCAL.tenant, run_id))]
 
 
 def folds_in(rows: Sequence[JournalRow]) -> list[str]:

@@ -38,7 +38,7 @@ from pilotage.runtime.journal.record_fields import DamagedRecordError
 from pilotage.runtime.journal.resolution import resolution_mismatch
 from pilotage.runtime.journal.seals import unopened
 from pilotage.runtime.journal.start_record import decode_start
-from pilotage.runtime.journal.stretches import Stretches
+from pilotage.runtime.journal.stretches import Stretches, fold_mismatch
 from pilotage.runtime.people.answers import refused_evidence
 from pilotage.runtime.results import as_shown, evidence_in, result_in, typed_output
 from pilotage.runtime.services import Services
@@ -330,7 +330,7 @@ class RunReader:
             opened = self._opened(run, rows)
             if opened is not rows and (damage := unopened(opened)) is not None:
                 return str(damage)
-            return approval_mismatch(opened)
+            return approval_mismatch(opened) or fold_mismatch(opened)
         return None
 
     async def _mismatch(self, state: AgentState, rows: Sequence[JournalRow]) -> str | None:

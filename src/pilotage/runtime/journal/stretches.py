@@ -14,8 +14,9 @@ from typing import NamedTuple
 from pilotage.agent.events import AgentEventKind
 from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
+from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.record_fields import DamagedRecordError, counts_field, record_of
+from pilotage.runtime.journal.record_fields import DamagedRecordError, count_field, counts_field, decode_row
 
 _FOLDED, _AFTER = JournalStage.FOLDED, JournalStage.AFTER
 CALLS = (AgentActionKind.MODEL_CALL, AgentActionKind.TOOL_CALL)
@@ -36,6 +37,7 @@ class Stretch(NamedTuple):
     first: int
     last: int
     seq: int
+    turns: int = 0
     told: int = 0
     told_then: int = 0
 
@@ -65,11 +67,15 @@ def stretch_of(row: JournalRow) -> Stretch:
     first, _, last = numbers.partition("-")
     if not (path and first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last)):
         raise DamagedRecordError("id", "that of folded turns", seq=row.seq, action_id=row.action_id)
-    record = record_of(row)
-    told = counts_field(record, words.TOLD) if words.TOLD in record else ()
+    turns, told = decode_row(row, _counts_in)
     if told and (len(told) != _EDGES or told[0] > told[1]):
         raise DamagedRecordError(words.TOLD, "two numbers of events", seq=row.seq, action_id=row.action_id)
-    return Stretch(path, int(first), int(last), row.seq, *told)
+    return Stretch(path, int(first), int(last), row.seq, turns, *told)
+
+
+def _counts_in(record: JsonObject) -> tuple[int, Sequence[int]]:
+    told = counts_field(record, words.TOLD) if words.TOLD in record else ()
+    return count_field(record, words.TURNS), told
 
 
 def is_plain_outcome(row: JournalRow) -> bool:
@@ -95,6 +101,17 @@ def is_plain_record(kind: AgentActionKind | None, record: object) -> bool:
 
 _NO_OUTCOME = frozenset({words.CUT_SHORT, words.SKIPPED, words.NOT_RECORDED})
 _NO_WHOLE_REPLY = _NO_OUTCOME | {words.ERROR, words.LEFT, words.PROBLEMS, words.RESTARTS}
+
+
+def fold_mismatch(rows: Sequence[JournalRow]) -> str | None:
+    """Return which row folds other calls than its own, in words; None if there is none."""
+    try:
+        stretches = Stretches(rows)
+    except DamagedRecordError as error:
+        return str(error)
+    if stretches:
+        stretches.rest_of(rows)
+    return stretches.mismatch()
 
 
 class Stretches:
@@ -137,6 +154,10 @@ class Stretches:
             if row.stage is _AFTER:
                 inside.append(row)
         return rest
+
+    def over(self, row: JournalRow) -> Stretch | None:
+        """Return the stretch that a row is inside of; None if replay makes its call again."""
+        return self._around(row.action_id.rpartition("/")[0], row.number, row.seq) if row.number else None
 
     def _around(self, path: str, number: int, seq: int) -> Stretch | None:
         """Return the stretch that a row of a call is inside of."""
@@ -195,7 +216,21 @@ class Stretches:
                 turns[-1].append(row)
             else:
                 raise _misfit(stretch)
+        if len(turns) != stretch.turns:
+            raise _misfit(stretch)
         return turns
+
+    def mismatch(self) -> str | None:
+        """Return which stretch is not what its row says, in words; None if there is none."""
+        for stretch in (each for found in self._by_path.values() for each in found):
+            try:
+                turns = self.turns_in(stretch)
+            except DamagedRecordError as error:
+                return str(error)
+            rows = [row for turn in turns for row in turn]
+            if not all(map(is_plain_outcome, rows)):
+                return f"row {stretch.seq} folds a call that has more to it than its outcome"
+        return None
 
     @property
     def of_program(self) -> Sequence[Stretch]:
