@@ -98,7 +98,7 @@ async def test_a_damaged_row_of_folded_turns_interrupts_the_run_and_the_mended_r
     assert result.output == "Done."
 
 
-@pytest.mark.parametrize("record", ['{"turns":23}', '{"turns":"x"}', "[]", '{"told":[5],"turns":24}'])
+@pytest.mark.parametrize("record", ['{"turns":23}', '{"turns":"x"}', "[]", '{"emitted":[5],"turns":24}'])
 async def test_a_fold_that_says_something_else_than_its_rows_interrupts_the_run(record: str) -> None:
     """The chain fits: only reading the row shows it."""
     place = await dead_behind_a_fold()

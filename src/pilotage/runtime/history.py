@@ -11,29 +11,25 @@ from operator import attrgetter
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.journal import JournalHead
-from pilotage.agent.ports.persistence import (
-    JournalRow,
-    JournalStage,
-    RunKey,
-)
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.safety_checks import WAY_OUT
 from pilotage.agent.signals import AgentSignalEnd
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.errors import (
-    CallerError,
-    DamagedEntryError,
-    RunNotFoundError,
-)
+from pilotage.errors import CallerError, DamagedEntryError, RunNotFoundError
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.context.snapshots import is_prompt, prompt_in
+from pilotage.runtime.context.evidence import is_prompt, prompt_in
 from pilotage.runtime.events.event_log import LoggedEvent, LogRows, is_erased, refuse_erased
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.approved import approval_mismatch
 from pilotage.runtime.journal.chain import NO_HEAD, Chain, Damage, damage_in
-from pilotage.runtime.journal.record_check import erased_by_hand, signal_mismatch, state_mismatch
+from pilotage.runtime.journal.record_check import (
+    approval_mismatch,
+    erased_by_hand,
+    signal_mismatch,
+    state_mismatch,
+)
 from pilotage.runtime.journal.record_fields import DamagedRecordError
 from pilotage.runtime.journal.resolution import resolution_mismatch
 from pilotage.runtime.journal.seals import unopened
@@ -75,7 +71,8 @@ class RunHistory:
         actions = [row for row in rows if row.stage is not _CLAIMED and row.stage is not _EVENTS]
         if stretches:
             actions = stretches.rest_of(actions)
-        return cls(rows[0], rows[-1], claims, actions, _events_in(rows, run_id, stretches), stretches)
+        events = _events_in(rows, run_id, stretches)
+        return cls(rows[0], rows[-1], claims, actions, events=events, stretches=stretches)
 
     @property
     def last_number(self) -> int:
@@ -97,9 +94,11 @@ def _events_in(rows: Sequence[JournalRow], run_id: str, stretches: Stretches) ->
             continue
         log.pass_over(rows[read:place])
         read = place + 1
-        told = stretches.told_at(row.seq)
+        emitted = stretches.emitted_at(row.seq)
         try:
-            events.extend(each for each in log.events_in(row) if each.is_warning or each.number not in told)
+            events.extend(
+                each for each in log.events_in(row) if each.is_warning or each.number not in emitted
+            )
         except (LookupError, TypeError, ValueError) as error:
             raise DamagedRecordError(
                 words.VIEW, "a list of events", seq=row.seq, action_id=row.action_id

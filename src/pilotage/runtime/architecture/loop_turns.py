@@ -24,13 +24,12 @@ from pilotage.runtime.budget.spending import count_rows
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.events.following import message_id_of
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import RecordDamaged, RunDiverged, damage_of
 from pilotage.runtime.journal.positions import CallScope
 from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row, object_field
 from pilotage.runtime.journal.records import decode_response
 from pilotage.runtime.journal.replay import Replay
-from pilotage.runtime.journal.scope import StepScope, current_place, entered, running_task
+from pilotage.runtime.journal.scope import Action, StepScope, current_place, entered, running_task
 from pilotage.runtime.journal.stretches import (
     CALLS,
     is_plain_outcome,
@@ -51,8 +50,8 @@ class _Turn(NamedTuple):
 
     first: int
     last: int
-    told: int
-    told_then: int
+    emitted: int
+    emitted_then: int
 
 
 class DurableTurns(LoopTurns):
@@ -79,7 +78,7 @@ class DurableTurns(LoopTurns):
         self._folded: deque[tuple[Sequence[JournalRow], Action | None]] = deque()
         self._made: list[_Turn] = []
         self._begun = 0
-        self._told = 0
+        self._emitted = 0
         self._calls = _PlainCalls("" if own is None else own.path)
 
     def __enter__(self) -> Self:
@@ -122,7 +121,7 @@ class DurableTurns(LoopTurns):
         if numbers.number == self._begun + 1 + calls and not (
             self._calls.is_spoiled or numbers.domain.others
         ):
-            self._made.append(_Turn(self._begun + 1, numbers.number, self._told, self._run.events.told))
+            self._made.append(_Turn(self._begun + 1, numbers.number, self._emitted, self._run.events.emitted))
         if len(self._made) >= TURNS_PER_FOLD and self._may_fold():
             self._fold_made()
 
@@ -166,7 +165,7 @@ class DurableTurns(LoopTurns):
         numbers = self._numbers(scope) if self._is_plain else None
         if numbers is not None:
             self._begun = numbers.number
-            self._told = self._run.events.told
+            self._emitted = self._run.events.emitted
             self._calls.is_spoiled = False
 
     def _numbers(self, scope: StepScope) -> CallScope | None:
@@ -201,7 +200,7 @@ class DurableTurns(LoopTurns):
         record: JsonObject = {words.TURNS: len(turns)}
         if self._calls.path == words.RUN:
             # Beside a branch of the program others emit events.
-            record = {**record, words.TOLD: [first.told, last.told_then]}
+            record = {**record, words.EMITTED: [first.emitted, last.emitted_then]}
         self._run.outcomes.fold(self._action(self._calls.path, first.first, last.last), record)
         return True
 

@@ -31,9 +31,9 @@ from pilotage.runtime.door.tool_binding import Invocation, KnownTool, offered_to
 from pilotage.runtime.door.tool_call import ToolCall, ToolCalls
 from pilotage.runtime.effect import ONE_TOOL_CALL, Effect
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.error_record import decode_error
 from pilotage.runtime.journal.interruptions import RunDiverged, RunInterruption, first_to_count
 from pilotage.runtime.journal.record_fields import decode_row, optional_text
+from pilotage.runtime.journal.result_codec import decode_error
 from pilotage.runtime.journal.scope import StepScope, entered
 from pilotage.values import value
 

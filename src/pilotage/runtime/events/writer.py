@@ -42,7 +42,7 @@ class EventWriter(ABC):
         return not self._exposure.holds_nothing
 
     @property
-    def told(self) -> int:
+    def emitted(self) -> int:
         """The number of the events that the program has emitted by now, in this attempt or the ones before it."""
         return 0
 
@@ -222,7 +222,7 @@ class DurableEventWriter(EventWriter):
         self._compared.update(dict.fromkeys(runs, new_part))
 
     @property
-    def told(self) -> int:
+    def emitted(self) -> int:
         coming = None if self._replay is None else self._replay.coming
         return self.last_number if coming is None else coming - 1
 

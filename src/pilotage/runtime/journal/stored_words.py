@@ -111,7 +111,7 @@ ERROR_TYPE, ERROR_ID, WORDS = "error_type", "error_id", "words"
 NOT_RECORDED = "not_kept"
 """Marks a read-only action whose record could not be sealed: replay performs it again."""
 
-TOLD = "told"
+EMITTED = "emitted"
 """The numbers of the last event before folded turns, and of the last one that they emitted."""
 
 # Keys of model call records. `MODEL`, `RESULT`, `ERROR` and `TOOL_CALLS` are some of them.

@@ -30,7 +30,7 @@ _BETWEEN = f"{words.SEPARATOR}{words.FOLDED_TURNS}"
 class Stretch(NamedTuple):
     """The calls `first` to `last` of a scope, as the row `seq` folds them.
 
-    Of the events in the rows before, the program emitted those behind number `told` up to `told_then` in these turns.
+    Of the events in the rows before, the program emitted those after the number `emitted` up to `emitted_then` in it.
     """
 
     path: str
@@ -38,8 +38,8 @@ class Stretch(NamedTuple):
     last: int
     seq: int
     turns: int = 0
-    told: int = 0
-    told_then: int = 0
+    emitted: int = 0
+    emitted_then: int = 0
 
     @property
     def id(self) -> str:
@@ -67,15 +67,16 @@ def stretch_of(row: JournalRow) -> Stretch:
     first, _, last = numbers.partition("-")
     if not (path and first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last)):
         raise DamagedRecordError("id", "that of folded turns", seq=row.seq, action_id=row.action_id)
-    turns, told = decode_row(row, _counts_in)
-    if told and (len(told) != _EDGES or told[0] > told[1]):
-        raise DamagedRecordError(words.TOLD, "two numbers of events", seq=row.seq, action_id=row.action_id)
-    return Stretch(path, int(first), int(last), row.seq, turns, *told)
+    turns, emitted = decode_row(row, _counts_in)
+    if emitted and (len(emitted) != _EDGES or emitted[0] > emitted[1]):
+        raise DamagedRecordError(words.EMITTED, "two numbers of events", seq=row.seq, action_id=row.action_id)
+    edges = emitted or (0, 0)
+    return Stretch(path, int(first), int(last), row.seq, turns=turns, emitted=edges[0], emitted_then=edges[1])
 
 
 def _counts_in(record: JsonObject) -> tuple[int, Sequence[int]]:
-    told = counts_field(record, words.TOLD) if words.TOLD in record else ()
-    return count_field(record, words.TURNS), told
+    emitted = counts_field(record, words.EMITTED) if words.EMITTED in record else ()
+    return count_field(record, words.TURNS), emitted
 
 
 def is_plain_outcome(row: JournalRow) -> bool:
@@ -178,18 +179,18 @@ class Stretches:
             if row.stage is JournalStage.TOLD:
                 coming = None
             elif text:
-                first, told = _first_in(text), self.told_at(row.seq)
-                if coming is not None and first in told and coming - 1 in told and _WARNING not in text:
+                first, emitted = _first_in(text), self.emitted_at(row.seq)
+                if coming is not None and first in emitted and coming - 1 in emitted and _WARNING not in text:
                     yield row
                 coming = first
 
-    def told_at(self, seq: int) -> range:
+    def emitted_at(self, seq: int) -> range:
         """Return the numbers of the events in a row that folded turns of the program emitted."""
         place = bisect_left(self._rows_of_program, seq)
         if place == len(self._rows_of_program):
             return _NONE
         found = self.of_program[place]
-        return range(found.told + 1, found.told_then + 1)
+        return range(found.emitted + 1, found.emitted_then + 1)
 
     def at(self, path: str, number: int) -> Stretch | None:
         """Return the stretch that begins with a call."""
