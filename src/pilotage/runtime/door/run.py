@@ -15,6 +15,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentSituation, AgentStatus
+from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.agent.yields import State, StatePatch
 from pilotage.errors import ToolError
@@ -31,6 +32,7 @@ from pilotage.runtime.door.run_source import RunPorts, RunSource
 from pilotage.runtime.door.shared_state import SharedState
 from pilotage.runtime.effect import (
     NOTHING,
+    ONE_TOOL_CALL,
     Ask,
     Effect,
     EffectKind,
@@ -359,6 +361,16 @@ class Run:
         label = label_in(record) if words.TRUST in record else effect.result_label
         if label is not None:
             self.trust = self.trust.join(label)
+
+    def learn_folded(self, tool: AgentToolDescriptor, row: JournalRow) -> None:
+        """Count the outcome of a tool call in a folded turn: its cost, its label and its secrets."""
+        self.spending.absorb(ONE_TOOL_CALL)
+        record = record_of(row)
+        label = label_in(record) if words.TRUST in record else tool.result_label
+        if label is not None:
+            self.trust = self.trust.join(label)
+        if tool.secrets:
+            self.secrets_to_recall.update(dict.fromkeys(secrets_of_outcome(row, tool)))
 
     def learn_inside(self, effect: Effect) -> None:
         """Count the spending and join the labels inside an effect that replay does not enter."""

@@ -18,7 +18,7 @@ from pilotage.agent.model_reply import (
     ModelUsage,
     no_usage,
 )
-from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
@@ -205,12 +205,12 @@ def encode_response(response: ModelResponse) -> JsonObject:
     return reply
 
 
-def decode_response(reply: JsonObject, request: ModelRequest) -> ModelResponse:
-    """Return the recorded reply to a request."""
+def decode_response(reply: JsonObject, spec: StructuredOutputSpec | None) -> ModelResponse:
+    """Return the recorded reply to a request for text, or for an answer of a type."""
     # Checked in place instead of by the functions of `record_fields`: a long run has thousands of replies.
     content, calls = reply.get(words.CONTENT, ""), reply.get(words.TOOL_CALLS, ())
     usage, metadata = reply.get(words.USAGE), reply.get(words.METADATA, {})
-    structured, spec = reply.get(words.STRUCTURED_OUTPUT), request.structured_output
+    structured = reply.get(words.STRUCTURED_OUTPUT)
     if not isinstance(content, str):
         raise DamagedRecordError(words.CONTENT, "a text")
     if not isinstance(calls, _LIST):

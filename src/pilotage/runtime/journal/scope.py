@@ -62,6 +62,11 @@ class StepScope:
         self._ordinals[label] = ordinal
         return f"{self.path}/{label}#{ordinal}"
 
+    def pass_over(self, action_id: str) -> None:
+        """Count a recorded action of this scope as made: the next one with its label has the next ordinal."""
+        label, _, ordinal = action_id.rpartition("/")[2].rpartition("#")
+        self._ordinals[label] = int(ordinal)
+
     def coming_id(self, label: str) -> str:
         """Return the id that `next_id` will return."""
         ordinal = self._ordinals.get(label, 0) + 1

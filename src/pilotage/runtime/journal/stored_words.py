@@ -66,6 +66,8 @@ MEMORY_RECALL = "step:memory.recall"
 MEMORY_FORGET = "step:memory.forget"
 EVENTS = "told#"
 """The row that holds events for readers; its number follows."""
+FOLDED_TURNS = "turns:"
+"""Turns of a loop of the library that are folded; the numbers of their first and last call follow."""
 CHANGED = "changed:"
 """A gate that is open from here on: its name and the number of calls before it follow."""
 RESUME, CLEANUP = "resume", "cleanup"
@@ -110,6 +112,9 @@ ERROR_TYPE, ERROR_ID, WORDS = "error_type", "error_id", "words"
 """An exception that is no error of Pilotage: its type, the id of its words in the log, and the words themselves."""
 NOT_RECORDED = "not_kept"
 """Marks a read-only action whose record could not be sealed: replay performs it again."""
+
+EMITTED = "emitted"
+"""The numbers of the last event before folded turns, and of the last one that they emitted."""
 
 # Keys of model call records. `MODEL`, `RESULT`, `ERROR` and `TOOL_CALLS` are some of them.
 

@@ -329,7 +329,9 @@ def _replay(ledger: Ledger, history: RunHistory | None) -> Replay:
     if not ledger.is_durable:
         return Replay(ledger)
     return (
-        DurableReplay(ledger) if history is None else DurableReplay(ledger, history.actions, history.claims)
+        DurableReplay(ledger)
+        if history is None
+        else DurableReplay(ledger, history.actions, history.claims, history.stretches)
     )
 
 

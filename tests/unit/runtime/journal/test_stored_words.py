@@ -31,6 +31,8 @@ from pilotage.runtime.journal import scope, stored_words
 from pilotage.runtime.journal.start_record import RunStart
 
 WORDS = {
+    "FOLDED_TURNS": "turns:",
+    "EMITTED": "emitted",
     "KEY_TAG": "tag",
     "RUN": "run",
     "RUN_PREFIX": "run/",
