@@ -98,7 +98,6 @@ class React:
         lead = lead_of(session)
         course = Course(session, _retries_of(self), self.max_tool_errors)
         for _ in range(self.max_turns or deps.max_turns):
-            await deps.fit(session)
             turn = ModelTurn(session, deps, lead)
             yield turn.begin()
             stream = turn.stream()
