@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+import time
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -44,6 +46,10 @@ from tests.replay.kit import Process, Program, Recovery, Shop, World
 
 MOST_PROCESSES = 14
 SECONDS = 4.0
+"""The seconds after which a process that has next to nothing to do hangs; one that computes has as many again."""
+LEAST_WORK = 0.15
+"""The seconds of computing within `SECONDS` that a machine has left over for a process even if it is very busy."""
+MOST_PERIODS = 15
 MOST_HANGS = 2
 PATIENCE = 0.4
 """The seconds after which people answer the questions of a run that goes on beside them."""
@@ -181,7 +187,7 @@ class Story:
             app.add(Tells(self))
         initialize(app)
         try:
-            async with asyncio.timeout(SECONDS), with_pods_asked_for(app):
+            async with _while_it_works(), with_pods_asked_for(app):
                 result = await _until_death(self._carry_on(app.get(AgentRuns)), process)
         except BaseException as end:  # noqa: BLE001 - a dead process ends in many ways
             self.note = repr(end)
@@ -278,6 +284,25 @@ class _MortalJournal(FaultyJournal):
         except ProcessStopped:
             self._process.die()
             raise
+
+
+@asynccontextmanager
+async def _while_it_works() -> AsyncGenerator[None, None]:
+    """A time limit that counts from anew while the process computes: on a busy machine it is slow and does not hang."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(SECONDS) as limit:
+
+        def look(worked: float, periods: int) -> None:
+            now = time.thread_time()
+            if now - worked >= LEAST_WORK and periods < MOST_PERIODS:
+                limit.reschedule(loop.time() + SECONDS)
+                timers.append(loop.call_later(SECONDS * 0.99, look, now, periods + 1))
+
+        timers = [loop.call_later(SECONDS * 0.99, look, time.thread_time(), 1)]
+        try:
+            yield
+        finally:
+            timers[-1].cancel()
 
 
 async def _until_death(carrying: Coroutine[object, object, RunResult], process: Process) -> RunResult:

@@ -62,6 +62,11 @@ class StepScope:
         self._ordinals[label] = ordinal
         return f"{self.path}/{label}#{ordinal}"
 
+    def pass_over(self, action_id: str) -> None:
+        """Count a recorded action of this scope as made: the next one with its label has the next ordinal."""
+        label, _, ordinal = action_id.rpartition("/")[2].rpartition("#")
+        self._ordinals[label] = int(ordinal)
+
     def coming_id(self, label: str) -> str:
         """Return the id that `next_id` will return."""
         ordinal = self._ordinals.get(label, 0) + 1
@@ -89,10 +94,6 @@ class StepScope:
         if name not in guests:
             guests[name] = StepScope(f"{self.path}/{name}", self.owner, skipped=self.skipped)
         return guests[name]
-
-    def is_led_by(self, task: Task[object] | None) -> bool:
-        """Return whether the task is the owner of the scope."""
-        return self.owner is task
 
 
 class Place:

@@ -154,7 +154,9 @@ class RunStarts:
         has_turns = keeps_turns and conversation is not None
         if isinstance(given, RunAgentInput) and given.deferred_tools:
             deferred = deferred_tools_of(self._services, definition, given.deferred_tools)
-        is_given_any = bool(context.packs or deferred or history)
+        # A program of its own may use none of the tools; it joins their label when it asks for them.
+        shown = deferred if definition.is_declarative else ()
+        is_given_any = bool(context.packs or shown or history)
         encoded = encode_input(definition, given)
         if self._services.secrets is not None:
             encoded, metadata = self._without_secrets(principal.tenant, encoded, metadata)
@@ -169,7 +171,7 @@ class RunStarts:
             definition=definition_digest(definition),
             metadata=metadata,
             given=encode_context(context),
-            trust=_trust_record(context, deferred, history) if is_given_any else {},
+            trust=_trust_record(context, shown, history) if is_given_any else {},
             model=selected,
             deferred=deferred,
             steering_input_required=is_steered,

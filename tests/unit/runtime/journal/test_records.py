@@ -12,9 +12,8 @@ import pytest
 from tests.unit.runtime.rows import a_claim, a_row, an_action
 
 from pilotage.agent.decisions import AgentApprovalDecisionOutcome
-from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelUsage
-from pilotage.agent.model_request import JsonSchemaConstraint, ModelRequest, ModelToolSpec
+from pilotage.agent.model_request import JsonSchemaConstraint, ModelToolSpec
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.persistence import ErasedRecord, JournalRow, JournalStage, SealedRecord
 from pilotage.agent.principal import Principal
@@ -332,7 +331,7 @@ def test_a_damaged_start_names_its_row() -> None:
 @pytest.mark.parametrize("key", ["content", "tool_calls", "usage", "metadata", "finish_reason"])
 def test_a_damaged_reply_names_its_key(key: str) -> None:
     with pytest.raises(DamagedRecordError) as caught:
-        decode_response({key: 5}, ModelRequest([ModelMessage.user("?")]))
+        decode_response({key: 5}, None)
     assert caught.value.key == key
 
 
@@ -340,7 +339,7 @@ def test_a_damaged_reply_names_its_key(key: str) -> None:
 def test_a_damaged_tool_call_of_a_reply_names_its_key(call: object) -> None:
     record: JsonObject = json.loads(json.dumps({"tool_calls": [call]}))
     with pytest.raises(DamagedRecordError) as caught:
-        decode_response(record, ModelRequest([ModelMessage.user("?")]))
+        decode_response(record, None)
     assert caught.value.key.startswith("tool_calls")
 
 

@@ -31,6 +31,8 @@ from pilotage.runtime.journal import scope, stored_words
 from pilotage.runtime.journal.start_record import RunStart
 
 WORDS = {
+    "FOLDED_TURNS": "turns:",
+    "EMITTED": "emitted",
     "KEY_TAG": "tag",
     "RUN": "run",
     "RUN_PREFIX": "run/",
@@ -171,6 +173,7 @@ WORDS = {
     "STILL_CLAIMED": "still_claimed",
     "STATE": "state",
     "SHARED_STATE": "shared_state",
+    "READ_STATE": "read_state",
     "TRACE": "trace",
     "DEADLINE": "deadline",
     "WAITS_COUNTED_UNTIL": "waits_counted_until",
