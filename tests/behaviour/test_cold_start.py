@@ -43,7 +43,7 @@ print(sorted({name.partition(".")[0] for name in sys.modules} & {"alembic", "cry
 
 
 def test_a_cold_durable_application_loads_what_it_needs_and_reads_entry_points_once(tmp_path: Path) -> None:
-    started = subprocess.run(
+    started = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert started.stdout.splitlines() == ["completed", "1", "[]"], started.stderr

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache, wraps
@@ -132,7 +132,7 @@ class AgentRunner(IAgentRunner):
         finally:
             await run.leave()
 
-    def open(self, given: object) -> Awaitable[ReadRun]:
+    def open(self, given: object) -> Coroutine[Any, Any, ReadRun]:
         """Open a run of the agent; a `RunAgentInput` with `resume` resumes the run of its `state_id`."""
         return self.runs.open(
             self.definition, self.instance, given, principal=self.principal, overrides=self.overrides

@@ -95,11 +95,14 @@ def tables_made_by(make: Callable[[Connection], None], folder: Path) -> dict[str
 def described(connection: Connection, table: str) -> object:
     columns = connection.execute(text(f"PRAGMA table_info({table})")).mappings()
     indexes = connection.execute(
-        text("SELECT name, sql FROM sqlite_master WHERE tbl_name = :table AND type = 'index'"), {"table": table}
+        text("SELECT name, sql FROM sqlite_master WHERE tbl_name = :table AND type = 'index'"),
+        {"table": table},
     )
     keys = connection.execute(text(f"PRAGMA foreign_key_list({table})")).mappings()
     return (
-        sorted((each["name"], each["type"], each["notnull"], each["dflt_value"], each["pk"]) for each in columns),
+        sorted(
+            (each["name"], each["type"], each["notnull"], each["dflt_value"], each["pk"]) for each in columns
+        ),
         sorted((name, sql) for name, sql in indexes),
         sorted((each["from"], each["table"], each["to"]) for each in keys),
     )
@@ -113,7 +116,7 @@ def test_a_new_database_is_made_without_the_migrations(tmp_path: Path) -> None:
         f"SqlAlchemyStore.open(DatabaseSettings('sqlite:///{tmp_path}/new.db')).close()\n"
         "print([name for name in sys.modules if name.partition('.')[0] in ('alembic', 'mako')])\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603
     assert done.stdout == "[]\n"
 
 

@@ -234,7 +234,7 @@ class StreamedRun(Protocol):
         """Return the events of the run."""
         ...
 
-    async def result(self) -> object:
+    def result(self) -> Awaitable[object]:
         """Return when the run has ended or waits; raise the error that ended the attempt."""
         ...
 
