@@ -101,7 +101,6 @@ class React:
         course = Course(session, _retries_of(self), self.max_tool_errors)
         with deps.turns() as turns:
             for _ in range(self.max_turns or deps.max_turns):
-                await deps.fit(session)
                 turn = ModelTurn(session, deps, lead)
                 folded = turns.folded()
                 if folded is not None:

@@ -208,8 +208,11 @@ def _sum(so_far: int | None, more: int | None) -> int | None:
     return so_far if more is None else more + (so_far or 0)
 
 
-async def close_stream(stream: AsyncIterator[object]) -> None:
+def close_stream(stream: AsyncIterator[object]) -> Awaitable[None]:
     """Close the stream, which ends the generation of the model."""
-    aclose: Callable[[], Awaitable[None]] | None = getattr(stream, "aclose", None)
-    if aclose is not None:
-        await aclose()
+    aclose: Callable[[], Awaitable[None]] = getattr(stream, "aclose", _nothing_to_close)
+    return aclose()
+
+
+async def _nothing_to_close() -> None:
+    return

@@ -327,10 +327,6 @@ class Dependencies(ABC):
         return _NO_TURNS
 
     @abstractmethod
-    async def fit(self, session: AgentSession) -> None:
-        """Bring the session's messages within the context budget, where there is one and they are not."""
-
-    @abstractmethod
     def progress(self, step: str, **facts: JsonValue) -> AgentEvent:
         """Return an event that reports the progress of the architecture."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, TypeAlias, TypeVar, cast
 
 from pilotage.agent.control_tools import ControlTools, Exit, passes_history, refuses
@@ -18,13 +18,16 @@ from pilotage.agent.ports.architecture import (
     Architecture,
     Dependencies,
     IScopedModel,
+    IScopedRuntime,
     IScopedTools,
     LoopTurns,
     ToolCallOutcome,
 )
-from pilotage.agent.ports.budget import NoBudget
-from pilotage.agent.ports.observability import NoTelemetry
-from pilotage.agent.ports.permissions import AllowAll
+from pilotage.agent.ports.budget import IAgentBudget, NoBudget
+from pilotage.agent.ports.handlers import IAgentHooks
+from pilotage.agent.ports.memory import IAgentMemory
+from pilotage.agent.ports.observability import IAgentAuditLog, IAgentTelemetry, NoTelemetry
+from pilotage.agent.ports.permissions import AllowAll, IAgentPermissions
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.architecture.blocks import ScopedRuntime
@@ -119,7 +122,6 @@ class RunDependencies(Dependencies):
         self.model = self._model = model
         self._tools = tools
         self.tools: IScopedTools = tools if change_tools is None else change_tools(tools)
-        self.runtime = ScopedRuntime(run, scope)
         self.attribution = by if scope is None else replace(by, branch=_place(by, scope))
         self.context = run.context
         self.output = output
@@ -128,13 +130,35 @@ class RunDependencies(Dependencies):
         self._run = run
         self._provided = provided
         self._instructions = instructions
-        stages, memory = provided.stages, provided.memory
-        self.memory = None if memory is None else ScopedMemory(memory, run, scope)
-        self.budget = stages.budget or _NO_BUDGET
-        self.permissions = stages.permissions or _ALLOW_ALL
-        self.hooks = stages.hooks
-        self.telemetry = provided.telemetry or _NO_TELEMETRY
-        self.audit_log = provided.audit_log
+
+    @cached_property
+    def runtime(self) -> IScopedRuntime:
+        return ScopedRuntime(self._run, self._scope)
+
+    @cached_property
+    def memory(self) -> IAgentMemory | None:
+        memory = self._provided.memory
+        return None if memory is None else ScopedMemory(memory, self._run, self._scope)
+
+    @cached_property
+    def budget(self) -> IAgentBudget:
+        return self._provided.stages.budget or _NO_BUDGET
+
+    @cached_property
+    def permissions(self) -> IAgentPermissions:
+        return self._provided.stages.permissions or _ALLOW_ALL
+
+    @cached_property
+    def hooks(self) -> Sequence[IAgentHooks]:
+        return self._provided.stages.hooks
+
+    @cached_property
+    def telemetry(self) -> IAgentTelemetry:
+        return self._provided.telemetry or _NO_TELEMETRY
+
+    @cached_property
+    def audit_log(self) -> IAgentAuditLog | None:
+        return self._provided.audit_log
 
     @property
     def trust(self) -> TrustLabel:
@@ -218,9 +242,6 @@ class RunDependencies(Dependencies):
         if not run.ledger.is_durable:
             return super().turns()
         return DurableTurns(run, self._tools, self.output, self._scope, is_plain=self.tools is self._tools)
-
-    async def fit(self, session: AgentSession) -> None:
-        """Do nothing: the run's context window condenses model requests, and the session stays complete."""
 
     def progress(self, step: str, **facts: JsonValue) -> AgentEvent:
         return StepFinishedEvent(self.attribution, step, facts)

@@ -33,6 +33,7 @@ from pilotage.agent.ports.persistence import (
     SealedRecord,
     UnreadableRecord,
 )
+from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, canonical_json, text_digest
@@ -58,6 +59,7 @@ _QUOTED: dict[str | None, str] = {
 }
 """The canonical texts of the words in a row's place."""
 _BOUND_DIGITS, _KEYED_DIGITS, _TAG_DIGITS = 56, 60, 8
+_SALT_DIGITS = 32
 _BOUND, _KEYED = 2, 3
 _VERSIONS = {_BOUND_DIGITS: _BOUND, _KEYED_DIGITS: _KEYED}
 
@@ -110,6 +112,19 @@ class Chain:
             if key is None:
                 return False
         return digest == self._bound(previous, place_of(row), (row.source or row).moment, payloads, key)
+
+    def salt(self, text: str, tag: str) -> str:
+        """Return a salt for which the key of this tag is necessary; the text itself where the tag is empty.
+
+        Raises:
+            RecordSealError: the key is not among these.
+        """
+        if not tag:
+            return text
+        key = next((each for each in self.keys if each.tag == tag), None)
+        if key is None:
+            raise RecordSealError("the key that the fingerprints of the run are made with is not there.")
+        return _hashed(f"{words.FINGERPRINTS_OF}{text}", key.secret, _SALT_DIGITS)
 
     def lacks_key_of(self, rows: Iterable[JournalRow]) -> bool:
         """Return whether rows were written with a key that is not among these; one row alone may be damaged."""

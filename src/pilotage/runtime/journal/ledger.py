@@ -70,6 +70,10 @@ class Ledger(CommitQueue):
         """The signals that were read from the store and have no end yet."""
         self._ended: set[str] = set()
 
+    def salt(self, text: str, key: str) -> str:
+        """Return the salt of the run's fingerprints, made with the key of this tag."""
+        return self._draft.chain.salt(text, key)
+
     def claim(self, record: JsonValue, view: JsonValue) -> None:
         """Append a CLAIMED row; as the first row of an attempt it takes the run over.
 
@@ -338,6 +342,9 @@ class EphemeralLedger(Ledger):
         self.death: BaseException | None = None
         self.unread = {}
         self.watches = []
+
+    def salt(self, text: str, key: str) -> str:
+        return text
 
     def claim(self, record: JsonValue, view: JsonValue) -> None:
         return
