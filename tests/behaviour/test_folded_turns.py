@@ -151,7 +151,17 @@ class Illiterate:
         return of
 
 
-@pytest.mark.parametrize("agent", [Hasty, Illiterate])
+@Agent(spec=AgentExecutionSpec(name="reader", recovery=DURABLE, architecture=React(max_turns=500)))
+class Exact(Reader):
+    """Read page after page, for numbers."""
+
+    @agent_tool(effects=ToolEffects.read_only(), reads_private=True)
+    async def look_up(self, page: int) -> int:  # type: ignore[override]
+        """Count a page."""
+        return page
+
+
+@pytest.mark.parametrize("agent", [Hasty, Illiterate, Exact])
 async def test_a_program_that_does_not_come_to_the_end_of_folded_turns_has_diverged(
     agent: type[object],
 ) -> None:

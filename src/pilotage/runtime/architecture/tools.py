@@ -141,12 +141,9 @@ class ScopedTools(IScopedTools):
         tool, _ = offered
         self._run.learn_folded(tool.descriptor, row)
         try:
-            result = decode_row(row, partial(_outcome_in, tool))
+            result = decode_row(row, partial(_outcome_in, tool, row.action_id))
         except _FAILURES as error:
             return ToolCallOutcome(call, error=str(error))
-        except AgentStructuredOutputError as error:
-            words_of_it = f"the recorded result of {call.name!r} does not fit its declared type: {error}"
-            raise RunDiverged(row.action_id, words_of_it) from error
         if not tool.is_shown_whole:
             result = shown_to_the_model(tool.descriptor, result)
         return _outcome(call, to_json_value(result))
@@ -288,11 +285,15 @@ class PlacedTools(ScopedTools):
             return super()._prepared(call, is_counted)
 
 
-def _outcome_in(tool: KnownTool, record: JsonObject) -> object:
+def _outcome_in(tool: KnownTool, action_id: str, record: JsonObject) -> object:
     """Return the recorded result of a tool; raise its error if it failed."""
     if optional_text(record, words.ERROR) is not None:
         raise decode_error(record, tool.errors)
-    return tool.codec.read(record)
+    try:
+        return tool.codec.read(record)
+    except AgentStructuredOutputError as error:
+        difference = f"the recorded result of {tool.name!r} does not fit its declared type: {error}"
+        raise RunDiverged(action_id, difference) from error
 
 
 def _shown(tools: Sequence[BoundTool], teammates: Mapping[str, Teammate]) -> ToolCallingSpec:

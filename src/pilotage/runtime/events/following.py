@@ -95,8 +95,9 @@ class NamedRows:
         last: list[JournalRow] = []
         counts = dict.fromkeys(self._held, 0)
         for row in reversed(rows):
-            if row.stage is _AFTER and row.kind in counts and counts[row.kind] < HELD:
-                counts[row.kind] += 1
+            kind = row.kind
+            if row.stage is _AFTER and kind is not None and counts.get(kind, HELD) < HELD:
+                counts[kind] += 1
                 last.append(row)
                 if len(last) == HELD * len(counts):
                     break
