@@ -30,6 +30,8 @@ class Account:
     cost: Decimal = FREE
     held_tokens: int = 0
     held_cost: Decimal = FREE
+    details: ModelUsage | None = None
+    """The sum of the usages that had more counts than input, output and total."""
     refused: LimitReached | None = None
     """The limit for which the account refused a call: the room for it was missing."""
 
@@ -57,6 +59,14 @@ class Account:
         self.cost += cost
         self.input_tokens += usage.input_tokens or 0
         self.output_tokens += usage.output_tokens or 0
+        # Asked in place: most replies have no details, and every one is counted here.
+        if (
+            usage.cached_tokens is not None
+            or usage.reasoning_tokens is not None
+            or usage.cache_written_tokens is not None
+            or usage.other_tokens is not None
+        ):
+            self.details = usage if self.details is None else self.details.plus(usage)
 
 
 @dataclass(slots=True)

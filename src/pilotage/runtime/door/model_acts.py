@@ -7,7 +7,8 @@ from contextlib import suppress
 from functools import cached_property
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
-from pilotage.agent.messages import MediaPart, check_taken_by
+from pilotage.agent.media import check_taken_by
+from pilotage.agent.messages import MediaPart
 from pilotage.agent.model_reply import ModelStreamEvent
 from pilotage.context.assemble import Assembled, kept_manifest
 from pilotage.errors import MediaRefusedError, ModelCallError, ToolError
@@ -95,8 +96,8 @@ class ModelCall(ModelEffect):
             return replayed_misfit(record)
         if words.ERROR in record:
             raise decode_failure(record)
-        response = decode_response(object_field(record, words.RESULT), self.program_request)
         reasoning = optional_text(record, words.REASONING) or ""
+        response = decode_response(object_field(record, words.RESULT), self.program_request, reasoning)
         return iter(replayed_events(response, self.program_request, reasoning))
 
     def refused(self, reason: str) -> Exception:

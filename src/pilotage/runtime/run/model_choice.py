@@ -10,7 +10,8 @@ from dataclasses import replace
 from types import NoneType
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.messages import MediaPart, check_taken_by, media_in
+from pilotage.agent.media import check_taken_by, media_in
+from pilotage.agent.messages import MediaPart
 from pilotage.agent.model_request import ModelSelection
 from pilotage.agent.ports.model import IAgentModel, IAgentModelResolver
 from pilotage.agent.run_values import RunAgentInput
