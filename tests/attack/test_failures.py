@@ -28,7 +28,7 @@ from pilotage.agent import IAgentTelemetry, SealedRecord
 from pilotage.agent.principal import LOCAL
 from pilotage.errors import ToolError
 from pilotage.runtime import step
-from pilotage.runtime.exposure.failures import LOGGER
+from pilotage.runtime.exposure.redactor import LOGGER
 from pilotage.testing import ScriptedModel, calls, says
 from tests.behaviour.bureau import WAITING, Bureau, asked, hired, resumed, started, triple
 from tests.behaviour.office import OUTSIDE, UNGATED, Worker

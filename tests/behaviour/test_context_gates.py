@@ -58,7 +58,7 @@ from pilotage.agent import (
 )
 from pilotage.context import KeepRecent
 from pilotage.runtime import AgentRuns, GateSettings
-from pilotage.runtime.context.provide import decode_provided
+from pilotage.runtime.context.optimize import decode_provided
 from pilotage.runtime.journal.record_fields import DamagedRecordError
 from pilotage.runtime.plugin import initialize
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel

@@ -37,7 +37,7 @@ from pilotage.agent import (
 from pilotage.agent.model_reply import ModelResponse
 from pilotage.errors import RunConflictError
 from pilotage.runtime.plugin import initialize
-from pilotage.runtime.run.watch import POLL_SECONDS
+from pilotage.runtime.run.resume import POLL_SECONDS
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import ScriptedModel, says

@@ -24,7 +24,7 @@ from pilotage.agent.ports.persistence import JournalStage
 from pilotage.errors import ToolError
 from pilotage.runtime.architecture.blocks import ScopedRuntime
 from pilotage.runtime.architecture.branches import Folds
-from pilotage.runtime.door import door, refusal, unknown_outcome
+from pilotage.runtime.door import door, not_performed
 from pilotage.runtime.door.admission import ApprovalStage, SwitchStage
 from pilotage.runtime.door.outcome import Outcomes
 from pilotage.runtime.door.run import Run
@@ -230,22 +230,22 @@ def an_unknown_outcome_is_a_failure(planting: Planting) -> None:
 
 
 def what_needs_a_person_is_repeated(planting: Planting) -> None:
-    recovery_for: Any = unknown_outcome.recovery_for
+    recovery_for: Any = not_performed.recovery_for
 
     def bold(action: Any, recorded: Any, *, can_reconcile: bool) -> object:
         recovery = recovery_for(action, recorded, can_reconcile=can_reconcile)
         return Repeat(recovery.attempt) if isinstance(recovery, AskHuman) else recovery
 
-    planting.put(unknown_outcome, "recovery_for", bold)
+    planting.put(not_performed, "recovery_for", bold)
 
 
 def reconcile_is_ignored(planting: Planting) -> None:
-    recovery_for: Any = unknown_outcome.recovery_for
+    recovery_for: Any = not_performed.recovery_for
 
     def incurious(action: Any, recorded: Any, *, can_reconcile: bool) -> object:
         return recovery_for(action, recorded, can_reconcile=False)
 
-    planting.put(unknown_outcome, "recovery_for", incurious)
+    planting.put(not_performed, "recovery_for", incurious)
 
 
 def every_attempt_has_a_key_of_its_own(planting: Planting) -> None:
@@ -323,7 +323,7 @@ def a_veto_is_not_recorded(planting: Planting) -> None:
     def forgetful(run: Any, effect: Any, error: Any) -> object:
         return error
 
-    planting.put(refusal, "_refused", forgetful)
+    planting.put(not_performed, "_refused", forgetful)
 
 
 def a_rejection_is_not_recorded(planting: Planting) -> None:

@@ -47,8 +47,8 @@ from pilotage.agent import (
 )
 from pilotage.agent.ports.persistence import JournalStage, RunKey
 from pilotage.agent.run_values import RunResult
-from pilotage.runtime.journal.action import idempotency_key
 from pilotage.runtime.journal.interruptions import RunInterruption
+from pilotage.runtime.journal.scope import idempotency_key
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import (

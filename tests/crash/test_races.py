@@ -20,8 +20,8 @@ from pilotage import (
 )
 from pilotage.agent import ToolApprovalRequirement
 from pilotage.runtime import AgentRuns
-from pilotage.runtime.journal.action import RESULT
 from pilotage.runtime.journal.lease import LeaseSettings
+from pilotage.runtime.journal.scope import RESULT
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import MemoryStore, ProcessStopped, StopBefore, VirtualClock
 from tests.crash.machine import Strict, Town

@@ -19,9 +19,9 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.events.event_log import logged_events
-from pilotage.runtime.journal.action import RESULT
 from pilotage.runtime.journal.interruptions import RunInterruption, RunOwnershipLost
 from pilotage.runtime.journal.lease import LeaseSettings
+from pilotage.runtime.journal.scope import RESULT
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import Fault, LoseReply, ProcessStopped, StopAfter, StopBefore
 from tests.crash.machine import ASKED, Cashier, Patient, Strict, Town, Trouble, receipt

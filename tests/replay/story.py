@@ -25,7 +25,7 @@ from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.agent.tools.metadata import ToolRisk
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime import AgentRuns
-from pilotage.runtime.journal.action import idempotency_key
+from pilotage.runtime.journal.scope import idempotency_key
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.quick import with_pods_asked_for
 from pilotage.testing import (

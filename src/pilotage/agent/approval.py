@@ -16,8 +16,7 @@ from typing import Never
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentSituation, AgentState
 from pilotage.agent.tools.catalog import AgentToolDescriptor
-from pilotage.agent.tools.metadata import ToolRisk
-from pilotage.agent.tools.prompts import filled_prompt
+from pilotage.agent.tools.metadata import ToolRisk, filled_prompt
 from pilotage.agent.yields import AgentYield, Approval
 from pilotage.checks import reject_blank, reject_empty, reject_naive, reject_not_positive
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object, json_digest, object_or_empty

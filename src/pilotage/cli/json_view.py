@@ -12,7 +12,7 @@ from pilotage.agent.state import AgentState
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.answers import Question, StoredAnswer
 from pilotage.runtime.events.event_record import encode_event
-from pilotage.runtime.outline import RunOutline
+from pilotage.runtime.reading import RunOutline
 
 _RUN = "id agent_type status transition reason current_activity awaits metadata created_at updated_at wake_at"
 _RESULT = "output error interruption_reason turns usage spent artifacts"

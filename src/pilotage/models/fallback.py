@@ -22,7 +22,7 @@ from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.checks import reject_empty
 from pilotage.errors import AgentDefinitionError, ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
-from pilotage.runtime.budget.usage import believable
+from pilotage.runtime.budget.limits import believable
 from pilotage.runtime.door.model import plain_model
 from pilotage.runtime.events.feed import close
 from pilotage.runtime.journal import stored_words as words

@@ -16,7 +16,7 @@ from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.checks import reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.ids import IClock, SystemClock
-from pilotage.runtime.budget.usage import believable
+from pilotage.runtime.budget.limits import believable
 from pilotage.runtime.door.model import plain_model
 from pilotage.runtime.events.feed import close
 from pilotage.values import value

@@ -11,10 +11,8 @@ from pilotage.runtime.delivery.worker import WorkerSettings
 from pilotage.runtime.door.hooks import GateSettings
 from pilotage.runtime.door.model import RunAwareModel
 from pilotage.runtime.door.model_retry import ModelRetrySettings
-from pilotage.runtime.door.shared_state import patch_state, set_state
 from pilotage.runtime.door.signals import next_signal
-from pilotage.runtime.door.step import changed, now, random, step, uid
-from pilotage.runtime.door.timers import sleep, timeout
+from pilotage.runtime.door.step import changed, now, patch_state, random, set_state, sleep, step, timeout, uid
 from pilotage.runtime.events.feed import EventCursor, Transcript
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.journal.interruptions import (

@@ -30,19 +30,13 @@ from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError, DamagedEntryError, RunErasedError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.children.tasks import child_id
-from pilotage.runtime.door.late_outcomes import late_outcomes_of
 from pilotage.runtime.door.tool_binding import tool_giving
 from pilotage.runtime.history import RunReader
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.divergence import is_stuck
 from pilotage.runtime.journal.question_record import Question, decision_in, decode_question
-from pilotage.runtime.journal.record_fields import (
-    DamagedRecordError,
-    decode_row,
-    optional_text,
-    record_of,
-)
-from pilotage.runtime.journal.recovery import attempt_in
+from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row, optional_text, record_of
+from pilotage.runtime.journal.recovery import attempt_in, late_outcomes_of
 from pilotage.runtime.journal.seals import SEALED
 from pilotage.runtime.people.answers import ClosingAnswer, by_precedence, closing_answer, is_closing
 from pilotage.runtime.services import Services

@@ -1,18 +1,23 @@
-"""Effects: the requests of a run to the world, and how each is performed, recorded and read back.
+"""Effects: what a run asks of the world, how it is recorded and read back, and the secrets that an outcome names.
 
 An effect is performed by `door.perform` and nowhere else. The kinds are subclasses, each in the room of its subject.
+
+Replay passes over calls inside of folded branches and recorded tools. By the names of the secrets in their records the
+attempt asks for their secrets again before it shows anything new, so that it masks them as the attempt before did.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from asyncio import Task
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind, AgentApprovalRequest
 from pilotage.agent.ports.budget import BudgetAmount, BudgetReservation
 from pilotage.agent.ports.journal import OutboxEvent
+from pilotage.agent.ports.persistence import JournalRow
+from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.declared_errors import NO_ERRORS, DeclaredErrors
@@ -20,14 +25,13 @@ from pilotage.errors import AgentStructuredOutputError, ToolError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.divergence import Sides, asked_side, asking_line
-from pilotage.runtime.journal.error_record import decode_error
 from pilotage.runtime.journal.interruptions import RunDiverged
 from pilotage.runtime.journal.positions import Call
-from pilotage.runtime.journal.record_fields import optional_text
-from pilotage.runtime.journal.result_codec import AS_JSON, ResultCodec
-from pilotage.runtime.journal.scope import StepScope
+from pilotage.runtime.journal.record_fields import object_or_empty, optional_text, texts_field
+from pilotage.runtime.journal.result_codec import AS_JSON, ResultCodec, decode_error
+from pilotage.runtime.journal.scope import Action, StepScope
+from pilotage.safety.fields import SecretRef
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 
@@ -286,3 +290,31 @@ class PlainEffect(Effect):
 
     def act(self) -> Awaitable[object]:
         return self._act()
+
+
+def secret_refs(tool: AgentToolDescriptor) -> dict[str, SecretRef]:
+    """Return the references of a tool's secrets, by the names of its parameters."""
+    return {name: SecretRef(field.label or name) for name, field in tool.secrets.items()}
+
+
+def naming_secrets(outcome: Outcome, ids: Sequence[str]) -> Outcome:
+    """Return the outcome of a tool with the names of the secrets that it got, in the record and in the view."""
+    named: JsonObject = {words.SECRETS: list(ids)}
+    return replace(outcome, record={**outcome.record, **named}, view={**outcome.view, **named})
+
+
+def recorded_secrets(rows: Iterable[JournalRow]) -> Iterator[SecretRef]:
+    """Yield the references of the secrets that recorded calls got."""
+    for row in rows:
+        if row.kind is AgentActionKind.TOOL_CALL:
+            yield from _in_record(object_or_empty(row.record)) or ()
+
+
+def secrets_of_outcome(row: JournalRow, tool: AgentToolDescriptor) -> Iterable[SecretRef]:
+    """Return the references of the secrets that a call got; earlier versions did not name them."""
+    named = _in_record(object_or_empty(row.record))
+    return secret_refs(tool).values() if named is None else named
+
+
+def _in_record(record: JsonObject) -> list[SecretRef] | None:
+    return [*map(SecretRef, texts_field(record, words.SECRETS))] if words.SECRETS in record else None

@@ -11,29 +11,25 @@ from operator import attrgetter
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.journal import JournalHead
-from pilotage.agent.ports.persistence import (
-    JournalRow,
-    JournalStage,
-    RunKey,
-)
+from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.safety_checks import WAY_OUT
 from pilotage.agent.signals import AgentSignalEnd
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.errors import (
-    CallerError,
-    DamagedEntryError,
-    RunNotFoundError,
-)
+from pilotage.errors import CallerError, DamagedEntryError, RunNotFoundError
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.context.snapshots import is_prompt, prompt_in
+from pilotage.runtime.context.evidence import is_prompt, prompt_in
 from pilotage.runtime.events.event_log import LoggedEvent, LogRows, is_erased, refuse_erased
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.approved import approval_mismatch
 from pilotage.runtime.journal.chain import NO_HEAD, Chain, Damage, damage_in
-from pilotage.runtime.journal.record_check import erased_by_hand, signal_mismatch, state_mismatch
+from pilotage.runtime.journal.record_check import (
+    approval_mismatch,
+    erased_by_hand,
+    signal_mismatch,
+    state_mismatch,
+)
 from pilotage.runtime.journal.record_fields import DamagedRecordError
 from pilotage.runtime.journal.resolution import resolution_mismatch
 from pilotage.runtime.journal.seals import unopened

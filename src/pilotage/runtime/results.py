@@ -14,10 +14,7 @@ from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.agent.tools.metadata import EvidenceCapture
 from pilotage.context.assemble import whole_manifest
-from pilotage.errors import (
-    AgentDefinitionError,
-    AgentStructuredOutputError,
-)
+from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.events.event_log import is_erased
 from pilotage.runtime.events.projections import CANCELLED

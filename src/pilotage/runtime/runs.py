@@ -18,18 +18,15 @@ from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.answering import AcceptedAnswer, AnswerAcceptance, GivenAnswer, too_late
 from pilotage.runtime.answers import OpenQuestions, run_of
-from pilotage.runtime.journal.fork import fork_rows
-from pilotage.runtime.journal.resolution import RunResolution
+from pilotage.runtime.journal.resolution import RunResolution, fork_rows
 from pilotage.runtime.old_names import OldNames
 from pilotage.runtime.reading import ReadsRuns
 from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.opened import CallerRuns
 from pilotage.runtime.run.resolving import RunResolver
-from pilotage.runtime.run.resume import RunResumer, acting
-from pilotage.runtime.run.start import RunStarts
+from pilotage.runtime.run.resume import RunResumer, SignalWatch, acting
+from pilotage.runtime.run.start import RunStarts, StartsRuns
 from pilotage.runtime.run.supervise import RunSupervisor
-from pilotage.runtime.run.typed_start import StartsRuns
-from pilotage.runtime.run.watch import SignalWatch
 from pilotage.runtime.sending import SignalSender, reject_own_id
 from pilotage.runtime.services import Services
 

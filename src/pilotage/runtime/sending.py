@@ -20,7 +20,7 @@ from pilotage.runtime.journal.seals import SEALED
 from pilotage.runtime.people.answers import OWN_IDS
 from pilotage.runtime.people.requests import redacted_signal
 from pilotage.runtime.people.steering import refuse_other_content, refuse_revision
-from pilotage.runtime.run.watch import SignalWatch
+from pilotage.runtime.run.resume import SignalWatch
 from pilotage.runtime.services import Services
 
 

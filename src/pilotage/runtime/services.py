@@ -50,8 +50,7 @@ from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.exposure.secret_stream import HandedOutSecrets
 from pilotage.runtime.journal.chain import Chain, ChainKey
 from pilotage.runtime.journal.commits import JournalWriter, OutboxNotifier
-from pilotage.runtime.journal.lease import HeldLease, LeaseSettings, Leasing
-from pilotage.runtime.journal.owners import owner_name
+from pilotage.runtime.journal.lease import HeldLease, LeaseSettings, Leasing, owner_name
 from pilotage.runtime.journal.seals import Seals, SignalSeals
 from pilotage.values import value
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from pilotage.agent.ports.observability import IAgentTelemetry, TelemetryValue
-from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.scope import Action
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 

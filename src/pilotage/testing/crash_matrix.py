@@ -30,9 +30,9 @@ from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.container.application import Application
 from pilotage.jsonvalue import JsonValue, to_json_value
-from pilotage.runtime.journal.action import MAY_BE_REPEATED, idempotency_key
-from pilotage.runtime.journal.rest import TO_ITS_END
+from pilotage.runtime.journal.scope import MAY_BE_REPEATED, idempotency_key
 from pilotage.runtime.journal.seals import Seals
+from pilotage.runtime.journal.waiting import TO_ITS_END
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.quick import with_pods_asked_for
 from pilotage.runtime.runs import AgentRuns

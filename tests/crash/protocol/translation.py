@@ -9,10 +9,10 @@ from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.recovery import AskHuman, Reconcile, Recovery, Repeat, Reuse, recovery_for
+from pilotage.runtime.journal.scope import Action
 from tests.crash.protocol.flaws import Setting
 from tests.crash.protocol.words import Draft, Kind, Row, Says, Stage, Standing
 

@@ -53,7 +53,7 @@ from pilotage.errors import CallerError
 from pilotage.inbound.questions import QuestionView
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.answers import Question
-from pilotage.runtime.outline import RunOutline
+from pilotage.runtime.reading import RunOutline
 
 RUN, CHILD = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 NOW = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)

@@ -9,8 +9,8 @@ from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.journal.action import Action, fingerprint_of
 from pilotage.runtime.journal.chain import NO_HEAD, chained
+from pilotage.runtime.journal.scope import Action, fingerprint_of
 
 CLAIMED, BEFORE, AFTER = JournalStage.CLAIMED, JournalStage.BEFORE, JournalStage.AFTER
 TOOL, WAIT = AgentActionKind.TOOL_CALL, AgentActionKind.APPROVAL_WAIT

@@ -19,7 +19,7 @@ from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.runtime.events.subscription import Subscription
-from pilotage.runtime.journal.owners import is_provably_dead
+from pilotage.runtime.journal.lease import is_provably_dead
 from pilotage.runtime.runs import AgentRuns
 
 _TRY_AGAIN_SECONDS = 1.0

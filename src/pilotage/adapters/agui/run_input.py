@@ -37,7 +37,7 @@ from pilotage.errors import AgentDefinitionError
 from pilotage.inbound.bodies import finite
 from pilotage.inbound.limits import is_deeper_than
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, repeated_key, to_json_value
-from pilotage.runtime.exposure.given_context import TRUST
+from pilotage.runtime.exposure.trust import TRUST
 from pilotage.safety.trust import Integrity, TrustLabel
 
 RESUMED = "Go on with what was decided."

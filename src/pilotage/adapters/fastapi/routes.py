@@ -34,12 +34,7 @@ from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
-from pilotage.errors import (
-    AgentDefinitionError,
-    CallerError,
-    DamagedEntryError,
-    RunConflictError,
-)
+from pilotage.errors import AgentDefinitionError, CallerError, DamagedEntryError, RunConflictError
 from pilotage.inbound import bodies, views
 from pilotage.inbound.agents import AgentsView, agents_in
 from pilotage.inbound.problems import RequestRefusedError

@@ -21,14 +21,7 @@ from pilotage.adapters.sqlalchemy.database import Begin, Database
 from pilotage.adapters.sqlalchemy.entry_counts import all_counts, damage_beside_rows
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored
-from pilotage.adapters.sqlalchemy.rows import (
-    COLUMNS,
-    RECORD_BLOB,
-    VIEW_BLOB,
-    Columns,
-    Page,
-    rows_of,
-)
+from pilotage.adapters.sqlalchemy.rows import COLUMNS, RECORD_BLOB, VIEW_BLOB, Columns, Page, rows_of
 from pilotage.adapters.sqlalchemy.statements import Prepared, in_keys, of_run, place_of
 from pilotage.adapters.sqlalchemy.stored_entries import RowCodes
 from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, evidence, journal, runs, signals

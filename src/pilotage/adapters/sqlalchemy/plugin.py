@@ -84,10 +84,7 @@ class StoreOnDemand(ILifecycle):
         Raises:
             DatabaseStartError: it cannot be used.
         """
-        from pilotage.adapters.sqlalchemy.store import (  # noqa: PLC0415 - loads SQLAlchemy
-            SqlAlchemyStore,
-            open_database,
-        )
+        from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore, open_database  # noqa: PLC0415 - loads SQLAlchemy
 
         with self._lock:
             if self._store is None:

@@ -34,15 +34,7 @@ from pilotage.adapters.sqlalchemy.statements import (
     bulk_update,
     compiled_text,
 )
-from pilotage.adapters.sqlalchemy.tables import (
-    PLACES,
-    blobs,
-    journal,
-    leases,
-    outbox,
-    runs,
-    signals,
-)
+from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, journal, leases, outbox, runs, signals
 from pilotage.agent.ports.persistence import RunKey
 
 _STATE = ("status", "agent_type", "state")

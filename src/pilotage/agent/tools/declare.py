@@ -32,8 +32,8 @@ from pilotage.agent.tools.metadata import (
     ToolApprovalRequirement,
     ToolEffects,
     ToolPermission,
+    reject_unfit_prompt,
 )
-from pilotage.agent.tools.prompts import reject_unfit_prompt
 from pilotage.checks import reject_blank
 from pilotage.errors import AgentDefinitionError, AgentToolDispatchError, ToolError
 from pilotage.jsonvalue import is_list

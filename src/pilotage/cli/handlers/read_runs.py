@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from pilotage.agent.events import RunFinishedEvent
-from pilotage.agent.ports.persistence import (
-    JournalStage,
-    RunKey,
-)
+from pilotage.agent.ports.persistence import JournalStage, RunKey
 from pilotage.agent.ports.sealing import RecordSealError
 from pilotage.agent.principal import Principal
 from pilotage.agent.state import AgentState, AgentStatus

@@ -10,13 +10,7 @@ from typing import Any
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.run_values import RunAgentInput
-from pilotage.cli.application import (
-    ChosenApplication,
-    Session,
-    acting,
-    application_to_run,
-    in_application,
-)
+from pilotage.cli.application import ChosenApplication, Session, acting, application_to_run, in_application
 from pilotage.cli.exit_codes import ExitCode
 from pilotage.cli.follow import FollowedDurableRun, FollowedEphemeralRun, FollowedRun, follow
 from pilotage.cli.options import CommandOptions

@@ -18,11 +18,9 @@ from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.spending import count_rows
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.door.run import Run
-from pilotage.runtime.exposure.failures import public_text
-from pilotage.runtime.exposure.redactor import secretless
+from pilotage.runtime.exposure.redactor import public_text, secretless
 from pilotage.runtime.exposure.trust import label_in, with_label
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import (
     RunDiverged,
     RunInterruption,
@@ -33,7 +31,7 @@ from pilotage.runtime.journal.liveness import BranchStopped
 from pilotage.runtime.journal.record_fields import counts_field, optional_text, record_of
 from pilotage.runtime.journal.replay import RunningPlace
 from pilotage.runtime.journal.result_codec import branch_codec, record_of_result
-from pilotage.runtime.journal.scope import StepScope, enter
+from pilotage.runtime.journal.scope import Action, StepScope, enter
 from pilotage.values import value
 
 

@@ -26,8 +26,7 @@ from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.effect import STEP, Ask, PlainEffect
-from pilotage.runtime.exposure.given_context import TRUST
-from pilotage.runtime.exposure.trust import RECALL, RUN_INPUT, label_of_items
+from pilotage.runtime.exposure.trust import RECALL, RUN_INPUT, TRUST, label_of_items
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.result_codec import codec_of
 from pilotage.runtime.journal.scope import StepScope, entered, scope_for

@@ -24,15 +24,17 @@ from pilotage.runtime.budget.limits import (
     FREE,
     NO_PRICES,
     Account,
+    PaidReply,
     Prices,
     against_budget,
     against_not_knowing,
     against_room,
     against_step,
     against_tool_calls,
+    believable,
+    paid_replies,
     without_price,
 )
-from pilotage.runtime.budget.usage import PaidReply, believable, paid_replies
 from pilotage.runtime.effect import NOTHING, ONE_STEP, ONE_TOOL_CALL
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import LimitReached

@@ -27,14 +27,12 @@ from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_va
 from pilotage.runtime.children.launch import ChildLauncher, cancellation_of
 from pilotage.runtime.children.tasks import NO_BOUNDS, ChildBounds, ChildEnded, ChildTask, child_id
 from pilotage.runtime.door.door import perform
-from pilotage.runtime.door.live_run import LiveRun
-from pilotage.runtime.door.run import Run
+from pilotage.runtime.door.run import LiveRun, Run
 from pilotage.runtime.effect import CHILD, NOTHING, Effect
 from pilotage.runtime.events.forwarding import Relay
-from pilotage.runtime.exposure.failures import public_text
+from pilotage.runtime.exposure.redactor import public_text
 from pilotage.runtime.exposure.trust import label_in, with_label
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import (
     ChildInterrupted,
     LimitReached,
@@ -47,7 +45,7 @@ from pilotage.runtime.journal.interruptions import (
 )
 from pilotage.runtime.journal.record_fields import optional_text, value_field
 from pilotage.runtime.journal.records import encode_amount, optional_amount
-from pilotage.runtime.journal.scope import StepScope, scope_for
+from pilotage.runtime.journal.scope import Action, StepScope, scope_for
 from pilotage.runtime.journal.start_record import MOST_GENERATIONS
 
 _SHOWN_OF_PARTIAL = 2_000

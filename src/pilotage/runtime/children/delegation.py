@@ -6,10 +6,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.delegation import (
-    DelegationPacket,
-    DelegationResult,
-)
+from pilotage.agent.delegation import DelegationPacket, DelegationResult
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_request import JsonSchemaConstraint, ModelToolSpec
 from pilotage.agent.ports.architecture import AgentRef
@@ -25,8 +22,14 @@ from pilotage.errors import (
 )
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.children.children import Children
-from pilotage.runtime.children.packets import described, output_of
-from pilotage.runtime.children.tasks import ChildBounds, ChildTask, child_id, packet_label
+from pilotage.runtime.children.tasks import (
+    ChildBounds,
+    ChildTask,
+    child_id,
+    described,
+    output_of,
+    packet_label,
+)
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
 from pilotage.values import value

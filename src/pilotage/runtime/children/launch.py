@@ -19,29 +19,29 @@ from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState
 from pilotage.errors import AgentDefinitionError, AgentToolDispatchError, CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.budget.deadlines import deadline_at, earliest
+from pilotage.runtime.budget.limits import deadline_at, earliest
 from pilotage.runtime.budget.spending import Spending, child_limits, count_rows
-from pilotage.runtime.children.packets import (
+from pilotage.runtime.children.tasks import (
     DIGEST,
+    ChildEnded,
+    ChildTask,
+    child_id,
     context_of,
     described,
     digest_of,
     recorded_packet,
     referred_to,
 )
-from pilotage.runtime.children.tasks import ChildEnded, ChildTask, child_id
-from pilotage.runtime.door.live_run import LiveRun
-from pilotage.runtime.door.run import Run
+from pilotage.runtime.door.run import LiveRun, Run
 from pilotage.runtime.effect import NOTHING
 from pilotage.runtime.events.event_log import logged_events
 from pilotage.runtime.events.forwarding import Relay
-from pilotage.runtime.exposure.failures import log_failure
-from pilotage.runtime.exposure.redactor import Redactor, secretless
+from pilotage.runtime.exposure.redactor import Redactor, log_failure, secretless
 from pilotage.runtime.history import RunReader, RunRecord
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import RecordDamaged, SealMissing, StoreUnavailable, damage_of
 from pilotage.runtime.journal.record_fields import DamagedRecordError
 from pilotage.runtime.journal.run_input import encode_input
+from pilotage.runtime.journal.scope import Action
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest
 from pilotage.runtime.results import label_at_end, result_in
 from pilotage.runtime.services import Services

@@ -7,10 +7,7 @@ from typing import TypeAlias, assert_never
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.compaction import CompactionStrategy, NothingToDo, Rewrite, SummaryNeeded
-from pilotage.agent.context import (
-    ContextHealthSignal,
-    ContextTokenBudget,
-)
+from pilotage.agent.context import ContextHealthSignal, ContextTokenBudget
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.context.assemble import Assembled, digest_evidence, manifest_evidence
@@ -18,16 +15,15 @@ from pilotage.context.compaction import ContextWindow, carry_out
 from pilotage.context.health import compression, excess_of, health_signals
 from pilotage.errors import ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.context.proofs import Proofs, refused
+from pilotage.runtime.context.evidence import Proofs, refused
 from pilotage.runtime.effect import CONTEXT_CHANGE, NOTHING, ONE_STEP, Effect, Outcome
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.error_record import decode_error
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import count_field, objects_field, optional_text
 from pilotage.runtime.journal.records import encode_amount, optional_amount
-from pilotage.runtime.journal.scope import StepScope
+from pilotage.runtime.journal.result_codec import decode_error
+from pilotage.runtime.journal.scope import Action, StepScope
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
 

@@ -1,7 +1,8 @@
-"""Changes of packs that a context handler selects: each is carried out or refused, and recorded below its model call.
+"""The context that an application provides, and the changes of packs that its context handler selects.
 
-A compression is carried out by `condense`, and a delegation by a child run after this record. The selection is
-recorded here, so that replay asks neither observers nor handlers nor providers again.
+Each change is carried out or refused, and recorded below its model call. A compression is carried out by `condense`,
+and a delegation by a child run after this record. The selection is recorded here, so that replay asks neither
+observers nor handlers nor providers again.
 """
 
 from __future__ import annotations
@@ -24,18 +25,66 @@ from pilotage.agent.run_values import AgentContext
 from pilotage.context.assemble import TRANSCRIPT_ENTRY
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, list_or_empty, to_json_value
-from pilotage.runtime.context.proofs import Proofs, done, refused
-from pilotage.runtime.context.provide import ContextUnavailableError, decode_provided, encode_provided
+from pilotage.runtime.context.evidence import Proofs, done, refused
 from pilotage.runtime.effect import CONTEXT_CHANGE, CONTEXT_INPUT, Effect, Outcome
-from pilotage.runtime.exposure.given_context import TRUST, label_of_packs
-from pilotage.runtime.exposure.redactor import Redactor
+from pilotage.runtime.exposure.redactor import Redactor, secretless
+from pilotage.runtime.exposure.trust import TRUST, encode_context, label_of_packs
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.error_record import decode_error
-from pilotage.runtime.journal.record_fields import contract_value
-from pilotage.runtime.journal.scope import StepScope
+from pilotage.runtime.journal.record_fields import contract_value, optional_object
+from pilotage.runtime.journal.result_codec import decode_error
+from pilotage.runtime.journal.scope import Action, StepScope
 from pilotage.safety.trust import TrustLabel
 from pilotage.values import value
+
+
+class ContextUnavailableError(Exception):
+    """The context provider raised, did not answer in time, or returned a value of another type."""
+
+
+class ContextFetch(Effect):
+    """Fetching the context of one model call from the application's provider. The result is an `AgentContext`."""
+
+    kind = CONTEXT_INPUT
+
+    def __init__(
+        self,
+        scope: StepScope,
+        action: Action,
+        fetch: Callable[[], Awaitable[AgentContext]],
+        redactor: Redactor,
+    ) -> None:
+        super().__init__(scope, action)
+        self._fetch = fetch
+        self._redactor = redactor
+
+    async def act(self) -> object:
+        record = encode_provided(await self._fetch(), self._redactor)
+        provided = self.reuse(record)
+        self.learned = label_of_packs(provided.packs)
+        return Outcome(record, self._redactor.json(record), provided)
+
+    def reuse(self, record: JsonObject) -> AgentContext:
+        """Return the context as it was provided when the call was made."""
+        return decode_provided(record)
+
+
+def encode_provided(provided: AgentContext, redactor: Redactor) -> JsonObject:
+    """Return the record of a context: guarded, and without secrets.
+
+    Raises:
+        AgentDefinitionError: a pack gives instructions and is untrusted.
+    """
+    return {words.GIVEN: secretless(encode_context(provided), redactor)}
+
+
+def decode_provided(record: JsonObject) -> AgentContext:
+    """Return the context in a record; an empty one where there is none.
+
+    Raises:
+        DamagedRecordError: the record is no context.
+    """
+    return contract_value(AgentContext, optional_object(record, words.GIVEN) or {})
+
 
 T = TypeVar("T")
 Fetch: TypeAlias = Callable[[], Awaitable[AgentContext]]

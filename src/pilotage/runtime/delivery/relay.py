@@ -21,8 +21,7 @@ from pilotage.container.pod import Pod, Scope
 from pilotage.container.processing import IPostProcessor
 from pilotage.errors import AgentBootstrapError, AgentPersistenceConfigurationError, Problem, error_words
 from pilotage.ids import IClock
-from pilotage.runtime.exposure.failures import public_text
-from pilotage.runtime.exposure.redactor import Redactor
+from pilotage.runtime.exposure.redactor import Redactor, public_text
 from pilotage.runtime.journal.commits import OutboxNotifier
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value

@@ -22,8 +22,7 @@ from pilotage.runtime.delivery.relay import LAST
 from pilotage.runtime.delivery.take_up import TakeUp
 from pilotage.runtime.delivery.watchdog import Watchdog, watchdog_of, watchdog_problems
 from pilotage.runtime.journal.commits import OutboxNotifier
-from pilotage.runtime.journal.lease import Leasing
-from pilotage.runtime.journal.owners import is_provably_dead
+from pilotage.runtime.journal.lease import Leasing, is_provably_dead
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
 

@@ -16,26 +16,27 @@ from pilotage.agent.run_values import AgentContext
 from pilotage.errors import AgentDefinitionError, ModelCallError, ToolError
 from pilotage.jsonvalue import to_json_value
 from pilotage.runtime.context.condense import ContextChange, Summarise
+from pilotage.runtime.context.evidence import Proofs, done, refused
 from pilotage.runtime.context.fit import ContextStage, Fitting
 from pilotage.runtime.context.optimize import (
     Abilities,
+    ContextFetch,
     ContextOptimization,
     ContextSelection,
+    ContextUnavailableError,
     Fetch,
     PackChange,
     SelectedActions,
     delegated_pack,
     delegated_task,
 )
-from pilotage.runtime.context.proofs import Proofs, done, refused
-from pilotage.runtime.context.provide import ContextFetch, ContextUnavailableError
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.model_acts import ModelCall
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import Effect
-from pilotage.runtime.exposure.given_context import label_of_packs
+from pilotage.runtime.exposure.trust import label_of_packs
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.scope import Action
 from pilotage.runtime.journal.seals import has_record
 
 

@@ -17,30 +17,25 @@ from pilotage.agent.state import AgentStatus
 from pilotage.errors import ToolError
 from pilotage.runtime.budget.spending import count_rows
 from pilotage.runtime.door.hooks import Hooks
-from pilotage.runtime.door.outcome import UnfitResultError, executed_arguments
-from pilotage.runtime.door.parking import parked, until_it_may_act
-from pilotage.runtime.door.refusal import turned_away
-from pilotage.runtime.door.run import Run
-from pilotage.runtime.door.unknown_outcome import (
+from pilotage.runtime.door.not_performed import (
     UNKNOWN,
+    parked,
     question_about,
     reconcile,
     record_given,
     recovery_of,
     tried_again,
+    turned_away,
+    until_it_may_act,
 )
+from pilotage.runtime.door.outcome import UnfitResultError, executed_arguments
+from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import MODEL_CALL, NO_OUTCOME, QUESTION, Effect, Outcome
 from pilotage.runtime.journal.interruptions import Paused, RecordDamaged, RunInterruption, damage_of
 from pilotage.runtime.journal.positions import Call
 from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row
 from pilotage.runtime.journal.recording import RecordedAction
-from pilotage.runtime.journal.recovery import (
-    AskHuman,
-    FetchAgain,
-    Reconcile,
-    Repeat,
-    Reuse,
-)
+from pilotage.runtime.journal.recovery import AskHuman, FetchAgain, Reconcile, Repeat, Reuse
 from pilotage.runtime.journal.scope import enter_call, leave
 from pilotage.runtime.people.questions import (
     ApprovalQuestion,

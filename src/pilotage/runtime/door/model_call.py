@@ -24,12 +24,12 @@ from pilotage.runtime.door.model_effect import ModelSource
 from pilotage.runtime.door.model_reply import ReplyRecorder
 from pilotage.runtime.door.model_retry import model_unavailable, retry_pause
 from pilotage.runtime.door.model_secrets import MaskedReply
-from pilotage.runtime.door.parking import parked
+from pilotage.runtime.door.not_performed import parked
 from pilotage.runtime.door.run import OpenStream, Run
 from pilotage.runtime.door.signals import with_signals
 from pilotage.runtime.effect import ONE_STEP
 from pilotage.runtime.events.following import message_id_of
-from pilotage.runtime.exposure.given_context import label_of_packs
+from pilotage.runtime.exposure.trust import label_of_packs
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import Paused
 from pilotage.runtime.journal.positions import Call

@@ -12,8 +12,7 @@ from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.holds import BudgetHold, CallEstimate, Conduct, estimate_of
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import NOTHING, Effect
-from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.scope import StepScope
+from pilotage.runtime.journal.scope import Action, StepScope
 from pilotage.values import value
 
 

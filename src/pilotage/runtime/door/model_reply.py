@@ -22,13 +22,12 @@ from pilotage.agent.model_stream import ReplyAssembly
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.budget.usage import PaidReply, believable, encode_paid, paid_replies
+from pilotage.runtime.budget.limits import PaidReply, believable, encode_paid, paid_replies
 from pilotage.runtime.door.model_effect import ModelEffect
 from pilotage.runtime.door.model_secrets import failure_without_secrets, misfit_without_secrets
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import NOTHING, ONE_STEP, new_outcome
-from pilotage.runtime.exposure.failures import public_text
-from pilotage.runtime.exposure.redactor import recorded_reply
+from pilotage.runtime.exposure.redactor import public_text, recorded_reply
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import LimitReached
 from pilotage.runtime.journal.records import (

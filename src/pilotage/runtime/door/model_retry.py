@@ -16,11 +16,10 @@ from pilotage.errors import AgentDefinitionError, ModelCallError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.effect import DISCARDED_TRY, NOTHING, Effect, Outcome
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import ModelUnavailable
 from pilotage.runtime.journal.record_fields import optional_object
 from pilotage.runtime.journal.records import decode_usage, optional_amount
-from pilotage.runtime.journal.scope import StepScope
+from pilotage.runtime.journal.scope import Action, StepScope
 from pilotage.values import value
 
 _GROWTH = 4.0

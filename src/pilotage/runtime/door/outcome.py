@@ -10,29 +10,37 @@ from dataclasses import replace
 from typing import Any
 
 from pilotage.agent.facts import action_completed
-from pilotage.agent.ports.persistence import (
-    JournalRow,
-    JournalStage,
-)
+from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.safety_checks import withheld_by
 from pilotage.errors import AgentStructuredOutputError, RunError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.door.late_outcomes import LateOutcomes
-from pilotage.runtime.door.recorded_secrets import naming_secrets
-from pilotage.runtime.effect import QUESTION, Effect, Outcome, new_outcome
-from pilotage.runtime.exposure.failures import Failure, is_foreign, log_failure, passed_on
-from pilotage.runtime.exposure.redactor import Redactor, secretless
+from pilotage.runtime.effect import QUESTION, Effect, Outcome, naming_secrets, new_outcome
+from pilotage.runtime.exposure.redactor import (
+    Failure,
+    Redactor,
+    is_foreign,
+    log_failure,
+    passed_on,
+    secretless,
+)
 from pilotage.runtime.exposure.trust import labelled
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
-from pilotage.runtime.journal.error_record import decode_error, encode_error, encode_failure
 from pilotage.runtime.journal.interruptions import RunOwnershipLost
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import object_or_empty, optional_object
 from pilotage.runtime.journal.recording import RecordedAction, recorded_action
+from pilotage.runtime.journal.recovery import LateOutcomes
 from pilotage.runtime.journal.replay import Replay
-from pilotage.runtime.journal.result_codec import Scalars, record_of_result, without_changed
+from pilotage.runtime.journal.result_codec import (
+    Scalars,
+    decode_error,
+    encode_error,
+    encode_failure,
+    record_of_result,
+    without_changed,
+)
+from pilotage.runtime.journal.scope import Action
 from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
 from pilotage.safety.guard import EvidenceExposurePolicy, guard_json_value
 from pilotage.safety.trust import TrustLabel

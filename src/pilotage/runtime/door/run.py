@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -12,32 +13,41 @@ from pilotage.agent.media import media_after
 from pilotage.agent.messages import MediaPart, ModelMessage
 from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
+from pilotage.agent.run_values import RunResult
+from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import ToolError
+from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.budget.deadlines import timed_out
 from pilotage.runtime.budget.holds import LostHold
-from pilotage.runtime.budget.limits import BudgetWarnings
+from pilotage.runtime.budget.limits import BudgetWarnings, timed_out
 from pilotage.runtime.budget.spending import Spending, count_rows
+from pilotage.runtime.context.evidence import PromptSnapshots
 from pilotage.runtime.context.fit import ContextStage
-from pilotage.runtime.context.snapshots import PromptSnapshots
 from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.outcome import Outcomes
-from pilotage.runtime.door.recorded_secrets import recorded_secrets, secret_refs, secrets_of_outcome
 from pilotage.runtime.door.run_source import RunPorts, RunSource
-from pilotage.runtime.door.state_events import state_events_in
-from pilotage.runtime.effect import NOTHING, Ask, Effect, EffectKind
+from pilotage.runtime.effect import (
+    NOTHING,
+    Ask,
+    Effect,
+    EffectKind,
+    recorded_secrets,
+    secret_refs,
+    secrets_of_outcome,
+)
 from pilotage.runtime.events.following import message_id_of
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.exposure.trust import RUN_INPUT, label_in, label_of_rows
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action, fingerprint_of, idempotency_key, new_action
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import record_of
+from pilotage.runtime.journal.records import state_events_in
 from pilotage.runtime.journal.replay import Replay
+from pilotage.runtime.journal.scope import Action, fingerprint_of, idempotency_key, new_action
 from pilotage.runtime.people.questions import Questions
 from pilotage.runtime.people.signals import SignalQueue
 from pilotage.runtime.telemetry import UNOBSERVED, RunTelemetry
@@ -387,3 +397,32 @@ class Run:
         """Join the labels of the signals that were taken in."""
         if self.signals.trust is not None:
             self.trust = self.trust.join(self.signals.trust)
+
+
+@value
+class LiveRun:
+    """A run under way in this process: its task, and how it is reached from outside.
+
+    `cancel_unstored` is for the cancellation of a parent, which is no signal in the store.
+    """
+
+    run: Run
+    task: asyncio.Task[RunResult]
+    cancel: Callable[[AgentSignal], Awaitable[bool]]
+    cancel_unstored: Callable[[AgentSignal], Awaitable[bool]]
+    receive: Callable[[AgentSignal], None]
+    hand_over: Callable[[], None]
+    is_ending: Callable[[], bool]
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
+        return self.run.id
+
+    def stop(self) -> None:
+        """Stop the attempt, not its run: the program has cut none of its calls short."""
+        self.run.replay.liveness.stopping()
+        self.task.cancel()
+
+
+new_live_run = unchecked(LiveRun)

@@ -24,7 +24,7 @@ from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.effect import NO_OUTCOME, Effect
 from pilotage.runtime.events.projections import events_of
-from pilotage.runtime.exposure.failures import public_text
+from pilotage.runtime.exposure.redactor import public_text
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import RunEnded
 from pilotage.runtime.journal.positions import Call

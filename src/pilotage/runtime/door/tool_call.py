@@ -28,25 +28,23 @@ from pilotage.errors import (
     ToolError,
 )
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, to_json_value
-from pilotage.runtime.budget.deadlines import time_for_call
+from pilotage.runtime.budget.limits import time_for_call
 from pilotage.runtime.door.arguments import ToolFunction
-from pilotage.runtime.door.call_place import place_of
 from pilotage.runtime.door.door import perform
-from pilotage.runtime.door.recorded_secrets import secret_refs
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_binding import (
     Invocation,
     name_of,
     offered_tool,
+    place_of,
     read_invocation,
     reconciler,
     shown_to_others,
     shown_to_the_model,
 )
-from pilotage.runtime.effect import TOOL_CALL, Ask, Effect
-from pilotage.runtime.journal.action import Action, new_action
+from pilotage.runtime.effect import TOOL_CALL, Ask, Effect, secret_refs
 from pilotage.runtime.journal.interruptions import RunDiverged
-from pilotage.runtime.journal.scope import Place, StepScope
+from pilotage.runtime.journal.scope import Action, Place, StepScope, new_action
 from pilotage.safety.fields import SecretRef
 from pilotage.safety.guard import ContextExposurePolicy, guard_json_value
 from pilotage.values import value

@@ -15,7 +15,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentState, AgentStateReason
 from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
+from pilotage.runtime.journal.scope import Action
 from pilotage.values import value
 
 _OWN = "pilotage."

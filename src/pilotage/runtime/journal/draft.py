@@ -22,9 +22,7 @@ from pilotage.jsonvalue import JsonObject, canonical_json, text_digest
 from pilotage.runtime.events.event_log import EVENTS, FIRST, ITEMS, PendingEvents
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.chain import UNBOUND, Chain, Place, payload_digest
-from pilotage.runtime.journal.interruptions import (
-    StoreUnavailable,
-)
+from pilotage.runtime.journal.interruptions import StoreUnavailable
 from pilotage.runtime.journal.start_record import state_change
 from pilotage.values import value
 

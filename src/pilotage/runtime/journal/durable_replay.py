@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from pilotage.agent.ports.persistence import JournalRow
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.decisions import Begin, Diverge, Over
 from pilotage.runtime.journal.divergence import (
     CallShown,
@@ -25,7 +24,7 @@ from pilotage.runtime.journal.positions import Call, CallScope, Record, RecordRo
 from pilotage.runtime.journal.record_rows import record_rows
 from pilotage.runtime.journal.recording import difference, name_in, named
 from pilotage.runtime.journal.replay import Replay, RunningPlace
-from pilotage.runtime.journal.scope import StepScope, running_task
+from pilotage.runtime.journal.scope import Action, StepScope, running_task
 from pilotage.runtime.journal.turns import Got, Turns
 
 _ENDED = "the program has ended"

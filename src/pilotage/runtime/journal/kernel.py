@@ -45,6 +45,7 @@ from pilotage.runtime.journal.decisions import (
     CutShort,
     Deliver,
     Diverge,
+    Gates,
     Hold,
     OnAsk,
     OnCancel,
@@ -58,8 +59,6 @@ from pilotage.runtime.journal.decisions import (
     StandStill,
     Withdraw,
 )
-from pilotage.runtime.journal.gates import Gates
-from pilotage.runtime.journal.held import HeldCalls
 from pilotage.runtime.journal.positions import (
     NOT_ALONE,
     WAS_HELD,
@@ -71,6 +70,7 @@ from pilotage.runtime.journal.positions import (
     RecordRow,
     Requested,
 )
+from pilotage.runtime.journal.progress import HeldCalls
 
 # Looking a member up costs as much as a call.
 _EXPECTED, _MADE, _WAITING, _UNCUT = CallState.EXPECTED, CallState.MADE, CallState.WAITING, CallState.UNCUT

@@ -22,12 +22,12 @@ from pilotage.ids import IClock
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.events.event_log import PendingEvents
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.chain import UNBOUND, Chain
 from pilotage.runtime.journal.commits import CommitQueue, JournalWriter
 from pilotage.runtime.journal.draft import CommitDraft, Opening
 from pilotage.runtime.journal.interruptions import SealMissing
 from pilotage.runtime.journal.record_fields import plain_record
+from pilotage.runtime.journal.scope import Action
 from pilotage.runtime.journal.seals import Seals, WithoutKey, withholds, without_key_for
 from pilotage.runtime.journal.start_record import ownership_proof, suspension
 

@@ -11,8 +11,8 @@ from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.filling import unchecked
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import RESULT
 from pilotage.runtime.journal.positions import TASK, CallIdentity, RecordRow, RowStage
+from pilotage.runtime.journal.scope import RESULT
 
 _AFTER_ALL_CALLS = (f"{words.END}#", f"{words.MORE}#")
 """The boundaries at which signals are taken in when the program has ended: they belong to no call."""

@@ -9,7 +9,6 @@ from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import RecoveryDone, RecoveryRetried
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.divergence import (
     Sides,
     asked_about_side,
@@ -22,6 +21,7 @@ from pilotage.runtime.journal.interruptions import RunDiverged
 from pilotage.runtime.journal.question_record import answers_inside
 from pilotage.runtime.journal.record_fields import decode_row
 from pilotage.runtime.journal.record_rows import is_skip
+from pilotage.runtime.journal.scope import Action
 from pilotage.runtime.journal.seals import has_record
 from pilotage.runtime.journal.start_record import suspended_in
 

@@ -1,12 +1,14 @@
-"""Records of model calls, spending, results and signals: values from and to JSON. Pure.
+"""Records of model calls, spending, results, signals and the shared state: values from and to JSON. Pure.
 
 Decoders raise `DamagedRecordError` where a record has another shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
 
+from pilotage.agent.events import AgentEvent, AgentEventAttribution, StateDeltaEvent, StateSnapshotEvent
 from pilotage.agent.messages import ModelToolCall, calls_in, needs_order
 from pilotage.agent.model_reply import (
     ModelFinishReason,
@@ -22,9 +24,11 @@ from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStateReason
+from pilotage.agent.yields import State, StatePatch
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.runtime.events.projections import ITEM_FIELDS
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import (
     DamagedRecordError,
@@ -340,3 +344,31 @@ def _decode_reason(reply: JsonObject) -> ModelFinishReason | None:
     if isinstance(reason, str) and reason in _REASONS:
         return _REASONS[reason]
     raise DamagedRecordError(words.FINISH_REASON, "a finish reason")
+
+
+_SNAPSHOT, _PATCH = "snapshot", "patch"
+_LABEL = f"/{words.SHARED_STATE}{words.ORDINAL}"
+
+
+def change_of(item: State | StatePatch) -> JsonObject:
+    """Return a change as its row holds it."""
+    return {_SNAPSHOT: item.snapshot} if isinstance(item, State) else {_PATCH: item.operations}
+
+
+def event_of(change: JsonObject, action_id: str, by: AgentEventAttribution) -> AgentEvent:
+    """Return the event of a change; with the id of its action it differs from all others of the run."""
+    metadata: JsonObject = {ITEM_FIELDS: {"action": action_id}}
+    if _SNAPSHOT in change:
+        return StateSnapshotEvent(by, change[_SNAPSHOT], metadata)
+    return StateDeltaEvent(by, change[_PATCH], metadata)
+
+
+def state_events_in(rows: Iterable[JournalRow], by: AgentEventAttribution) -> Iterator[AgentEvent]:
+    """Return the events of the changes in rows of outcomes."""
+    for row in rows:
+        if _LABEL in row.action_id and isinstance(change := decode_row(row, _result), Mapping):
+            yield event_of(cast("Mapping[str, Any]", change), row.action_id, by)
+
+
+def _result(record: JsonObject) -> object:
+    return record.get(words.RESULT)

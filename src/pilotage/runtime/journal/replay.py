@@ -12,16 +12,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from pilotage.agent.ports.persistence import JournalRow
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.decisions import BEGIN, Begin
 from pilotage.runtime.journal.interruptions import Paused, RunInterruption
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.liveness import Liveness
 from pilotage.runtime.journal.positions import Call, RecordRow
 from pilotage.runtime.journal.recording import Recording
-from pilotage.runtime.journal.rest import Postponed, calling_task, carry_to_end
-from pilotage.runtime.journal.scope import StepScope
+from pilotage.runtime.journal.scope import Action, StepScope
 from pilotage.runtime.journal.turns import Got
+from pilotage.runtime.journal.waiting import Postponed, calling_task, carry_to_end
 
 _NO_ROWS: tuple[JournalRow, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Decisions of a person about a diverged run, and the recorded call that one of them is about. Pure.
+"""Decisions of a person about a diverged run: the recorded call that one is about, the rows that a fork copies. Pure.
 
 *Skip* passes a recorded call over: the program does not ask for it any more. *Done* gives a call a result, whatever was
 recorded of it. *Fork* leaves the run as it is, and begins another one with the rows before one of its rows.
@@ -17,9 +17,12 @@ from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.errors import CallerError
 from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty, text_digest
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import RESULT, Action
 from pilotage.runtime.journal.divergence import is_stuck, label_of
+from pilotage.runtime.journal.question_record import is_rejection
+from pilotage.runtime.journal.record_fields import decode_row
 from pilotage.runtime.journal.record_rows import call_around, is_skip
+from pilotage.runtime.journal.scope import RESULT, Action
+from pilotage.runtime.journal.stored_words import RESULT_ACTION
 from pilotage.values import value
 
 _GIVEN_BY_PEOPLE = (AgentActionKind.TOOL_CALL, AgentActionKind.STEP)
@@ -253,3 +256,46 @@ def _action(action_id: str, kind: AgentActionKind, fingerprint: str, idempotency
 
 def _refused(run_id: str, action_id: str, why: str) -> CallerError:
     return CallerError(f"run {run_id!r}: {action_id!r} cannot be resolved so: {why}.")
+
+
+def fork_rows(run_id: str, rows: Sequence[JournalRow], at: int | None = None) -> list[JournalRow]:
+    """Return the first rows of a fork at row `at`: the start of the run, and the rows of all actions that are done.
+
+    Open questions and the result are left out: the fork gets its own. So is an approval of an action that was not done
+    by then: it is bound to an attempt of the original run.
+
+    Raises:
+        CallerError: there is no such row, or an action is open there, so that its outcome is unknown.
+    """
+    last = rows[-1].seq if at is None else at
+    if not 1 <= last <= rows[-1].seq:
+        raise CallerError(f"run {run_id!r} has the rows 1 to {rows[-1].seq}; it cannot be forked at {last}.")
+    earlier = [row for row in rows if row.seq <= last]
+    closed = {row.action_id for row in earlier if row.stage in (JournalStage.AFTER, JournalStage.FOLDED)}
+    rejected = {row.action_id for row in earlier if _is_rejection(row)}
+    copied = [rows[0]]
+    for row in earlier:
+        if row.kind is None or row.action_id == RESULT_ACTION:
+            continue
+        if row.kind is AgentActionKind.APPROVAL_WAIT:
+            if _is_settled(row.action_id, closed, rejected):
+                copied.append(row)
+        elif row.action_id in closed:
+            copied.append(row)
+        else:
+            raise CallerError(
+                f"run {run_id!r} cannot be forked at row {last}: {row.action_id!r} is open there, and its outcome is "
+                "unknown. Fork at another row."
+            )
+    return copied
+
+
+def _is_settled(question: str, closed: set[str], rejected: set[str]) -> bool:
+    """Return whether an answered question allows nothing more: its action is done, or was rejected."""
+    about = question.rpartition("/")[0]
+    return about != RESULT_ACTION and question in closed and (about in closed or question in rejected)
+
+
+def _is_rejection(row: JournalRow) -> bool:
+    is_answer = row.kind is AgentActionKind.APPROVAL_WAIT and row.stage is JournalStage.AFTER
+    return is_answer and decode_row(row, is_rejection)

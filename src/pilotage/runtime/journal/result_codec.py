@@ -1,8 +1,11 @@
-"""Results as they are recorded and read back: a program gets what its record gives, live and in replay. Pure.
+"""Results and errors as they are recorded and read back: a program gets the same, live and in replay. Pure.
 
 A result is written and read by its declared type. Without a declared type it is JSON, or one of a closed set of
 scalars, which are written as text beside a list of their places: `{"result": "12.50", "scalars": [["decimal"]]}`. A
 record without that list, such as one of an earlier version, is JSON as it stands. No class is found by a stored name.
+
+A declared error, and one of the library's own, has its code, its arguments and its attributes in the record; any other
+one is a plain `ToolError`. Of a failure (`exposure.redactor`) only the record has the words, never the view.
 """
 
 from __future__ import annotations
@@ -19,11 +22,20 @@ from typing import Any, Never, NoReturn, TypeAlias, TypeVar, cast, get_args, get
 
 from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.tools.declare import original_function
+from pilotage.agent.tools.declared_errors import LIBRARY_ERRORS, DeclaredErrors
 from pilotage.annotations import UnresolvedAnnotationError, resolve_annotation
-from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.errors import AgentDefinitionError, RunError, ToolError
+from pilotage.jsonvalue import JsonObject, JsonValue, is_list, is_object, to_json_value
+from pilotage.runtime.exposure.redactor import Failure
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.record_fields import DamagedRecordError, list_field, value_field
+from pilotage.runtime.journal.record_fields import (
+    DamagedRecordError,
+    list_field,
+    optional_object,
+    optional_text,
+    text_field,
+    value_field,
+)
 from pilotage.schema.encoding import encoder_of, is_masked
 from pilotage.schema.rejections import reject_masked, spelling
 
@@ -324,3 +336,74 @@ def _annotated_codec(function: Any) -> ResultCodec:
         problem = f"cannot be read back from a record: {error}"
     name: str = getattr(function, "__qualname__", spelling(function))
     raise AgentDefinitionError(f"What {name} returns {problem}")
+
+
+_NOTES = "__notes__"
+
+
+def encode_error(error: BaseException, declared: DeclaredErrors) -> JsonObject:
+    """Return the record of an error: its message, and its data if its class is kept.
+
+    An error whose data has no JSON form is recorded as a plain one.
+    """
+    is_definite = isinstance(error, ToolError)
+    message = str(error) if is_definite else f"{type(error).__name__}: {error}"
+    code = (declared if is_definite else LIBRARY_ERRORS).code_for(error)
+    if code is None:
+        return {words.ERROR: message}
+    attributes = {name: each for name, each in vars(error).items() if name != _NOTES}
+    try:
+        data, scalars = UNTYPED.encode({words.ARGS: error.args, words.DATA: attributes})
+    except (TypeError, ValueError, RecursionError):
+        return {words.ERROR: message}
+    return {words.ERROR: message, words.DECLARED: {words.CODE: code, **record_of_result(data, scalars)}}
+
+
+def encode_failure(failure: Failure) -> JsonObject:
+    """Return the record of a failure; without words it is the view too."""
+    record: JsonObject = {
+        words.ERROR: failure.message,
+        words.ERROR_TYPE: failure.error_type,
+        words.ERROR_ID: failure.error_id,
+    }
+    return record if failure.words is None else {**record, words.WORDS: failure.words}
+
+
+def decode_error(record: JsonObject, declared: DeclaredErrors) -> RunError:
+    """Return the error of a record; one with a code that is not declared (any more) is a plain `ToolError`.
+
+    Raises:
+        DamagedRecordError: the record has another shape.
+    """
+    message, data = text_field(record, words.ERROR), optional_object(record, words.DECLARED)
+    if words.ERROR_ID in record:
+        return _decode_failure(record).raised()
+    if data is None:
+        return ToolError(message)
+    code = text_field(data, words.CODE)
+    made = declared.by_code.get(code) or LIBRARY_ERRORS.by_code.get(code)
+    if made is None:
+        return ToolError(message)
+    found = UNTYPED.read(data)
+    if not is_object(found):
+        raise DamagedRecordError(words.RESULT, "an object")
+    return _rebuilt(made, found)
+
+
+def _decode_failure(record: JsonObject) -> Failure:
+    return Failure(
+        text_field(record, words.ERROR_TYPE),
+        text_field(record, words.ERROR_ID),
+        optional_text(record, words.WORDS),
+    )
+
+
+def _rebuilt(made: type[RunError], data: Mapping[str, object]) -> RunError:
+    """Make an error from its data without its constructor, whose parameters are not known."""
+    args, attributes = data.get(words.ARGS), data.get(words.DATA)
+    if not is_list(args) or not is_object(attributes):
+        raise DamagedRecordError(words.DECLARED, "the data of an error")
+    error = made.__new__(made, *args)
+    error.args = tuple(args)
+    vars(error).update(attributes)
+    return error

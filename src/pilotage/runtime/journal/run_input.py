@@ -14,12 +14,7 @@ from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError, Me
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.record_fields import (
-    DamagedRecordError,
-    contract_value,
-    list_field,
-    text_field,
-)
+from pilotage.runtime.journal.record_fields import DamagedRecordError, contract_value, list_field, text_field
 from pilotage.values import value
 
 

@@ -28,9 +28,9 @@ from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, canonical_json
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.chain import Damage
 from pilotage.runtime.journal.record_fields import plain_record, with_record
+from pilotage.runtime.journal.scope import Action
 
 NOT_RECORDED: JsonObject = {words.NOT_RECORDED: True}
 """The record of a read-only action whose result could not be sealed: replay performs the action again."""

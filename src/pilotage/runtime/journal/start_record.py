@@ -14,10 +14,7 @@ from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.delegation import DelegationPacket
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.model_request import ModelToolSpec
-from pilotage.agent.ports.persistence import (
-    JournalRow,
-    JournalStage,
-)
+from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.principal import Principal, RunContext
 from pilotage.agent.signals import RejectionPolicy
 from pilotage.agent.spec import AgentExecutionLimits

@@ -25,8 +25,16 @@ from pilotage.runtime.journal.decisions import (
     Withdraw,
 )
 from pilotage.runtime.journal.positions import NOT_ALONE, Call, CallScope, Domain, RecordRow, Requested
-from pilotage.runtime.journal.rest import NOTHING, Slot, TurnMark, calling_task, carry_to_end
-from pilotage.runtime.journal.waiting import CUT, STOPPED, WaitingCalls
+from pilotage.runtime.journal.waiting import (
+    CUT,
+    NOTHING,
+    STOPPED,
+    Slot,
+    TurnMark,
+    WaitingCalls,
+    calling_task,
+    carry_to_end,
+)
 
 Got: TypeAlias = Begin | RecordRow | GateAnswer | None
 """The result of a wait of a call: leave to begin, its recorded outcome, the answer of a gate, or None for the outcome

@@ -22,9 +22,9 @@ from pilotage.runtime.effect import Ask, Effect
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.exposure.secret_stream import HandedOutSecrets
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.record_fields import objects_field
 from pilotage.runtime.journal.recording import name_in
+from pilotage.runtime.journal.scope import Action
 from pilotage.safety.guard import guard_json_value
 from pilotage.safety.redaction.policy import StreamingRedactionPolicy
 from pilotage.values import value

@@ -22,11 +22,10 @@ from pilotage.jsonvalue import JsonObject, JsonValue, as_object, canonical_json,
 from pilotage.runtime.effect import NO_OUTCOME, SIGNAL, Effect, Outcome
 from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action, fingerprint_of
 from pilotage.runtime.journal.interruptions import AWAITS, Paused, RunDiverged
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import count_field, decode_row, objects_field, texts_field
-from pilotage.runtime.journal.scope import StepScope
+from pilotage.runtime.journal.scope import Action, StepScope, fingerprint_of
 from pilotage.runtime.people.steering import SteeringInputs, signals_in
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
 from pilotage.values import value

@@ -1,6 +1,6 @@
 """One attempt at a run: the program from the beginning, replayed as far as it is recorded, then live.
 
-`attempt_end` decides how an attempt ends, once; `ending` carries it out.
+`program` decides how an attempt ends, once; `ending` carries it out.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentStatus
 from pilotage.agent.tools.declare import IToolCalls
 from pilotage.filling import unchecked
-from pilotage.runtime.budget.deadlines import remaining, timed_out
-from pilotage.runtime.door.live_run import LiveRun, new_live_run
+from pilotage.runtime.budget.limits import remaining, timed_out
+from pilotage.runtime.door.run import LiveRun, Run, new_live_run
 from pilotage.runtime.door.signals import SignalHandlers, messages_for_another_turn, wait_for_steering
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.feed import close
@@ -38,13 +38,48 @@ from pilotage.runtime.journal.interruptions import (
     what_counts,
 )
 from pilotage.runtime.journal.scope import StepScope, enter_run, leave
+from pilotage.runtime.journal.start_record import trace_position
 from pilotage.runtime.people.answers import is_closing
-from pilotage.runtime.run.attempt_end import AttemptEnd, take_back_cancellation
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.ending import Ending
-from pilotage.runtime.run.observed import observed
-from pilotage.runtime.run.program import Program
+from pilotage.runtime.run.program import AttemptEnd, Program, take_back_cancellation
 from pilotage.runtime.run.resumption import ResumptionGate
+
+
+async def observed(run: Run, driving: Awaitable[RunResult]) -> RunResult:
+    """Return the result of an attempt, once its observers know how it ended."""
+    result = await (driving if run.telemetry.is_idle else _in_span(run, driving))
+    if result.state.status is AgentStatus.ACTIVE:
+        return result
+    agent = run.source.attribution.agent_id
+    run.telemetry.count("agent.run.ended", status=result.status, agent=agent)
+    if run.hooks is not None:
+        await run.hooks.after_run(run.context, result.state)
+    return result
+
+
+async def _in_span(run: Run, driving: Awaitable[RunResult]) -> RunResult:
+    by = run.source.attribution
+    with run.telemetry.span(
+        "agent.run",
+        agent=by.agent_id,
+        run_id=by.run_id,
+        conversation=by.conversation_id,
+        tenant=run.context.tenant_id,
+        epoch=run.ledger.epoch,
+    ):
+        position = run.telemetry.follow(run.earlier_trace)
+        if position is not None:
+            run.ledger.claim(trace_position(position), trace_position(position))
+        result = await driving
+        run.telemetry.annotate(status=result.status, **_error_code(result))
+    return result
+
+
+def _error_code(result: RunResult) -> dict[str, str]:
+    code = result.error.get("code") if result.error is not None else None
+    return {"error": code} if isinstance(code, str) else {}
+
 
 _run_started = unchecked(RunStartedEvent)
 

@@ -19,9 +19,9 @@ from pilotage.agent.cancellation import (
     AgentCancellationTargetKind,
     begin_agent_cancellation,
     complete_agent_cancellation,
+    error_code_of,
     run_agent_cancellation_cleanup,
 )
-from pilotage.agent.cancellation_hooks import error_code_of
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.ports.handlers import IAgentCancellationCleanup
 from pilotage.agent.principal import RunContext
@@ -30,11 +30,11 @@ from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.jsonvalue import JsonObject, canonical_json, text_digest
 from pilotage.runtime.door.run import Run
-from pilotage.runtime.exposure.failures import is_foreign
+from pilotage.runtime.exposure.redactor import is_foreign
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import EndRefused, RunInterruption
 from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.journal.scope import Action
 from pilotage.values import value
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.budget.deadlines import extended
+from pilotage.runtime.budget.limits import extended
 from pilotage.runtime.events.event_log import PendingEvents
 from pilotage.runtime.history import RunHistory
 from pilotage.runtime.journal import stored_words as words

@@ -31,39 +31,37 @@ from pilotage.runtime.budget.spending import Spending
 from pilotage.runtime.catalogs import DESCRIPTIONS
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.children.launch import ChildLauncher
-from pilotage.runtime.children.packets import output_of
+from pilotage.runtime.children.tasks import output_of
+from pilotage.runtime.context.evidence import PromptSnapshots
 from pilotage.runtime.context.fit import ContextStage
-from pilotage.runtime.context.snapshots import PromptSnapshots
-from pilotage.runtime.door.late_outcomes import LateOutcomes
 from pilotage.runtime.door.model import RunAwareModel, models_held_by, within_length
-from pilotage.runtime.door.model_tries import count_lost, lost_holds
+from pilotage.runtime.door.model_acts import count_lost, lost_holds
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides, RunSource
 from pilotage.runtime.door.signals import SignalHandlers
 from pilotage.runtime.door.tool_call import ToolCalls, tools_in_threads
 from pilotage.runtime.events.writer import DirectEventWriter, DurableEventWriter, EventWriter
-from pilotage.runtime.exposure.failures import public_text
-from pilotage.runtime.exposure.given_context import decode_context
 from pilotage.runtime.exposure.modes import Exposure
+from pilotage.runtime.exposure.redactor import public_text
+from pilotage.runtime.exposure.trust import decode_context
 from pilotage.runtime.history import RunHistory
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.durable_replay import DurableReplay
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.journal.recovery import LateOutcomes
 from pilotage.runtime.journal.replay import Replay
 from pilotage.runtime.journal.run_input import Instruction, decode_input, decode_instruction
+from pilotage.runtime.journal.scope import Action
 from pilotage.runtime.journal.start_record import RunStart, last_trace
 from pilotage.runtime.people.questions import Questions
 from pilotage.runtime.people.signals import MESSAGES, SignalPolicy, SignalQueue
 from pilotage.runtime.people.steering import SteeringInputs
 from pilotage.runtime.run.attempt import RunAttempt
-from pilotage.runtime.run.blueprint import Blueprint, blueprint_of, with_deferred
+from pilotage.runtime.run.blueprint import Blueprint, RunPlan, blueprint_of, plan_of, with_deferred
 from pilotage.runtime.run.cancel import Cleanup
-from pilotage.runtime.run.context_ports import context_policy
 from pilotage.runtime.run.ending import Ending, OpenTurn
-from pilotage.runtime.run.model_choice import selected_model
+from pilotage.runtime.run.model_choice import context_policy, selected_model
 from pilotage.runtime.run.pausing import is_paused_by_person
-from pilotage.runtime.run.plan import RunPlan, plan_of
 from pilotage.runtime.run.program import ArchitectureProgram, ExecuteProgram, Program
 from pilotage.runtime.run.resumption import ResumptionGate, were_people_asked
 from pilotage.runtime.services import Services

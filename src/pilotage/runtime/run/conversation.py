@@ -19,8 +19,7 @@ from pilotage.errors import CallerError, PilotageError, RunConflictError
 from pilotage.jsonvalue import JsonValue, canonical_json
 from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.run import Run
-from pilotage.runtime.exposure.failures import log_failure
-from pilotage.runtime.exposure.redactor import Redactor
+from pilotage.runtime.exposure.redactor import Redactor, log_failure
 from pilotage.runtime.exposure.trust import label_to_keep
 from pilotage.runtime.history import RunReader
 from pilotage.runtime.journal.run_input import decode_instruction

@@ -18,7 +18,7 @@ from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, A
 from pilotage.errors import AgentOutputGuardError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.budget.deadlines import remaining, timed_out
+from pilotage.runtime.budget.limits import remaining, timed_out
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.journal.interruptions import (
     CancelledMeanwhile,
@@ -42,9 +42,8 @@ from pilotage.runtime.run.cancel import (
     record_audit,
 )
 from pilotage.runtime.run.conversation import append_turns_after, turns_of
-from pilotage.runtime.run.output_check import OutputCheck
 from pilotage.runtime.run.pausing import Pausing, running
-from pilotage.runtime.run.publish import Publisher
+from pilotage.runtime.run.publish import OutputCheck, Publisher
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.values import value
 

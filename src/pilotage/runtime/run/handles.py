@@ -13,7 +13,7 @@ from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentStatus
 from pilotage.errors import RunNotFoundError
 from pilotage.markdown import code, summary
-from pilotage.runtime.door.live_run import LiveRun
+from pilotage.runtime.door.run import LiveRun
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import LogReader, Subscription
 from pilotage.runtime.events.writer import DurableEventWriter

@@ -1,20 +1,23 @@
-"""The model of a run: selected by its caller, resolved by the application, inherited from its parent, or declared.
+"""The model of a run, and the context settings of its requests.
 
-The choice is made before a run is recorded, and is part of its start record.
+A model is selected by the caller, resolved by the application, inherited from the parent, or declared. The choice is
+made before a run is recorded, and is part of its start record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import NoneType
 
+from pilotage.agent.context import ContextHealthSignal, ContextManifest, ContextPack, ContextTokenBudget
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.media import check_taken_by, media_in
-from pilotage.agent.messages import MediaPart
+from pilotage.agent.messages import MediaPart, ModelMessage
 from pilotage.agent.model_request import ModelSelection
+from pilotage.agent.ports.handlers import IAgentContextObserver, IAgentContextProvider
 from pilotage.agent.ports.model import IAgentModel, IAgentModelResolver
-from pilotage.agent.run_values import RunAgentInput
+from pilotage.agent.run_values import AgentContext, RunAgentInput
 from pilotage.container.application import Application
 from pilotage.errors import (
     AgentModelConfigurationError,
@@ -22,14 +25,107 @@ from pilotage.errors import (
     CallerError,
     ModelNotFoundError,
     PodNotFoundError,
+    ToolError,
 )
+from pilotage.jsonvalue import JsonValue, canonical_json
+from pilotage.runtime.children.children import Children
+from pilotage.runtime.children.delegation import Teammate, teammates_of
+from pilotage.runtime.children.tasks import ChildTask
+from pilotage.runtime.context.fit import ContextPolicy, Delegate, Observe, Provide
+from pilotage.runtime.context.optimize import ContextUnavailableError, valid_answers
 from pilotage.runtime.door.hooks import NoAnswerError
+from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides
+from pilotage.runtime.exposure.trust import decode_context
 from pilotage.runtime.journal.run_input import decode_instruction
+from pilotage.runtime.journal.scope import StepScope, entered
 from pilotage.runtime.journal.start_record import RunStart
 from pilotage.runtime.run.blueprint import problems_with
-from pilotage.runtime.run.context_ports import input_of
 from pilotage.runtime.services import Services
+
+
+def context_policy(run: Run, services: Services, budget: ContextTokenBudget | None) -> ContextPolicy:
+    """Return the context settings of a run; what neither agent nor application asks for is left out."""
+    spec, provider = run.source.definition.spec, services.context_provider
+    observers = services.context_observers
+    policy = ContextPolicy(
+        budget,
+        tuple(spec.compaction),
+        services.context_handler,
+        provide=None if provider is None else _provide(run, provider),
+        refreshes_each_step=spec.refresh_context_each_step,
+        observe=_observe(run, observers) if observers else None,
+    )
+    if services.context_handler is None or not spec.teammates:
+        return policy
+    mates = teammates_of(spec, services.definition_of, run.source.start.capabilities)
+    by_name = {mate.name: mate for mate in mates.values()}
+    return replace(policy, teammates=frozenset(by_name), delegate=_delegate(run, by_name))
+
+
+def input_of(definition: AgentDefinition, start: RunStart, run_id: str) -> RunAgentInput:
+    """Return the input of a run; that of an agent with an `execute()` of its own is its only text, or JSON."""
+    history = tuple[ModelMessage, ...]()
+    if definition.is_declarative:
+        given = decode_instruction(start.input)
+        text, history = given.prompt, given.messages
+    else:
+        values = list(start.input.values())
+        only = values[0] if len(values) == 1 else None
+        text = only if isinstance(only, str) and only.strip() else canonical_json(start.input)
+    return RunAgentInput(
+        run_id,
+        text,
+        start.conversation,
+        start.parent,
+        message_history=history,
+        context=decode_context(start.given) or AgentContext(),
+        metadata=start.metadata,
+    )
+
+
+def _provide(run: Run, provider: IAgentContextProvider) -> Provide:
+    run_input = input_of(run.source.definition, run.source.start, run.id)
+
+    async def provide(model_step: int) -> AgentContext:
+        try:
+            return await run.ports.caller.ask((AgentContext,), provider.provide, run_input, model_step)
+        except NoAnswerError as error:
+            raise ContextUnavailableError(f"{type(provider).__name__} gave no answer ({error})") from error
+
+    return provide
+
+
+def _observe(run: Run, observers: Sequence[IAgentContextObserver]) -> Observe:
+    async def observe(
+        packs: Sequence[ContextPack], manifest: ContextManifest
+    ) -> Sequence[ContextHealthSignal]:
+        guarded = tuple(replace(each, content=each.guarded_content(), sensitive_fields=()) for each in packs)
+        found: list[ContextHealthSignal] = []
+        for observer in observers:
+            try:
+                seen = await run.ports.caller.ask(
+                    (list, tuple), observer.observe, run.context, guarded, manifest
+                )
+            except NoAnswerError:
+                continue
+            found += valid_answers(ContextHealthSignal, seen)
+        return found
+
+    return observe
+
+
+def _delegate(run: Run, teammates: Mapping[str, Teammate]) -> Delegate:
+    async def delegate(scope: StepScope, name: str, task: str) -> JsonValue:
+        children = run.part(Children)
+        try:
+            with entered(scope):
+                child = children.prepared("child:context", name, ChildTask(teammates[name].agent, task))
+        except AgentToolDispatchError as error:
+            raise ToolError(str(error)) from error
+        return await children.perform(child)
+
+    return delegate
 
 
 class ModelChoices:

@@ -16,11 +16,7 @@ from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunAgentInput, RunResult
 from pilotage.agent.state import AgentState
-from pilotage.errors import (
-    CallerError,
-    RunConflictError,
-    start_error,
-)
+from pilotage.errors import CallerError, RunConflictError, start_error
 from pilotage.filling import unchecked
 from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides
 from pilotage.runtime.events.subscription import Subscription

@@ -11,16 +11,10 @@ from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.budget.deadlines import earliest
+from pilotage.runtime.budget.limits import earliest
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.journal.divergence import is_stuck
-from pilotage.runtime.journal.interruptions import (
-    AWAITS,
-    Paused,
-    RecordDamaged,
-    RunDiverged,
-    SealMissing,
-)
+from pilotage.runtime.journal.interruptions import AWAITS, Paused, RecordDamaged, RunDiverged, SealMissing
 from pilotage.runtime.journal.stored_words import (
     ACTION_ID,
     DAMAGE,

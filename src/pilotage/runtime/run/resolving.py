@@ -22,7 +22,6 @@ from pilotage.runtime.effect import Effect, new_outcome
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.history import RunHistory, RunRecord
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.fork import fork_rows
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.replay import Replay
 from pilotage.runtime.journal.resolution import (
@@ -35,6 +34,7 @@ from pilotage.runtime.journal.resolution import (
     call_to_skip,
     check_diverged,
     fork_id,
+    fork_rows,
     resolution_in,
     with_asked_fingerprint,
 )

@@ -1,24 +1,104 @@
-"""Resuming runs: on request, and in the background after an answer. One attempt at a time resumes a run here."""
+"""Resuming runs, on request and after an answer, one attempt at a time; and delivery of signals to live runs."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from functools import partial
 from weakref import WeakValueDictionary
 
+from pilotage.agent.ports.leases import IAgentWakeUps
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import LOCAL, Principal
+from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError, RunConflictError, error_words
-from pilotage.runtime.door.live_run import LiveRun
+from pilotage.runtime.door.run import LiveRun
 from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides
 from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.interruptions import RunInterruption
 from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.supervise import RunSupervisor
-from pilotage.runtime.run.watch import SignalWatch
 from pilotage.runtime.services import Services
+
+POLL_SECONDS = 2.0
+
+
+class SignalWatch:
+    """Delivers pending signals to the live runs of this process while there are any."""
+
+    def __init__(self, services: Services, launcher: RunSupervisor) -> None:
+        self._services = services
+        self._launcher = launcher
+        self._watching: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Start watching, until `stop` or until no run is live."""
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.create_task(self._watch(), name="watch over live runs")
+
+    async def stop(self) -> None:
+        """Stop watching."""
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.cancel()
+            await asyncio.wait([watching])
+
+    async def deliver(self, signal: AgentSignal) -> None:
+        """Deliver a signal to a run that is live here; otherwise send a wake-up hint to the other processes."""
+        live = self._launcher.live(signal.agent_state_id)
+        if live is not None:
+            await _hand_over(live, signal)
+        elif self._services.wake_ups is not None:
+            with suppress(Exception):
+                await self._services.wake_ups.notify(signal.agent_state_id)
+
+    async def _watch(self) -> None:
+        wake_ups = self._services.wake_ups
+        listening = asyncio.create_task(self._listen(wake_ups)) if wake_ups is not None else None
+        try:
+            await self._poll()
+        finally:
+            if listening is not None:
+                listening.cancel()
+                await asyncio.wait([listening])
+
+    async def _poll(self) -> None:
+        while self._launcher.live_runs:
+            await self._services.clock.sleep(POLL_SECONDS)
+            for run in self._launcher.live_runs:
+                await self._look(run)
+        # No run is live. A run that begins while this task ends must start a new watch.
+        self._watching = None
+
+    async def _listen(self, wake_ups: IAgentWakeUps) -> None:
+        """Deliver signals at wake-up hints, which only save time: if they fail, the poll continues."""
+        with suppress(Exception):
+            async with wake_ups.subscribe() as hints:
+                while True:
+                    live = self._launcher.live(await hints.next())
+                    if live is not None:
+                        await self._look(live.run.ledger.run)
+
+    async def _look(self, run: RunKey) -> None:
+        """Deliver the pending signals of a run; if the store fails, the next poll tries again."""
+        with suppress(Exception):
+            for signal in await self._services.pending_signals(run):
+                live = self._launcher.live(run.run_id)
+                if live is not None:
+                    await _hand_over(live, signal)
+
+
+async def _hand_over(live: LiveRun, signal: AgentSignal) -> None:
+    if signal.kind is not AgentSignalKind.CANCEL:
+        live.receive(signal)
+        return
+    # An attempt that is over cannot be cancelled; the present owner of the run gets the signal as well.
+    with suppress(RunInterruption):
+        await live.cancel(signal)
+
 
 _TRIES = 5
 _log = logging.getLogger("pilotage.runs")

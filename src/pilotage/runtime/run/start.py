@@ -1,4 +1,4 @@
-"""Starting durable runs: the start record, repeated starts with the same id, and forks."""
+"""Starting durable runs: the start record, repeated starts with the same id, forks, types of input and output."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, cast, overload
 from weakref import WeakValueDictionary
 
 from pilotage.agent.definition import AgentDefinition
@@ -14,8 +15,21 @@ from pilotage.agent.model_request import ModelToolSpec
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.persistence import JournalRow, RunKey
-from pilotage.agent.principal import Principal
-from pilotage.agent.run_values import AgentContext, RunAgentInput
+from pilotage.agent.principal import LOCAL, Principal
+from pilotage.agent.run_values import (
+    AgentContext,
+    AsJson,
+    AsText,
+    Computes,
+    ComputesAlone,
+    Out,
+    RunAgentInput,
+    Takes,
+    TakesNothing,
+    TakesOther,
+    TextDoesNotFit,
+    TypedResult,
+)
 from pilotage.agent.signals import RejectionPolicy
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.agent.state import AgentState
@@ -23,16 +37,17 @@ from pilotage.agent.tools.deferred import label_of_deferred
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
-from pilotage.runtime.budget.deadlines import deadline_at
+from pilotage.runtime.budget.limits import deadline_at
 from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides
-from pilotage.runtime.exposure.given_context import encode_context, label_of_context, label_of_history
 from pilotage.runtime.exposure.redactor import Redactor
+from pilotage.runtime.exposure.trust import encode_context, label_of_context, label_of_history
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import list_field
 from pilotage.runtime.journal.run_input import encode_input
 from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest
 from pilotage.runtime.run.blueprint import check_can_be_steered, deferred_tools_of
 from pilotage.runtime.run.handles import RunHandle
+from pilotage.runtime.run.resume import SignalWatch
 from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel
@@ -308,3 +323,88 @@ def _reject_blank(conversation_id: str) -> None:
 def run_id_of(tenant: str, alias: str) -> str:
     """Return the id of the run that has this alias in the tenant."""
     return text_digest(f"start\n{tenant}\n{alias}")[:32]
+
+
+Given = TypeVar("Given")
+
+
+class TypedRun(RunHandle, Generic[Out]):
+    """A `RunHandle` as type checkers see it where they know the agent: its result has the declared output."""
+
+    async def result(self) -> TypedResult[Out]:
+        return cast("TypedResult[Out]", await super().result())
+
+
+class StartOptions(TypedDict, total=False):
+    """The options of `start`."""
+
+    principal: Principal | None
+    id: str | None
+    conversation_id: str | None
+    metadata: JsonObject | None
+    steering_input_required: bool
+
+
+class StartsRuns:
+    """Starts runs; the part of `AgentRuns` that is typed by the agent."""
+
+    _starts: RunStarts
+    _watch: SignalWatch
+
+    @overload
+    async def start(
+        self, agent: type[Takes[Given, Out]], given: Given | AsJson, **options: Unpack[StartOptions]
+    ) -> TypedRun[Out]: ...
+    @overload
+    async def start(
+        self, agent: type[TakesNothing[Out]], given: AsJson | None = None, **options: Unpack[StartOptions]
+    ) -> TypedRun[Out]: ...
+    @overload
+    async def start(
+        self, agent: type[Computes[Given, Out]], given: Given | AsJson, **options: Unpack[StartOptions]
+    ) -> TypedRun[Out]: ...
+    @overload
+    async def start(
+        self, agent: type[ComputesAlone[Out]], given: AsJson | None = None, **options: Unpack[StartOptions]
+    ) -> TypedRun[Out]: ...
+    @overload
+    async def start(
+        self, agent: type[TakesOther], given: str, **options: Unpack[StartOptions]
+    ) -> TextDoesNotFit: ...
+    @overload
+    async def start(
+        self, agent: AgentRef, given: AsText = None, **options: Unpack[StartOptions]
+    ) -> RunHandle: ...
+
+    async def start(
+        self,
+        agent: AgentRef,
+        given: Any = None,
+        *,
+        principal: Principal | None = None,
+        id: str | None = None,  # noqa: A002 - the word of the contract
+        conversation_id: str | None = None,
+        metadata: JsonObject | None = None,
+        steering_input_required: bool = False,
+    ) -> Any:
+        """Start a run; when this returns, the run is durable.
+
+        `id` is the caller's own id for the run: a second start with the same id attaches to the same run. With
+        `steering_input_required` the run waits for a steering instruction before it begins.
+
+        Raises:
+            AgentDefinitionError: the class is no agent of this application, or the input does not fit.
+            CallerError: the agent cannot wait for a steering instruction that is required.
+            RunConflictError: the id belongs to a run with another input, or another run has the conversation.
+        """
+        handle = await self._starts.start(
+            agent,
+            given,
+            principal or LOCAL,
+            alias=id,
+            conversation=conversation_id,
+            metadata=metadata or {},
+            is_steered=steering_input_required,
+        )
+        self._watch.begin()
+        return handle

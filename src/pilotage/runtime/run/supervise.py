@@ -20,8 +20,7 @@ from pilotage.errors import RunConflictError
 from pilotage.filling import unchecked
 from pilotage.runtime.audit import AuditTrail
 from pilotage.runtime.children.launch import ChildLauncher, RunStarter, cancellation_of
-from pilotage.runtime.door.live_run import LiveRun
-from pilotage.runtime.door.run import Run
+from pilotage.runtime.door.run import LiveRun, Run
 from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides
 from pilotage.runtime.history import RunHistory, RunReader, RunRecord
 from pilotage.runtime.journal import stored_words as words

@@ -10,7 +10,7 @@ from pilotage.agent.delegation import DelegationBudget
 from pilotage.agent.spec import AgentExecutionLimits, AgentExecutionSpec, LimitCode
 from pilotage.agent.state import AgentSituation
 from pilotage.agent.tools.metadata import TimeoutPolicy
-from pilotage.runtime.budget.deadlines import (
+from pilotage.runtime.budget.limits import (
     deadline_at,
     earliest,
     extended,

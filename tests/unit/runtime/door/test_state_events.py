@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 
 from pilotage.agent.events import AgentEventAttribution, StateDeltaEvent
-from pilotage.runtime.door.state_events import event_of
 from pilotage.runtime.events.event_log import LoggedEvent
 from pilotage.runtime.events.event_record import encode_event
 from pilotage.runtime.events.replay_filter import ReplayFilter
+from pilotage.runtime.journal.records import event_of
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 TEA = {"op": "add", "path": "/items/-", "value": "tea"}

@@ -12,7 +12,7 @@ from pilotage.agent.messages import ModelMessage, ModelMessageRole
 from pilotage.agent.run_values import AgentContext
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import as_object, list_or_empty
-from pilotage.runtime.exposure.given_context import (
+from pilotage.runtime.exposure.trust import (
     decode_context,
     encode_context,
     label_of_context,

@@ -8,7 +8,7 @@ from tests.unit.runtime.rows import TOOL, an_action
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.journal.action import fingerprint_of
+from pilotage.runtime.journal.scope import fingerprint_of
 
 PAY = fingerprint_of("run-1", "run/tool:pay#1", TOOL, "pay", {"amount": "5", "to": "Ada"})
 

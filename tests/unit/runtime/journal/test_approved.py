@@ -7,7 +7,7 @@ from tests.unit.runtime.rows import AFTER, BEFORE, a_claim, a_journal, a_row, an
 
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.jsonvalue import JsonObject, json_digest
-from pilotage.runtime.journal.approved import approval_mismatch
+from pilotage.runtime.journal.record_check import approval_mismatch
 
 ASKED: JsonObject = {"amount": 5}
 QUESTION: JsonObject = {"id": "question-1", "argument_digest": json_digest(["question-1", ASKED])}

@@ -11,8 +11,8 @@ from pilotage.errors import AgentMemoryError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, canonical_json, parsed
 from pilotage.runtime.door.outcome import without_secrets
 from pilotage.runtime.exposure.redactor import Redactor
-from pilotage.runtime.journal.error_record import decode_error, encode_error
 from pilotage.runtime.journal.record_fields import DamagedRecordError
+from pilotage.runtime.journal.result_codec import decode_error, encode_error
 
 
 class TooLate(ToolError):  # noqa: N818 - as people name them

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from pilotage.runtime.journal import decisions, domains, gates, held, positions, progress
+from pilotage.runtime.journal import decisions, positions, progress
 from pilotage.runtime.journal import kernel as kernel_module
 from pilotage.runtime.journal.decisions import (
     BEGIN,
@@ -680,7 +680,7 @@ def test_rows_without_numbers_are_matched_by_id_and_come_when_asked_for() -> Non
     assert not kernel.is_replaying
 
 
-@pytest.mark.parametrize("module", [decisions, domains, gates, held, kernel_module, positions, progress])
+@pytest.mark.parametrize("module", [decisions, kernel_module, positions, progress])
 def test_the_kernel_knows_no_event_loop_and_no_clock(module: ModuleType) -> None:
     imported = {
         name.partition(".")[0]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pilotage.runtime.journal.owners import is_provably_dead, owner_name, process_of
+from pilotage.runtime.journal.lease import is_provably_dead, owner_name, process_of
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs the /proc of Linux")
 

@@ -9,9 +9,9 @@ from tests.unit.runtime.rows import AFTER, BEFORE, WAIT, a_claim, a_row, an_acti
 
 from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.interruptions import RunDiverged
 from pilotage.runtime.journal.recording import RecordedAction, Recording
+from pilotage.runtime.journal.scope import Action
 from pilotage.runtime.journal.seals import NOT_RECORDED
 
 PAY = an_action(asked={"amount": "5"})

@@ -11,11 +11,10 @@ from tests.unit.runtime.journal.test_ledger import Books
 
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.durable_replay import DurableReplay
 from pilotage.runtime.journal.interruptions import Paused
 from pilotage.runtime.journal.positions import Call
-from pilotage.runtime.journal.scope import StepScope
+from pilotage.runtime.journal.scope import Action, StepScope
 
 
 def made(replay: DurableReplay, path: str) -> Call:

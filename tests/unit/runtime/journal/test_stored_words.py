@@ -27,7 +27,7 @@ from pilotage.agent.recovery_request import (
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.runtime.exposure.trust import RECALL
-from pilotage.runtime.journal import action, stored_words
+from pilotage.runtime.journal import scope, stored_words
 from pilotage.runtime.journal.start_record import RunStart
 
 WORDS = {
@@ -307,5 +307,5 @@ def test_no_field_of_a_stored_value_has_changed(kind: type, names: str) -> None:
 
 
 def test_words_that_are_defined_twice_agree() -> None:
-    assert stored_words.RESULT_ACTION == action.RESULT
+    assert stored_words.RESULT_ACTION == scope.RESULT
     assert stored_words.MEMORY_RECALL == RECALL

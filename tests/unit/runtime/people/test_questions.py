@@ -20,7 +20,6 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.door.outcome import Outcomes
 from pilotage.runtime.effect import TOOL_CALL, Effect
 from pilotage.runtime.exposure.redactor import Redactor
-from pilotage.runtime.journal.action import Action
 from pilotage.runtime.journal.chain import NO_HEAD
 from pilotage.runtime.journal.commits import JournalWriter
 from pilotage.runtime.journal.interruptions import Paused, RunEnded
@@ -28,7 +27,7 @@ from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import record_of
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.replay import Replay
-from pilotage.runtime.journal.scope import StepScope
+from pilotage.runtime.journal.scope import Action, StepScope
 from pilotage.runtime.people.questions import ApprovalQuestion, Questions
 from pilotage.runtime.people.requests import Ask
 from pilotage.testing import MemoryStore, SeededIds, VirtualClock

@@ -11,8 +11,8 @@ from pilotage.agent.principal import RunContext
 from pilotage.agent.spec import StreamingExposureMode
 from pilotage.runtime.exposure.modes import OPEN_EXPOSURE
 from pilotage.runtime.exposure.redactor import NO_REDACTOR
+from pilotage.runtime.run.blueprint import RunPlan, plan_of
 from pilotage.runtime.run.cancel import Cleanup
-from pilotage.runtime.run.plan import RunPlan, plan_of
 from pilotage.runtime.services import Services
 from pilotage.safety import StreamingRedactionPolicy, StreamingSensitivePattern
 from pilotage.safety.fields import SecretRef

@@ -1,15 +1,23 @@
-"""Prompt snapshots: the exact model requests, as evidence of their calls.
+"""Evidence of contexts: the exact model requests, and what is done to a context.
 
-Off by default: every snapshot has the whole transcript, so their size grows with the square of a run's length. The
-redacted request is readable by all readers of the run; if it differs from the full one, the full one is sealed with the
-application's key, and dropped if there is no key. Neither has secrets. Replay does not need them.
+Snapshots of requests are off by default: every snapshot has the whole transcript, so their size grows with the square
+of a run's length. The redacted request is readable by all readers of the run; if it differs from the full one, the
+full one is sealed with the application's key, and dropped if there is no key. Neither has secrets. Replay does not
+need them.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 
-from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
+from pilotage.agent.context import (
+    ContextHealthSignal,
+    ContextOptimizationAction,
+    ContextOptimizationEvidenceStage,
+)
+from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate, AgentEvidenceKind
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.persistence import JournalStage, RunKey, SealedRecord
@@ -20,6 +28,58 @@ from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import object_field, optional_object, text_field
 from pilotage.runtime.journal.seals import Seals, WithoutKey
+
+_STAGES = ContextOptimizationEvidenceStage
+
+
+class Proofs:
+    """Collects the evidence of one context change; a change that is made again proves the same again."""
+
+    def __init__(self, ledger: Ledger, redactor: Redactor, action_id: str) -> None:
+        self._ledger = ledger
+        self._redactor = redactor
+        # Evidence is never repeated: a change that was not committed is proven again by another attempt.
+        attempt = f"@{ledger.epoch}" if ledger.epoch > 1 else ""
+        self._prefix = f"{ledger.run.run_id}:{action_id}{attempt}"
+        self._evidence: list[AgentEvidence] = []
+
+    def add(self, candidate: AgentEvidenceCandidate, name: str) -> None:
+        """Add one piece of evidence, redacted."""
+        shown = self._redactor.json(candidate.payload)
+        self._evidence.append(
+            replace(candidate, payload=shown).to_evidence(
+                evidence_id=f"{self._prefix}:{name}", agent_state_id=self._ledger.run.run_id
+            )
+        )
+
+    def add_action(
+        self,
+        action: ContextOptimizationAction,
+        signals: Sequence[ContextHealthSignal],
+        name: str,
+        outcome: JsonObject,
+    ) -> None:
+        """Add the evidence of an action before and after it; the outcome is in the metadata of the latter."""
+        ended = replace(action, metadata={**action.metadata, **outcome})
+        record = AgentEvidenceCandidate.context_optimization
+        self.add(record(action=action, stage=_STAGES.BEFORE, signals=signals), f"{name}-before")
+        self.add(record(action=ended, stage=_STAGES.AFTER, signals=signals), f"{name}-after")
+
+    def record(self) -> None:
+        """Record the evidence with the next commit."""
+        evidence, self._evidence = self._evidence, []
+        for each in evidence:
+            self._ledger.add_evidence(each)
+
+
+def refused(reason: str) -> JsonObject:
+    """Return the outcome of an action that is not carried out."""
+    return {"outcome": "refused", "refused_because": reason}
+
+
+def done(**facts: JsonValue) -> JsonObject:
+    """Return the outcome of an action that was carried out."""
+    return {"outcome": "done", **facts}
 
 
 class PromptSnapshots:

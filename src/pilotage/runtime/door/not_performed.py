@@ -1,24 +1,23 @@
-"""Recovery of unknown outcomes: the tool's reconciler, then the application's recovery handler, then a person."""
+"""Effects that are not carried out: refused, waiting for an event outside, or begun with an unknown outcome."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from types import NoneType
+from typing import NoReturn
 
 from pilotage.agent.recovery import AgentActionBoundaryStage, AgentResumeBoundary
-from pilotage.agent.recovery_request import (
-    RecoveryCancelled,
-    RecoveryDone,
-    RecoveryFailed,
-    RecoveryRetried,
-)
+from pilotage.agent.recovery_request import RecoveryCancelled, RecoveryDone, RecoveryFailed, RecoveryRetried
 from pilotage.agent.state import AgentSituation
+from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.door.hooks import NoAnswerError
-from pilotage.runtime.door.run import Run
-from pilotage.runtime.effect import Effect
+from pilotage.runtime.door.run import RefusedError, RejectedError, Run, Stage
+from pilotage.runtime.effect import NOTHING, Effect
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.interruptions import RunEnded, TriedAgain
+from pilotage.runtime.journal.interruptions import Paused, RunEnded, TriedAgain
 from pilotage.runtime.journal.recording import RecordedAction
 from pilotage.runtime.journal.recovery import (
     AskHuman,
@@ -29,7 +28,70 @@ from pilotage.runtime.journal.recovery import (
     recovery_for,
 )
 from pilotage.runtime.people.questions import RecoveryQuestion, recovery_label
-from pilotage.runtime.people.requests import fits
+from pilotage.runtime.people.requests import fits, is_recovery
+
+
+async def turned_away(run: Run, effect: Effect, stages: Sequence[Stage], end: BaseException) -> NoReturn:
+    """Raise the refusal of a stage, after the stages before it have given their reservations back.
+
+    Raises:
+        BaseException: the error that the program gets, or the interruption of the run.
+    """
+    for stage in stages:
+        giving_back = stage.give_back(run, effect)
+        if giving_back is not None:
+            await giving_back
+    try:
+        if isinstance(end, RefusedError):
+            raise _refused(run, effect, effect.refused(str(end))) from end
+        if isinstance(end, RejectedError):
+            raise _refused(run, effect, effect.rejected(end.rejection)) from end
+        raise end
+    finally:
+        # The traceback refers to this frame: without the name, both are freed without the collector.
+        del end
+
+
+def _refused(run: Run, effect: Effect, error: BaseException) -> BaseException:
+    """Record that an effect must not begin; the record counts, now and in replay."""
+    if not isinstance(error, ToolError):
+        return error
+    if not effect.is_counted and effect.kind.counts is not NOTHING:
+        run.spending.absorb(effect.kind.counts)
+    run.learn_cut(effect)
+    return run.outcomes.ended(effect, error)
+
+
+async def parked(run: Run, effect: Effect, pause: Paused) -> NoReturn:
+    """Wait for an event outside of the run; a question that the program does not wait for any more is withdrawn.
+
+    Raises:
+        CancelledError: the program cut the call short.
+        RunInterruption: the run pauses, or the attempt is over.
+    """
+    call = effect.call
+    if call is None or run.replay.over is not None or run.replay.liveness.is_ending:
+        raise pause
+    if effect.when_parked is not None:
+        effect.when_parked()
+    asked = run.questions.open
+    is_unknown = any(is_recovery(asked[wait]) for wait in pause.wait_ids if wait in asked)
+    may_withdraw = pause.may_withdraw and not is_unknown
+    try:
+        await run.replay.park(call, pause, may_withdraw=may_withdraw)
+    except asyncio.CancelledError:
+        if call.cut_at is not None:
+            run.outcomes.cut(effect, run.questions.withdraw(pause.wait_ids))
+            await effect.abandon()
+        raise
+    raise AssertionError("a parked call does not return")
+
+
+async def until_it_may_act(run: Run, effect: Effect) -> None:
+    """Wait for the end of the record, if the effect was entered earlier only to ask about it."""
+    if effect.call is not None and effect.call.is_only_asked:
+        await run.replay.hold_again(effect.call)
+
 
 _ANSWERS = (RecoveryRetried, RecoveryDone, RecoveryFailed, RecoveryCancelled, NoneType)
 
