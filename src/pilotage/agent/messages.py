@@ -90,7 +90,7 @@ class RefusalPart:
 
 @value
 class OpaquePart:
-    """A block that only its provider reads; it is shown to nobody."""
+    """A block that only its provider reads; it is shown to no reader."""
 
     state: ProviderState = field(metadata=NEVER_JSON)
 

@@ -357,7 +357,7 @@ class ModelRequest:
         self._take("tools", tools, "tool_calling", self.tool_calling)
         self._take("output", output, "structured_output", self.structured_output)
 
-    def unfollows_choice(self, calls: Sequence[ModelToolCall]) -> str | None:
+    def missed_choice(self, calls: Sequence[ModelToolCall]) -> str | None:
         """Return the choice that a reply with these calls did not keep: a tool's name, or `required`; else None."""
         calling = self.tool_calling
         if calling is None:

@@ -9,9 +9,9 @@ import pytest
 from tests.adapters.openai.answers import chunk
 from tests.adapters.openai.byte_server import PLAIN
 
+from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.openai import ModelFailure, ModelServerError
 from pilotage.adapters.openai.reply_mapping import ReplyReader
-from pilotage.adapters.openai.request_mapping import WireNames
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse, ModelStreamEvent, ModelUsage
 from pilotage.agent.model_reply import ModelStreamEventKind as Kind

@@ -12,9 +12,10 @@ from tests.adapters.model_http.recordings import Recording, recording, recording
 from tests.adapters.openai.byte_server import PLAIN, ByteServer, Told, model_of, told, told_of
 
 from pilotage.adapters.model_http.error_mapping import error_in_stream, server_error
+from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.openai import ModelFailure, ModelServerError, OpenAICompatibleSettings
 from pilotage.adapters.openai.dialect import COMMON
-from pilotage.adapters.openai.request_mapping import WireNames, chat_body, names_of
+from pilotage.adapters.openai.request_mapping import chat_body, names_of
 from pilotage.agent.messages import (
     MediaPart,
     ModelMessage,

@@ -9,7 +9,7 @@ from functools import cache
 
 from pilotage.adapters.model_http.errors import failed
 from pilotage.agent.model_failure import ModelFailure
-from pilotage.jsonvalue import JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.values import value
 
 _BOM = b"\xef\xbb\xbf"
@@ -92,6 +92,19 @@ def whole_characters(text: str) -> str:
 
 def _refuse_constant(name: str) -> JsonValue:
     raise ValueError(f"{name} is no JSON")
+
+
+def read_arguments(text: str, *, may_be_empty: bool) -> JsonObject | None:
+    """Return the arguments of a call, or None if they are no complete object; an empty text may mean no arguments."""
+    if not text.strip():
+        return {} if may_be_empty else None
+    try:
+        parsed = read_json(text)
+    except ValueError:
+        return None
+    if parsed is None and may_be_empty:
+        return {}
+    return parsed if isinstance(parsed, dict) else None
 
 
 def parsed_object(data: bytes) -> dict[str, JsonValue]:

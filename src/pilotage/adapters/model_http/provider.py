@@ -1,4 +1,4 @@
-"""The provider behind a model: whose state is sent back, and whose is left out. Pure."""
+"""The provider of a model: which state is sent back to it, and which is left out. Pure."""
 
 from __future__ import annotations
 

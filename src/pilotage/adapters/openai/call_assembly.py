@@ -7,10 +7,11 @@ it; a call that the end of the reply cut off is reported as cut. Everything else
 
 from __future__ import annotations
 
-from pilotage.adapters.model_http.decoding import HalvesJoiner, read_json, whole_characters
+from pilotage.adapters.model_http.decoding import HalvesJoiner, read_arguments, whole_characters
 from pilotage.adapters.model_http.errors import ModelServerError, failed
+from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.model_http.provider import Provider
-from pilotage.adapters.openai.request_mapping import EXTRA, WireNames
+from pilotage.adapters.openai.request_mapping import EXTRA
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_failure import ModelFailure
 from pilotage.agent.model_reply import ModelStreamEvent, ModelStreamEventKind
@@ -86,7 +87,7 @@ class CallAssembly:
         whole: list[ModelToolCall] = []
         cut: list[str] = []
         for call in self._calls:
-            arguments = _object("".join(call.pieces), may_be_empty=not is_cut)
+            arguments = read_arguments("".join(call.pieces), may_be_empty=not is_cut)
             if arguments is None and is_cut:
                 cut.append(call.begun.name)
                 continue
@@ -152,19 +153,6 @@ def _text(part: object) -> str | None:
     if part is None or isinstance(part, str):
         return part or None
     raise _broken(f"a part of a call is {type(part).__name__} where text belongs")
-
-
-def _object(text: str, *, may_be_empty: bool) -> JsonObject | None:
-    """Return the arguments, or None if they are no complete object; an empty text may mean no arguments."""
-    if not text.strip():
-        return {} if may_be_empty else None
-    try:
-        parsed = read_json(text)
-    except ValueError:
-        return None
-    if parsed is None and may_be_empty:
-        return {}
-    return parsed if isinstance(parsed, dict) else None
 
 
 def _broken(what: str) -> ModelServerError:

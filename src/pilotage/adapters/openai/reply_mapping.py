@@ -11,12 +11,13 @@ from typing import cast
 from pilotage.adapters.model_http.decoding import SseEvent, parsed_object, read_json
 from pilotage.adapters.model_http.error_mapping import error_in_stream
 from pilotage.adapters.model_http.errors import failed
+from pilotage.adapters.model_http.finish_reasons import CALLS, read_reason
+from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.model_http.provider import Provider
 from pilotage.adapters.model_http.reply_stream import WireReader
 from pilotage.adapters.model_http.strict_schema import without_nulls
 from pilotage.adapters.openai.call_assembly import AssembledCalls, CallAssembly
-from pilotage.adapters.openai.finish_reasons import CALLS, read_reason
-from pilotage.adapters.openai.request_mapping import DETAILS, WireNames
+from pilotage.adapters.openai.request_mapping import DETAILS
 from pilotage.adapters.openai.spoken import Spoken, media_in, pieces_of, text_of
 from pilotage.adapters.openai.usage_mapping import usage_of
 from pilotage.agent.messages import ModelToolCall, TextPart
@@ -242,7 +243,7 @@ class ReplyReader(WireReader):
             facts["reasoning"] = self._spoken.reasoning
         if reason is ModelFinishReason.OTHER:
             facts[FINISH_WORD] = self._reason
-        if reason.is_answer and (choice := self._request.unfollows_choice(calls.whole)) is not None:
+        if reason.is_answer and (choice := self._request.missed_choice(calls.whole)) is not None:
             facts[CHOICE_MISSED] = choice
         return ModelResponse.of(
             parts,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from collections.abc import Iterator, Mapping, Sequence
 
+from pilotage.adapters.model_http.evidence import framed
+from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.model_http.provider import Provider
 from pilotage.adapters.model_http.strict_schema import strict_schema
 from pilotage.adapters.openai.dialect import AnswerFormat, Dialect
@@ -34,7 +34,6 @@ from pilotage.jsonvalue import (
     canonical_json,
     list_or_empty,
     object_or_empty,
-    text_digest,
 )
 
 _ANSWER = "answer"
@@ -42,10 +41,6 @@ EXTRA = "extra_content"
 """The field of a call that some servers want back with it, such as the signature of a thought."""
 DETAILS = "reasoning_details"
 """The field of a message that some servers want back with the reasoning beside it."""
-LONGEST_NAME = 64
-_ALLOWED = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
-_DIGEST = 8
 
 
 def names_of(request: ModelRequest) -> WireNames:
@@ -258,7 +253,7 @@ def _wire_message(
         case ModelMessageRole.TOOL:
             return _tool_message(message)
         case ModelMessageRole.EVIDENCE:
-            return {"role": evidence_role.value, "content": _shown(message)}
+            return {"role": evidence_role.value, "content": framed(message)}
         case ModelMessageRole.SYSTEM | ModelMessageRole.USER:
             return {"role": message.role.value, "content": _content(message.content)}
 
@@ -285,16 +280,6 @@ def _tool_message(message: ModelMessage) -> JsonObject:
             "Use ModelMessage.tool(call_id, result)."
         )
     return {"role": "tool", "tool_call_id": message.tool_call_id, "content": _content(message.content)}
-
-
-def _shown(message: ModelMessage) -> str:
-    """Return evidence in a frame that its text cannot forge; a context pack has its own."""
-    if "context_pack_id" in message.metadata:
-        return message.text
-    # The sentinel preserves an empty last line, which splitlines drops.
-    *lines, last = f"{message.text}.".splitlines()
-    body = "\n".join(f"| {line}" for line in (*lines, last[:-1]))
-    return f"<evidence>\n{body}\n</evidence>"
 
 
 def _content(content: str | Sequence[ContentPart]) -> JsonValue:
@@ -328,44 +313,3 @@ def _audio_format(media_type: str) -> str:
 
 def _url(part: MediaPart) -> str:
     return part.url or f"data:{part.media_type};base64,{part.data}"
-
-
-class WireNames:
-    """Tool names of one request on the wire, which allows letters, digits, `_` and `-` only, and back.
-
-    A name that the wire allows stays as it is; of others each forbidden character becomes `_` and a dot `__`, so
-    that models get a readable name. If that is the name of another tool already, a digest is added. The
-    names depend on the set of tools alone, not on their order, so that a prompt stays the same from call to call.
-    """
-
-    def __init__(self, offered: Iterable[str], mentioned: Iterable[str] = ()) -> None:
-        self._wire: dict[str, str] = {}
-        self._own: dict[str, str] = {}
-        # Offered tools come first: an earlier tool must not change the name of one in use.
-        for names in (set(offered), set(mentioned)):
-            new = names - self._wire.keys()
-            for name in sorted(new, key=lambda each: (not _ALLOWED.fullmatch(each), each)):
-                self._add(name)
-
-    def wire(self, name: str) -> str:
-        """Return the wire name of a tool."""
-        return self._wire[name]
-
-    def own(self, wire: str) -> str:
-        """Return the tool of a wire name; an unknown name is unchanged."""
-        return self._own.get(wire, wire)
-
-    def _add(self, name: str) -> None:
-        wire = next(each for each in _candidates(name) if each not in self._own)
-        self._wire[name] = wire
-        self._own[wire] = name
-
-
-def _candidates(name: str) -> Iterator[str]:
-    """Yield possible wire names of a tool, the best first."""
-    plain = _FORBIDDEN.sub("_", name.replace(".", "__"))
-    if len(plain) <= LONGEST_NAME:
-        yield plain
-    for occurrence in count():
-        digest = text_digest(f"{occurrence}:{name}")[:_DIGEST]
-        yield f"{plain[: LONGEST_NAME - _DIGEST - 1]}_{digest}"

@@ -1,4 +1,4 @@
-"""The words with which servers of the chat API end a reply. Pure."""
+"""The words with which servers end a reply. Pure."""
 
 from __future__ import annotations
 
