@@ -32,7 +32,7 @@ class StrictServer(ModelServer):
     async def open(self, url: str, body: bytes) -> ServerStream:
         self.bodies.append(body)
         request = json.loads(body)
-        said = [each for each in request["messages"] if each["role"] == "assistant"]
+        said = self.earlier(request)
         for number, message in enumerate(said, start=1):
             if (wrong := self.difference(number, message)) is not None:
                 error = {"error": {"message": f"turn {number}: {wrong}", "type": "invalid_request_error"}}
@@ -41,6 +41,10 @@ class StrictServer(ModelServer):
 
     async def close(self) -> None:
         """There is nothing to let go of."""
+
+    def earlier(self, request: Any) -> list[Any]:
+        """The replies in a request, each as one value."""
+        return [each for each in request["messages"] if each["role"] == "assistant"]
 
     @abstractmethod
     def difference(self, number: int, message: Any) -> str | None:
@@ -70,6 +74,81 @@ class StrictMessages(StrictServer):
             {"type": "text", "text": "Let me look."},
             {"type": "thinking", "thinking": "And so.", "signature": f"sig-{number}-b"},
             {"type": "tool_use", "id": f"toolu_{number}", "name": "look", "input": {"at": number}},
+        ]
+
+
+class StrictResponses(StrictServer):
+    """Encrypted reasoning, an item that only the server reads, and a message with a phase."""
+
+    def earlier(self, request: Any) -> list[Any]:
+        assert request["store"] is False
+        assert "previous_response_id" not in request
+        turns: list[Any] = []
+        for item in request["input"]:
+            if item.get("type") == "reasoning":
+                turns.append([])
+            if item.get("role") not in ("user", "system") and item.get("type") != "function_call_output":
+                turns[-1].append(item)
+        return turns
+
+    def difference(self, number: int, message: Any) -> str | None:
+        reasoning, search, call = self._items(number)[0], self._items(number)[1], self._items(number)[3]
+        said = {"role": "assistant", "content": "Let me look.", "phase": "commentary"}
+        known = {
+            "type": "function_call",
+            "call_id": call["call_id"],
+            "name": "look",
+            "arguments": call["arguments"],
+        }
+        wanted = [reasoning, search, said, known]
+        return None if message == wanted else f"{message} where {wanted} was given"
+
+    def reply(self, number: int) -> Sequence[bytes]:
+        items = self._items(number)
+        usage = {"input_tokens": 5, "output_tokens": 7, "total_tokens": 12}
+        events: list[dict[str, Any]] = [{"type": "response.created", "response": {"id": "resp_1"}}]
+        for index, item in enumerate(items):
+            place = {"output_index": index, "item_id": item["id"]}
+            empty = {**item, "arguments": "", "content": []} if item["type"] != "reasoning" else item
+            events.append({"type": "response.output_item.added", **place, "item": empty})
+            if item["type"] == "reasoning":
+                text = item["summary"][0]["text"]
+                events.append({"type": "response.reasoning_summary_text.delta", **place, "delta": text})
+            if item["type"] == "message":
+                text = item["content"][0]["text"]
+                events.append({"type": "response.output_text.delta", **place, "delta": text})
+            if item["type"] == "function_call":
+                delta = item["arguments"]
+                events.append({"type": "response.function_call_arguments.delta", **place, "delta": delta})
+            events.append({"type": "response.output_item.done", **place, "item": item})
+        whole = {"id": "resp_1", "status": "completed", "output": items, "usage": usage}
+        events.append({"type": "response.completed", "response": whole})
+        return [f"event: {each['type']}\ndata: {json.dumps(each)}\n\n".encode() for each in events]
+
+    def _items(self, number: int) -> list[dict[str, Any]]:
+        text = "Done." if number > self.turns else "Let me look."
+        said = {"id": f"msg_{number}", "type": "message", "role": "assistant", "phase": "commentary"}
+        message = {**said, "content": [{"type": "output_text", "text": text}]}
+        if number > self.turns:
+            return [message]
+        summary = [{"type": "summary_text", "text": f"Turn {number}."}]
+        arguments = json.dumps({"at": number}, separators=(",", ":"))
+        return [
+            {
+                "id": f"rs_{number}",
+                "type": "reasoning",
+                "summary": summary,
+                "encrypted_content": f"opaque-{number}",
+            },
+            {"id": f"ws_{number}", "type": "web_search_call", "status": "completed"},
+            message,
+            {
+                "id": f"fc_{number}",
+                "type": "function_call",
+                "call_id": f"call_{number}",
+                "name": "look",
+                "arguments": arguments,
+            },
         ]
 
 

@@ -9,9 +9,14 @@ import pytest
 
 from pilotage import Agent, AgentExecutionSpec, AgentStatus, IAgentModel, Pod, ToolEffects, agent_tool
 from pilotage.adapters.anthropic import AnthropicModel, AnthropicSettings
-from pilotage.adapters.openai import ModelRetries, OpenAICompatibleModel, OpenAICompatibleSettings
+from pilotage.adapters.openai import (
+    ModelRetries,
+    OpenAICompatibleModel,
+    OpenAICompatibleSettings,
+    OpenAIResponsesModel,
+)
 from pilotage.testing import crash_matrix
-from tests.adapters.model_http.strict_servers import StrictChat, StrictMessages, StrictServer
+from tests.adapters.model_http.strict_servers import StrictChat, StrictMessages, StrictResponses, StrictServer
 from tests.behaviour.bureau import DURABLE, Bureau, started
 
 ONCE = ModelRetries(most=0)
@@ -30,6 +35,12 @@ WIRES = {
         StrictMessages,
         lambda server: AnthropicModel(
             AnthropicSettings("m", base_url="http://h/v1", retries=ONCE), server=server
+        ),
+    ),
+    "responses": Wire(
+        StrictResponses,
+        lambda server: OpenAIResponsesModel(
+            OpenAICompatibleSettings("http://h/v1", "m", retries=ONCE, checks_at_start=False), server=server
         ),
     ),
     "chat": Wire(
@@ -79,12 +90,23 @@ class ChatModel(OpenAICompatibleModel):
         super().__init__(settings, server=_Shared.server or StrictChat(4))
 
 
+@Pod
+class ResponsesModel(OpenAIResponsesModel):
+    """The same on the wire of responses."""
+
+    def __init__(self) -> None:
+        settings = OpenAICompatibleSettings("http://h/v1", "m", retries=ONCE, checks_at_start=False)
+        super().__init__(settings, server=_Shared.server or StrictResponses(4))
+
+
 class _Shared:
     server: StrictServer | None = None
 
 
 @pytest.mark.parametrize(
-    ("model", "make"), [(MessagesModel, StrictMessages), (ChatModel, StrictChat)], ids=["messages", "chat"]
+    ("model", "make"),
+    [(MessagesModel, StrictMessages), (ChatModel, StrictChat), (ResponsesModel, StrictResponses)],
+    ids=["messages", "chat", "responses"],
 )
 async def test_after_every_crash_the_requests_are_the_same_bytes(
     model: type[IAgentModel], make: type[StrictServer]

@@ -10,6 +10,7 @@ from pilotage.adapters.model_http.errors import (
 from pilotage.adapters.model_http.server import ModelRetries, ModelTimeouts
 from pilotage.adapters.openai.model import OpenAICompatibleModel, VllmAgentModel
 from pilotage.adapters.openai.plugin import openai_compatible_model, vllm_agent_model
+from pilotage.adapters.openai.responses_model import OpenAIResponsesModel
 from pilotage.adapters.openai.settings import (
     EvidenceRole,
     OpenAICompatibleSettings,
@@ -31,6 +32,7 @@ __all__ = [
     "ModelUnavailableError",
     "OpenAICompatibleModel",
     "OpenAICompatibleSettings",
+    "OpenAIResponsesModel",
     "VllmAgentModel",
     "VllmOptions",
     "VllmSettings",
