@@ -52,25 +52,32 @@ quick: $(STAMP) ## run unit tests and conformance kits on memory, in less than a
 	@$(BIN)/python -m pytest -q -n auto --memory tests/unit tests/conformance
 
 # Hundreds of tests start processes: without bytecode each of them would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 COMPILE := $(BIN)/python -m compileall -q -x '/test_[^/]*\.py$$' src examples tests
 
-# A third of the time tests wait for servers and processes: one worker more than there are cores.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
+# Half of the time tests wait for servers, processes and disks: two workers for each core. Who is done takes over the
+# end of another one's share.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
+SHARED := -n $(WORKERS) --dist worksteal
 
-# The packages of the page and Chromium are installed here, where no test has a time limit yet.
-PAGES := $(BIN)/python -m tests.pages.rig
+# The packages of the page and Chromium are installed here, where no test has a time limit yet. Meanwhile pytest
+# rewrites the assertions of the tests, which otherwise every worker would do for itself.
+PREPARE := $(BIN)/python -m pytest -q --collect-only > /dev/null & $(BIN)/python -m tests.pages.rig; code=$$?; wait; exit $$code
 
-test: $(STAMP) ## run all tests
+# A share of them: make test TESTS="tests/unit tests/programs"
+TESTS ?=
+
+test: $(STAMP) ## run all tests, or TESTS=...
 	@$(COMPILE)
-	@$(PAGES)
-	@$(BIN)/python -m pytest -q -n $(WORKERS)
+	@$(if $(TESTS),,$(PREPARE))
+	@$(BIN)/python -m pytest -q $(SHARED) $(TESTS)
 
 test-near: $(STAMP) ## run the tests that are close to what differs from main, or from BASE=...
 	@$(BIN)/python tools/near.py $(or $(BASE),main)
 
 PYTHONS ?= 3.11 3.12 3.13
 
-test-all: ## run all tests on each of PYTHONS="3.11 3.12 3.13", each in an environment of its own
+test-all: ## run all tests, or TESTS=..., on each of PYTHONS="3.11 3.12 3.13", each in an environment of its own
 	@for version in $(PYTHONS); do \
 	  python=$$($(PYTHON) tools/interpreters.py $$version) || exit 1; \
 	  echo "Python $$version"; \
@@ -130,7 +137,7 @@ torture: $(STAMP) ## every pair of crashes; kill real processes over real databa
 
 attack: $(STAMP) ## attack the edges with every example, print for each kind: tried, held, broken; write the table of the docs
 	@$(COMPILE)
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --exhaustive --attacks tests/attack/results.json \
+	@$(BIN)/python -m pytest -q $(SHARED) --exhaustive --attacks tests/attack/results.json \
 	  -o faulthandler_timeout=1800 tests/attack
 	@$(BIN)/python -m tools.attacks
 

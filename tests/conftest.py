@@ -73,11 +73,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if (attack := item.get_closest_marker("attack")) is not None:
             item.user_properties.append((KIND, attack.args[0]))
-    if not config.getoption("--memory"):
-        return
-    left_out = [item for item in items if _needs_more_than_memory(item)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if not _needs_more_than_memory(item)]
+    if config.getoption("--memory"):
+        left_out = [item for item in items if _needs_more_than_memory(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not _needs_more_than_memory(item)]
+    items[:] = _slow_first(items, config)
+
+
+def _slow_first(items: list[pytest.Item], config: pytest.Config) -> list[pytest.Item]:
+    """Put the slow tests of each worker's share first: a long test that begins last leaves the other cores idle.
+
+    A share is what `--dist worksteal` gives a worker to begin with; what others take over later is its end.
+    """
+    shares = int(getattr(config, "workerinput", {}).get("workercount", 1))
+    rest, found = len(items), list[pytest.Item]()
+    for left in range(shares, 0, -1):
+        begin, rest = len(items) - rest, rest - rest // left
+        share = items[begin : len(items) - rest]
+        found += sorted(share, key=lambda item: item.get_closest_marker("slow") is None)
+    return found
 
 
 def pytest_terminal_summary(

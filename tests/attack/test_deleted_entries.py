@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, create_engine, text
@@ -46,10 +45,6 @@ from pilotage.runtime.heads import lost_counts
 from pilotage.safety.trust import TrustLabel
 from tests.adapters.sqlalchemy.databases import (
     BACKENDS,
-    SCHEMA,
-    need_server,
-    postgresql_settings,
-    schema_named,
 )
 
 pytestmark = pytest.mark.attack("records")
@@ -61,13 +56,9 @@ WINDOWS = [BudgetWindow(BudgetPeriod.MONTH, max_cost=Decimal(10))]
 
 
 @pytest.fixture(params=BACKENDS)
-def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DatabaseSettings]:
-    if request.param == "sqlite":
-        yield DatabaseSettings(f"sqlite:///{tmp_path / 'deleted.db'}")
-        return
-    need_server()
-    with schema_named(f"{SCHEMA}_deleted"):
-        yield postgresql_settings(f"{SCHEMA}_deleted")
+def settings(request: pytest.FixtureRequest) -> DatabaseSettings:
+    found: DatabaseSettings = request.getfixturevalue(f"{request.param}_database")
+    return found
 
 
 @pytest.fixture

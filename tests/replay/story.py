@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+import time
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -23,7 +25,7 @@ from pilotage.agent.recovery_request import (
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.agent.tools.metadata import ToolRisk
-from pilotage.jsonvalue import JsonValue
+from pilotage.jsonvalue import JsonValue, object_or_empty
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.journal.scope import idempotency_key
 from pilotage.runtime.plugin import initialize
@@ -44,6 +46,10 @@ from tests.replay.kit import Process, Program, Recovery, Shop, World
 
 MOST_PROCESSES = 14
 SECONDS = 4.0
+"""The seconds after which a process that has next to nothing to do hangs; one that computes has as many again."""
+LEAST_WORK = 0.15
+"""The seconds of computing within `SECONDS` that a machine has left over for a process even if it is very busy."""
+MOST_PERIODS = 15
 MOST_HANGS = 2
 PATIENCE = 0.4
 """The seconds after which people answer the questions of a run that goes on beside them."""
@@ -62,6 +68,8 @@ class Verdict(Enum):
     """Its record was found to be damaged, and it was interrupted."""
     ASKS = "asks"
     """A question about an unknown outcome that no crash has caused, or one after the other about the same crash."""
+    ELSEWHERE = "diverges elsewhere"
+    """It diverged at another action than those that are written beside it."""
     STUCK = "stuck"
     FAILS = "fails"
     WRONG = "wrong"
@@ -179,7 +187,7 @@ class Story:
             app.add(Tells(self))
         initialize(app)
         try:
-            async with asyncio.timeout(SECONDS), with_pods_asked_for(app):
+            async with _while_it_works(), with_pods_asked_for(app):
                 result = await _until_death(self._carry_on(app.get(AgentRuns)), process)
         except BaseException as end:  # noqa: BLE001 - a dead process ends in many ways
             self.note = repr(end)
@@ -276,6 +284,25 @@ class _MortalJournal(FaultyJournal):
         except ProcessStopped:
             self._process.die()
             raise
+
+
+@asynccontextmanager
+async def _while_it_works() -> AsyncGenerator[None, None]:
+    """A time limit that counts from anew while the process computes: on a busy machine it is slow and does not hang."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(SECONDS) as limit:
+
+        def look(worked: float, periods: int) -> None:
+            now = time.thread_time()
+            if now - worked >= LEAST_WORK and periods < MOST_PERIODS:
+                limit.reschedule(loop.time() + SECONDS)
+                timers.append(loop.call_later(SECONDS * 0.99, look, now, periods + 1))
+
+        timers = [loop.call_later(SECONDS * 0.99, look, time.thread_time(), 1)]
+        try:
+            yield
+        finally:
+            timers[-1].cancel()
 
 
 async def _until_death(carrying: Coroutine[object, object, RunResult], process: Process) -> RunResult:
@@ -392,12 +419,25 @@ def _verdict(story: Story, result: RunResult | None, reference: Story, expected:
     if "damage" in result.state.metadata:
         return Verdict.DAMAGED
     if "divergence" in result.state.metadata:
-        story.note = str(result.state.metadata["divergence"])
-        return Verdict.DIVERGES
+        divergence = result.state.metadata["divergence"]
+        story.note = str(divergence)
+        may_diverge = story.program.may_diverge
+        return (
+            Verdict.ELSEWHERE
+            if may_diverge and _diverged_at(divergence) not in may_diverge
+            else Verdict.DIVERGES
+        )
     if result.status is not expected.status or story.broken:
         story.note = f"{result.status} {result.error} {story.note}"
         return Verdict.FAILS
     return _verdict_about_output(story, result, reference, expected)
+
+
+def _diverged_at(divergence: JsonValue) -> str:
+    """Return the recorded action at which a run diverged, or the one it asked for where none is recorded."""
+    facts = object_or_empty(divergence)
+    place = object_or_empty(facts.get("recorded")) or facts
+    return str(place["action"]).removesuffix("/approval").rpartition("/")[2]
 
 
 def _verdict_about_output(story: Story, result: RunResult, reference: Story, expected: RunResult) -> Verdict:

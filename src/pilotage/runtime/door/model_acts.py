@@ -246,7 +246,9 @@ class ModelCall(ModelEffect):
         if words.ERROR in record:
             raise decode_failure(record)
         reasoning = optional_text(record, words.REASONING) or ""
-        response = decode_response(object_field(record, words.RESULT), self.program_request, reasoning)
+        response = decode_response(
+            object_field(record, words.RESULT), self.program_request.structured_output, reasoning
+        )
         return iter(replayed_events(response, self.program_request, reasoning))
 
     def refused(self, reason: str) -> Exception:
