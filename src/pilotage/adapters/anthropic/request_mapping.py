@@ -34,7 +34,7 @@ from pilotage.agent.model_request import (
 )
 from pilotage.agent.ports.model import ModelCapability
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, list_or_empty
 
 SIGNATURE, BLOCK = "signature", "block"
 """The kinds of state: the signature of a thought, and a whole block."""
@@ -86,9 +86,10 @@ def counted_body(
     turns = wire_turns(messages, names, settings.provider)
     if request.cache is not None:
         _mark(system, request.cache)
-        last = turns[-1]["content"] if turns else []
-        if isinstance(last, list):
+        if turns:
+            last = [*list_or_empty(turns[-1]["content"])]
             _mark(last, request.cache)
+            turns[-1] = {**turns[-1], "content": last}
     body: dict[str, JsonValue] = {
         "model": settings.model,
         "system": system,
