@@ -34,7 +34,7 @@ from pilotage.runtime import AgentRunner
 from pilotage.testing import ScriptedModel, says
 
 MOST_CALLS = 1_500
-MOST_CALLS_OF_A_RUN = 510
+MOST_CALLS_OF_A_RUN = 540
 """Of an ephemeral run with one tool call, those of its event loop and of its reader included."""
 MESSAGES_BEFORE_THE_CALL = 2
 

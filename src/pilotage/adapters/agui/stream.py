@@ -246,7 +246,7 @@ class StreamedRun(Protocol):
 class RunOpener(Protocol):
     """Opens runs; an `AgentRunner` does."""
 
-    async def open(self, given: CoreRunInput, /) -> StreamedRun:
+    def open(self, given: CoreRunInput, /) -> Awaitable[StreamedRun]:
         """Return a run for this input."""
         ...
 
