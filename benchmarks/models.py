@@ -15,8 +15,8 @@ import httpx2
 from benchmarks.timing import FULL, Effort, medians, repeated
 from openai import AsyncOpenAI
 
+from pilotage.adapters.model_http.http_server import HttpServer
 from pilotage.adapters.openai import OpenAICompatibleModel, OpenAICompatibleSettings
-from pilotage.adapters.openai.http_server import HttpServer
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.ids import SystemClock
@@ -96,7 +96,7 @@ def _lines(pieces: list[bytes]) -> Act:
 def _adapter(pieces: list[bytes]) -> Act:
     settings = OpenAICompatibleSettings(URL, "tiny")
     transport = httpx.MockTransport(_handler(httpx, pieces))
-    model = OpenAICompatibleModel(settings, server=HttpServer(settings, SystemClock(), transport))
+    model = OpenAICompatibleModel(settings, server=HttpServer(settings.access, SystemClock(), transport))
 
     async def act() -> int:
         tokens = 0

@@ -63,6 +63,10 @@ PACKAGES = {
         "adapters-openai.md",
         'Models of vLLM and every OpenAI-compatible server: `pip install "pilotage[openai]"`.',
     ),
+    "pilotage.adapters.anthropic": (
+        "adapters-anthropic.md",
+        'Models of Anthropic, and of every server with `/v1/messages`: `pip install "pilotage[anthropic]"`.',
+    ),
     "pilotage.adapters.egress": (
         "adapters-egress.md",
         'A guarded HTTP client for tools: `pip install "pilotage[egress]"`.',

@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -240,8 +240,18 @@ def _from_rich(value: object) -> JsonValue:
     if dump is not None and not isinstance(value, type):
         return dump(mode="json")
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_json_value(getattr(value, field.name)) for field in fields(value)}
+        return {
+            field.name: to_json_value(getattr(value, field.name))
+            for field in fields(value)
+            if not field.metadata or _is_written(field, value)
+        }
     return _from_leaf(known)
+
+
+def _is_written(field: Field[Any], value: object) -> bool:
+    """Return whether a field is part of the JSON form of a value: see `values.NEVER_JSON`, `LEFT_OUT_BY_DEFAULT`."""
+    written = field.metadata.get("json")
+    return written is None or (written != "never" and getattr(value, field.name) != field.default)
 
 
 def _from_leaf(value: object) -> JsonValue:

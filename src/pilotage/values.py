@@ -9,15 +9,20 @@ checkers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import FrozenInstanceError, dataclass, field, fields
+from dataclasses import Field, FrozenInstanceError, dataclass, field, fields
 from functools import cache, partial
 from typing import Any, TypeVar, cast, dataclass_transform, overload
 
 from pilotage.filling import init_by_slots
 
 T = TypeVar("T")
+
+NEVER_JSON: Mapping[str, str] = {"json": "never"}
+"""`metadata` of a field that has no place in JSON: values are written and read without it."""
+LEFT_OUT_BY_DEFAULT: Mapping[str, str] = {"json": "unless default"}
+"""`metadata` of a field that came later: a value with its default is written as it was before there was the field."""
 
 _WRITTEN = ("__init__", "__repr__", "__eq__", "__hash__")
 _FIELDS = "__dataclass_fields__"
@@ -31,6 +36,11 @@ def value(*, slots: bool = True) -> Callable[[type[T]], type[T]]: ...
 def value(cls: Any = None, /, *, slots: bool = True) -> Any:
     """Make a class a frozen dataclass; `slots=False` for generic ones, which some Pythons cannot slot."""
     return _define(cls, slots=slots) if cls is not None else partial(_define, slots=slots)
+
+
+def is_in_json(each: Field[Any]) -> bool:
+    """Return whether a field of a dataclass has a place in JSON."""
+    return each.metadata.get("json") != "never"
 
 
 def shared(make: Callable[[], T]) -> Callable[[], T]:

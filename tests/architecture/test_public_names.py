@@ -28,6 +28,7 @@ PACKAGES = {
     "pilotage.adapters.agui": "adapters-agui.md",
     "pilotage.adapters.typer": "adapters-typer.md",
     "pilotage.adapters.asgi": "adapters-asgi.md",
+    "pilotage.adapters.anthropic": "adapters-anthropic.md",
     "pilotage.adapters.openai": "adapters-openai.md",
     "pilotage.adapters.sealing": "adapters-sealing.md",
     "pilotage.adapters.sqlalchemy": "adapters-sqlalchemy.md",

@@ -50,6 +50,7 @@ class Canary(StrEnum):
     TOKEN_IN_CHILD = "tok_child0000026"
     TOKEN_IN_CONTEXT_PACK = "tok_pack00000027"
     ACCOUNT_IN_SENSITIVE_ARGUMENT = "DE-ACCOUNT-0815-28"
+    STATE_OF_PROVIDER = "signature-of-a-provider-29"
 
     @property
     def is_secret(self) -> bool:

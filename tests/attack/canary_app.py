@@ -45,8 +45,12 @@ from pilotage.agent import (
     MemoryUse,
     ModelMessageRole,
     ModelToolCall,
+    OpaquePart,
     Proceed,
+    ProviderState,
+    ReasoningPart,
     StreamingExposureMode,
+    TextPart,
     ToolApprovalRequirement,
     on_event,
 )
@@ -247,12 +251,17 @@ class Adversary(IAgentModel):
             return ModelResponse("Hush.")
         turns = [call for call in _CALLS if call.name in offered]
         if "chat" not in last and len(said) < len(turns):
-            return ModelResponse("One moment. ", tool_calls=[turns[len(said)]])
+            call = replace(turns[len(said)], state=_STATE)
+            return ModelResponse.of(
+                [ReasoningPart("Hm.", state=_STATE), TextPart("One moment. "), call, _BLOCK]
+            )
         is_plain = any("without a policy" in message.text for message in request.messages)
         known = "" if is_plain else Canary.EMAIL_IN_ANSWER.value
         return ModelResponse(f"You said: {last} and I know {Canary.SECRET_IN_ANSWER.value} {known}.")
 
 
+_STATE = ProviderState("vendor", "adversary", "signature", {"signature": Canary.STATE_OF_PROVIDER.value})
+_BLOCK = OpaquePart(_STATE)
 _CALLS = (
     ModelToolCall("look_up", {"account": Canary.ACCOUNT_IN_SENSITIVE_ARGUMENT.value}, "c1"),
     ModelToolCall("crash", {}, "c2"),

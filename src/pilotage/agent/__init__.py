@@ -71,12 +71,15 @@ _NAMES = {
         ContextPackRole ContextRotSymptom ContextSensitivity ContextTokenBudget render_context_pack""",
     # Contract 15: models
     "pilotage.agent.messages": """
-        ContentPart MediaPart MediaSafetyLimits ModelMessage ModelMessageRole ModelToolCall TextPart""",
+        ContentPart MediaPart MessagePart ModelMessage ModelMessageRole ModelToolCall OpaquePart ProviderState
+        ReasoningPart RefusalPart TextPart""",
+    "pilotage.agent.media": "MediaSafetyLimits",
+    "pilotage.agent.model_failure": "ModelFailure",
     "pilotage.agent.model_reply": """
         ModelError ModelFinishReason ModelResponse ModelStreamEvent ModelStreamEventKind ModelUsage""",
     "pilotage.agent.model_request": """
-        JsonSchemaConstraint ModelRequest ModelSelection ModelToolChoice ModelToolSpec SamplingOptions
-        StreamingOptions StructuredOutputSpec ToolCallingSpec""",
+        CacheOptions JsonSchemaConstraint ModelRequest ModelSelection ModelToolChoice ModelToolSpec ReasoningOptions
+        SamplingOptions         StreamingOptions StructuredOutputSpec ToolCallingSpec""",
     "pilotage.agent.ports.model": "IAgentModel IAgentModelResolver ModelCapability",
     # Contract 17: evidence
     "pilotage.agent.evidence": """

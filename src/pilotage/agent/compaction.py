@@ -65,6 +65,8 @@ BYTE_ESTIMATOR = ByteEstimator()
 def message_tokens(message: ModelMessage, estimator: TokenEstimator = BYTE_ESTIMATOR) -> int:
     """Return the tokens of one message: its text, its tool calls, its media and the frame around it."""
     tokens = _TOKENS_OF_A_FRAME + estimator.tokens_of(message.text)
+    if message.ordered is not None:
+        tokens += estimator.tokens_of(message.reasoning)
     for call in message.tool_calls:
         tokens += _TOKENS_OF_A_FRAME + estimator.tokens_of(call.name)
         tokens += estimator.tokens_of(canonical_json(call.arguments))

@@ -1,23 +1,24 @@
-"""The messages of a transcript: roles, parts, tool calls; and the limits of media in them. Pure values.
+"""The messages of a transcript: roles and parts. Pure values.
 
-A message holds text or several parts; an assistant's message also the tool calls it asks for, a tool's message the id
-of the call it answers. All decisions about media are made here: at the start of a run, and before every model call.
+A message is its `parts` in their order: text, reasoning, tool calls, media, refusals, blocks that only a provider
+reads. `content`, `tool_calls` and `reasoning` are views of them. Where text and calls say everything there is to say,
+the views alone are stored, and the parts are made when they are asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
-from pilotage.checks import reject_blank, reject_not_positive
-from pilotage.errors import AgentDefinitionError, MediaTooLargeError, MediaTypeRefusedError
+from pilotage.checks import reject_blank
+from pilotage.errors import AgentDefinitionError
 from pilotage.filling import unchecked
-from pilotage.jsonvalue import JsonObject, canonical_json, empty_object, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, to_json_value
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.guard import ContextExposurePolicy, guard_json_value
-from pilotage.values import value
+from pilotage.values import LEFT_OUT_BY_DEFAULT, NEVER_JSON, value
 
 
 class ModelMessageRole(StrEnum):
@@ -31,10 +32,29 @@ class ModelMessageRole(StrEnum):
 
 
 @value
+class ProviderState:
+    """What a provider wants back with a part of its reply, unread: a signature, encrypted reasoning, a whole block.
+
+    It is sent to the same provider and model only, as it came. It has no JSON form outside of sealed records, so that
+    it is in no event, view, log or trace.
+    """
+
+    provider: str
+    model: str
+    kind: str
+    data: JsonValue = field(repr=False, metadata=NEVER_JSON)
+
+    def is_of(self, provider: str, model: str) -> bool:
+        """Return whether a provider and a model may get it."""
+        return self.provider == provider and self.model == model
+
+
+@value
 class TextPart:
     """A piece of text in a message of several parts."""
 
     text: str
+    state: ProviderState | None = field(default=None, metadata=NEVER_JSON)
 
 
 @value
@@ -52,6 +72,29 @@ class MediaPart:
             raise AgentDefinitionError("MediaPart needs either a url or data (base64), and not both.")
 
 
+@value
+class ReasoningPart:
+    """The reasoning of a model, as far as it is shown. `origin` says which provider, model and field had it."""
+
+    text: str
+    origin: str | None = None
+    state: ProviderState | None = field(default=None, metadata=NEVER_JSON)
+
+
+@value
+class RefusalPart:
+    """The words with which a model refuses; they are text of the message, too."""
+
+    text: str
+
+
+@value
+class OpaquePart:
+    """A block that only its provider reads; it is shown to no reader."""
+
+    state: ProviderState = field(metadata=NEVER_JSON)
+
+
 ContentPart: TypeAlias = TextPart | MediaPart
 
 
@@ -63,6 +106,7 @@ class ModelToolCall:
     arguments: JsonObject
     call_id: str | None = None
     metadata: JsonObject = field(default_factory=empty_object)
+    state: ProviderState | None = field(default=None, metadata=NEVER_JSON)
 
     def guarded(
         self,
@@ -74,26 +118,152 @@ class ModelToolCall:
         return replace(self, arguments=arguments if isinstance(arguments, dict) else {})
 
 
+MessagePart: TypeAlias = TextPart | ReasoningPart | ModelToolCall | MediaPart | RefusalPart | OpaquePart
+_SPOKEN = (TextPart, RefusalPart)
+
+
+def text_in(parts: Iterable[MessagePart]) -> str:
+    """Return the text of parts as one: what the model said, and what it refused with."""
+    return "".join(part.text for part in parts if isinstance(part, _SPOKEN))
+
+
+def reasoning_in(parts: Iterable[MessagePart]) -> str:
+    """Return the reasoning of parts as one text."""
+    return "".join(part.text for part in parts if isinstance(part, ReasoningPart))
+
+
+def calls_in(parts: Iterable[MessagePart]) -> tuple[ModelToolCall, ...]:
+    """Return the tool calls of parts."""
+    return tuple(part for part in parts if isinstance(part, ModelToolCall))
+
+
+def state_of(part: MessagePart) -> ProviderState | None:
+    """Return the provider state of a part."""
+    return None if isinstance(part, MediaPart | RefusalPart) else part.state
+
+
+def needs_order(parts: Sequence[MessagePart]) -> bool:
+    """Return whether parts are more than one text followed by calls."""
+    rest = parts[1:] if parts and isinstance(parts[0], TextPart) and parts[0].state is None else parts
+    return not all(isinstance(part, ModelToolCall) for part in rest)
+
+
+def plain_parts(
+    content: str | Sequence[ContentPart], calls: Sequence[ModelToolCall]
+) -> tuple[MessagePart, ...]:
+    """Return the parts of a message that is its content and its calls."""
+    if not isinstance(content, str):
+        return (*content, *calls)
+    return (TextPart(content), *calls) if content else tuple(calls)
+
+
+def in_agreement(
+    parts: Sequence[MessagePart], content: str | Sequence[ContentPart], calls: Sequence[ModelToolCall]
+) -> tuple[MessagePart, ...]:
+    """Return parts whose views are this content and these calls: where a view was changed, so is its part.
+
+    A text takes the place of the first one, calls of the same number that of the calls before. Reasoning, and the
+    states of what did not change, stay.
+    """
+    changed = tuple(parts)
+    if calls_in(changed) != calls:
+        changed = _with_calls(changed, calls)
+    if isinstance(content, str):
+        return changed if text_in(changed) == content else _with_text(changed, content)
+    if tuple(part for part in changed if isinstance(part, TextPart | MediaPart)) == content:
+        return changed
+    return (*(part for part in changed if not isinstance(part, (*_SPOKEN, MediaPart))), *content)
+
+
+def _with_text(parts: Sequence[MessagePart], text: str) -> tuple[MessagePart, ...]:
+    others: list[MessagePart] = []
+    place: int | None = None
+    for part in parts:
+        if isinstance(part, _SPOKEN):
+            place = len(others) if place is None else place
+        else:
+            others.append(part)
+    if place is None:
+        place = next((i for i, part in enumerate(others) if isinstance(part, ModelToolCall)), len(others))
+    if text:
+        others.insert(place, TextPart(text))
+    return tuple(others)
+
+
+def _with_calls(parts: Sequence[MessagePart], calls: Sequence[ModelToolCall]) -> tuple[MessagePart, ...]:
+    if len(calls_in(parts)) != len(calls):
+        return (*(part for part in parts if not isinstance(part, ModelToolCall)), *calls)
+    given = iter(calls)
+    return tuple(next(given) if isinstance(part, ModelToolCall) else part for part in parts)
+
+
+def changed_parts(
+    parts: Iterable[MessagePart],
+    text: Callable[[str], str],
+    call: Callable[[ModelToolCall], ModelToolCall],
+    *,
+    shows: bool = False,
+) -> Iterator[MessagePart]:
+    """Yield parts with their texts and calls changed.
+
+    A signature does not fit other reasoning: reasoning that changes loses its state. With `shows` the parts are for
+    others than their provider: without states, and without blocks that only it reads.
+    """
+    for part in parts:
+        match part:
+            case ModelToolCall():
+                yield replace(call(part), state=None) if shows else call(part)
+            case ReasoningPart():
+                other = text(part.text)
+                is_same = not shows and other == part.text
+                yield part if is_same else ReasoningPart(other, part.origin)
+            case TextPart():
+                yield TextPart(text(part.text), None if shows else part.state)
+            case RefusalPart():
+                yield RefusalPart(text(part.text))
+            case OpaquePart():
+                if not shows:
+                    yield part
+            case MediaPart():
+                yield part
+
+
 @value
 class ModelMessage:
-    """One message. The class methods name the roles: `ModelMessage.user("...")`."""
+    """One message. The class methods name the roles: `ModelMessage.user("...")`.
+
+    `ordered` holds the parts where content and calls do not say all of them; `parts` are those of every message. A copy
+    with another `content` or other `tool_calls` has them in its parts. The result of a tool has the tool's `name`, and
+    `is_error` where it failed.
+    """
 
     role: ModelMessageRole
     content: str | Sequence[ContentPart]
     metadata: JsonObject = field(default_factory=empty_object)
     tool_calls: Sequence[ModelToolCall] = ()
     tool_call_id: str | None = None
+    name: str | None = field(default=None, metadata=LEFT_OUT_BY_DEFAULT)
+    is_error: bool = field(default=False, metadata=LEFT_OUT_BY_DEFAULT)
+    ordered: Sequence[MessagePart] | None = field(default=None, metadata=NEVER_JSON)
 
     def __post_init__(self) -> None:
         if not isinstance(self.content, str):
             object.__setattr__(self, "content", tuple(self.content))
         if not isinstance(self.tool_calls, tuple):
             object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
+        if self.ordered is not None:
+            parts = in_agreement(self.ordered, self.content, self.tool_calls)
+            object.__setattr__(self, "ordered", parts if needs_order(parts) else None)
         if self.tool_calls and self.role is not ModelMessageRole.ASSISTANT:
             raise AgentDefinitionError(
                 f"ModelMessage.tool_calls belong to an assistant's message, not to role {self.role.value!r}."
             )
         if self.tool_call_id is None:
+            if self.name is not None or self.is_error:
+                raise AgentDefinitionError(
+                    "ModelMessage.name and is_error are those of a tool's result. "
+                    "Use ModelMessage.tool(call_id, result)."
+                )
             return
         if self.role is not ModelMessageRole.TOOL:
             raise AgentDefinitionError(
@@ -104,11 +274,29 @@ class ModelMessage:
             reject_blank(self, tool_call_id=self.tool_call_id)
 
     @property
+    def parts(self) -> tuple[MessagePart, ...]:
+        """The parts of the message in their order."""
+        return plain_parts(self.content, self.tool_calls) if self.ordered is None else tuple(self.ordered)
+
+    @property
+    def reasoning(self) -> str:
+        """The reasoning before and between the other parts, as one text."""
+        return "" if self.ordered is None else reasoning_in(self.ordered)
+
+    @property
     def text(self) -> str:
         """The text of the message; the texts of several parts are joined by newlines."""
         if isinstance(self.content, str):
             return self.content
         return "\n".join(part.text for part in self.content if isinstance(part, TextPart))
+
+    @classmethod
+    def of(cls, parts: Sequence[MessagePart], **metadata: str) -> ModelMessage:
+        """Return a reply of the model, made of its parts."""
+        content: str | tuple[ContentPart, ...] = text_in(parts)
+        if any(isinstance(part, MediaPart) for part in parts):
+            content = tuple(part for part in parts if isinstance(part, TextPart | MediaPart))
+        return cls(ModelMessageRole.ASSISTANT, content, metadata, calls_in(parts), ordered=parts)
 
     @classmethod
     def system(cls, content: str, **metadata: str) -> ModelMessage:
@@ -128,9 +316,12 @@ class ModelMessage:
         return cls(ModelMessageRole.ASSISTANT, content, metadata, tool_calls)
 
     @classmethod
-    def tool(cls, call_id: str, result: object, **metadata: str) -> ModelMessage:
-        """Return the result of a tool call: text as it is, anything else as canonical JSON."""
-        return cls(ModelMessageRole.TOOL, _as_text("tool", result), metadata, (), call_id)
+    def tool(
+        cls, call_id: str, result: object, *, name: str | None = None, is_error: bool = False, **metadata: str
+    ) -> ModelMessage:
+        """Return the result of a tool call: text and content parts as they are, anything else as canonical JSON."""
+        content = _content_of(result) or _as_text("tool", result)
+        return cls(ModelMessageRole.TOOL, content, metadata, (), call_id, name=name, is_error=is_error)
 
     @classmethod
     def evidence(cls, found: object, **metadata: str) -> ModelMessage:
@@ -142,6 +333,19 @@ new_message = unchecked(ModelMessage)
 """Makes a message without checks, for callers that have made every part of it themselves."""
 
 
+def _content_of(result: object) -> tuple[ContentPart, ...]:
+    """Return a result that is content parts; nothing for every other one."""
+    if isinstance(result, TextPart | MediaPart):
+        return (result,)
+    given = result if _is_listed(result) else ()
+    parts = tuple(part for part in given if isinstance(part, TextPart | MediaPart))
+    return parts if len(parts) == len(given) else ()
+
+
+def _is_listed(result: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(result, list | tuple)
+
+
 def _as_text(role: str, value: object) -> str:
     if isinstance(value, str):
         return value
@@ -149,137 +353,3 @@ def _as_text(role: str, value: object) -> str:
         return canonical_json(to_json_value(value))
     except TypeError as error:
         raise AgentDefinitionError(f"ModelMessage.{role}(...) cannot show this value: {error}.") from error
-
-
-_MEBIBYTE = 1024 * 1024
-
-
-@value
-class MediaSafetyLimits:
-    """The limits of media in the messages of one model call, the input of a run included.
-
-    Sizes are those of the decoded data; that of an address is not known. `media_types` are MIME
-    types, `image/*` for all of a kind; None allows all. `url_schemes` are those of addresses that a model may be given:
-    no `data:`, which has no size, and no `file:`, which names files of the model's server.
-    """
-
-    max_parts: int = 16
-    max_part_bytes: int = 20 * _MEBIBYTE
-    max_total_bytes: int = 50 * _MEBIBYTE
-    media_types: frozenset[str] | None = None
-    url_schemes: frozenset[str] = frozenset({"http", "https"})
-
-    def __post_init__(self) -> None:
-        reject_not_positive(
-            self,
-            max_parts=self.max_parts,
-            max_part_bytes=self.max_part_bytes,
-            max_total_bytes=self.max_total_bytes,
-        )
-        if self.media_types is not None:
-            object.__setattr__(self, "media_types", media_types_of(self, self.media_types))
-        object.__setattr__(self, "url_schemes", frozenset(each.lower() for each in self.url_schemes))
-
-    def check(self, parts: Sequence[MediaPart]) -> None:
-        """Check that the parts are within the limits.
-
-        Raises:
-            MediaTooLargeError: there are too many of them, or too many bytes.
-            MediaTypeRefusedError: one is of a type, or at an address, that is not allowed.
-        """
-        if len(parts) > self.max_parts:
-            raise MediaTooLargeError(f"there are {len(parts)} media parts; {self.max_parts} are allowed.")
-        sizes = [size_of(part) for part in parts]
-        for number, (part, size) in enumerate(zip(parts, sizes, strict=True), start=1):
-            if size > self.max_part_bytes:
-                raise MediaTooLargeError(
-                    f"media part {number} ({part.media_type!r}) has {size:,} bytes; "
-                    f"{self.max_part_bytes:,} are allowed."
-                )
-            self._check_kind(part, number)
-        if sum(sizes) > self.max_total_bytes:
-            raise MediaTooLargeError(
-                f"the media parts have {sum(sizes):,} bytes together; {self.max_total_bytes:,} are allowed."
-            )
-
-    def _check_kind(self, part: MediaPart, number: int) -> None:
-        if self.media_types is not None and not is_one_of(part.media_type, self.media_types):
-            raise MediaTypeRefusedError(
-                f"media part {number} is of type {part.media_type!r}; allowed are {_named(self.media_types)}."
-            )
-        scheme = part.url.partition(":")[0].strip().lower() if part.url is not None else None
-        if scheme is not None and scheme not in self.url_schemes:
-            raise MediaTypeRefusedError(
-                f"media part {number} is at an address of {scheme!r}; allowed are {_named(self.url_schemes)}."
-            )
-
-
-def check_taken_by(model: str, taken: frozenset[str] | None, parts: Iterable[MediaPart]) -> None:
-    """Check that a model takes media of these types; None are those of a model that does not declare any.
-
-    Raises:
-        MediaTypeRefusedError: it does not; the message has the model and the type.
-    """
-    if taken is None:
-        return
-    for part in parts:
-        if not is_one_of(part.media_type, taken):
-            can = f"It takes {_named(taken)}" if taken else "It takes text only"
-            raise MediaTypeRefusedError(f"{model!r} does not take media of type {part.media_type!r}. {can}.")
-
-
-def media_in(messages: Iterable[ModelMessage]) -> list[MediaPart]:
-    """Return the media parts of messages, in their order."""
-    found: list[MediaPart] = []
-    for message in messages:
-        # Most messages are plain text, and every model call looks through the new ones.
-        if type(content := message.content) is not str:
-            found += [part for part in content if isinstance(part, MediaPart)]
-    return found
-
-
-def media_after(known: Sequence[ModelMessage], messages: Sequence[ModelMessage]) -> list[MediaPart]:
-    """Return the media parts of messages; where they continue `known` ones, which have none, only the rest is read.
-
-    A transcript grows, and looking through all of it for every request would take longer with every turn.
-    """
-    count = len(known)
-    # The last one first: messages that were made anew are not compared by value.
-    goes_on = 0 < count <= len(messages) and messages[count - 1] is known[-1] and messages[:count] == known
-    return media_in(messages[count:] if goes_on else messages)
-
-
-def is_one_of(media_type: str, types: frozenset[str]) -> bool:
-    """Return whether a MIME type is one of the types, by name or by its kind: `image/*`, `*/*`."""
-    plain = _plain(media_type)
-    return plain in types or f"{plain.partition('/')[0]}/*" in types or "*/*" in types
-
-
-def media_types_of(owner: object, types: Iterable[str]) -> frozenset[str]:
-    """Return MIME types as they are compared: lower case, without parameters.
-
-    Raises:
-        AgentDefinitionError: one of them is none.
-    """
-    found = frozenset(map(_plain, types))
-    for each in found:
-        kind, slash, name = each.partition("/")
-        if not (kind and slash and name):
-            raise AgentDefinitionError(
-                f"{type(owner).__name__}.media_types has {each!r}. Write MIME types, such as 'image/png' or 'image/*'."
-            )
-    return found
-
-
-def size_of(part: MediaPart) -> int:
-    """Return the bytes of the data of a part, which is in base64; nothing for an address."""
-    data = part.data or ""
-    return len(data) * 3 // 4 - data[-2:].count("=")
-
-
-def _plain(media_type: str) -> str:
-    return media_type.partition(";")[0].strip().lower()
-
-
-def _named(words: frozenset[str]) -> str:
-    return ", ".join(map(repr, sorted(words))) or "none"

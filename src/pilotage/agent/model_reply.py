@@ -5,33 +5,74 @@ Pure values, with the conveniences a hand-written `execute()` reads them by.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any
 
 from pilotage.agent.approval import AgentApprovalRequest
-from pilotage.agent.messages import ModelMessage, ModelToolCall
+from pilotage.agent.messages import (
+    MessagePart,
+    ModelMessage,
+    ModelMessageRole,
+    ModelToolCall,
+    calls_in,
+    changed_parts,
+    in_agreement,
+    needs_order,
+    plain_parts,
+    reasoning_in,
+    text_in,
+)
 from pilotage.agent.model_request import ToolCallingSpec
 from pilotage.errors import AgentToolDispatchError
 from pilotage.filling import changing
 from pilotage.jsonvalue import JsonObject, JsonValue, empty_object
 from pilotage.safety.fields import REDACTED_VALUE, SensitiveFieldDescriptor
 from pilotage.safety.guard import ContextExposurePolicy, guard_json_value
-from pilotage.values import shared, value
+from pilotage.values import NEVER_JSON, shared, value
 
 RESTARTED = "restarted"
 """Metadata key of a restart: how often the reply has begun anew in this attempt at the run."""
 
 
+FINISH_WORD = "finish_word"
+"""Metadata key of a reply that finished for another reason: the server's word for it."""
+CHOICE_MISSED = "missed_choice"
+"""Metadata key of a reply that did not call the tool that its request forced."""
+
+
 class ModelFinishReason(StrEnum):
-    """Why the model stopped."""
+    """Why the model stopped.
+
+    PAUSED: the server stopped in the middle of a turn; the model goes on when it gets its own reply back.
+    MALFORMED_CALL: the model wrote a tool call that its server could not read. CONTEXT_EXCEEDED: the reply filled the
+    context. OTHER: a complete reply with a word of the server that has no name here; it is in the metadata.
+    """
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
     LENGTH = "length"
     CONTENT_FILTER = "content_filter"
     REFUSAL = "refusal"
+    PAUSED = "paused"
+    MALFORMED_CALL = "malformed_call"
+    CONTEXT_EXCEEDED = "context_exceeded"
+    OTHER = "other"
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether a text that ends so may be the answer."""
+        return self is _STOP or self is _OTHER
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the reply was cut off: by the length limit, or by the end of the context."""
+        return self is _LENGTH or self is _FULL
+
+
+_STOP, _OTHER = ModelFinishReason.STOP, ModelFinishReason.OTHER
+_LENGTH, _FULL = ModelFinishReason.LENGTH, ModelFinishReason.CONTEXT_EXCEEDED
 
 
 class ModelStreamEventKind(StrEnum):
@@ -53,11 +94,55 @@ class ModelStreamEventKind(StrEnum):
 
 @value
 class ModelUsage:
-    """Tokens as the server counted them; None where it did not say."""
+    """Tokens as the server counted them; None where it did not say.
+
+    `input_tokens` has the cached ones and those written to a cache in it, `output_tokens` those of the reasoning.
+    `other_tokens` are counts by the server's names for them.
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
     total_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_written_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    other_tokens: Mapping[str, int] | None = None
+
+    @property
+    def has_details(self) -> bool:
+        """Whether the server counted more than input, output and total."""
+        return (
+            self.cached_tokens is not None
+            or self.cache_written_tokens is not None
+            or self.reasoning_tokens is not None
+            or self.other_tokens is not None
+        )
+
+    def plus(self, more: ModelUsage) -> ModelUsage:
+        """Return the sum of two usages; a count that neither has stays None."""
+        # Without a function for one sum: every turn of every run adds its usage.
+        read, written, total = more.input_tokens, more.output_tokens, more.total_tokens
+        read = self.input_tokens if read is None else read + (self.input_tokens or 0)
+        written = self.output_tokens if written is None else written + (self.output_tokens or 0)
+        total = self.total_tokens if total is None else total + (self.total_tokens or 0)
+        if not (self.has_details or more.has_details):
+            return ModelUsage(read, written, total)
+        mine, others = self.other_tokens, more.other_tokens
+        if mine is not None and others is not None:
+            others = {name: mine.get(name, 0) + others.get(name, 0) for name in {**mine, **others}}
+        return ModelUsage(
+            read,
+            written,
+            total,
+            cached_tokens=_sum(self.cached_tokens, more.cached_tokens),
+            cache_written_tokens=_sum(self.cache_written_tokens, more.cache_written_tokens),
+            reasoning_tokens=_sum(self.reasoning_tokens, more.reasoning_tokens),
+            other_tokens=mine if others is None else others,
+        )
+
+
+def _sum(so_far: int | None, more: int | None) -> int | None:
+    return so_far if more is None else more + (so_far or 0)
 
 
 no_usage = shared(ModelUsage)
@@ -76,7 +161,10 @@ class ModelError:
 
 @value
 class ModelResponse:
-    """A whole reply. `output` is the structured output as a value of the type that was asked for."""
+    """A whole reply. `output` is the structured output as a value of the type that was asked for.
+
+    `ordered` holds its parts where text and calls do not say all of them; `parts` are those of every reply.
+    """
 
     content: str
     structured_output: JsonValue = None
@@ -85,15 +173,69 @@ class ModelResponse:
     metadata: JsonObject = field(default_factory=empty_object)
     finish_reason: ModelFinishReason | None = None
     output: Any = None
+    ordered: Sequence[MessagePart] | None = field(default=None, metadata=NEVER_JSON)
 
     def __post_init__(self) -> None:
         if not isinstance(self.tool_calls, tuple):
             object.__setattr__(self, "tool_calls", tuple(self.tool_calls))
+        if self.ordered is not None:
+            parts = in_agreement(self.ordered, self.content, self.tool_calls)
+            object.__setattr__(self, "ordered", parts if needs_order(parts) else None)
+
+    @classmethod
+    def of(
+        cls,
+        parts: Sequence[MessagePart],
+        *,
+        structured_output: JsonValue = None,
+        usage: ModelUsage | None = None,
+        metadata: JsonObject | None = None,
+        finish_reason: ModelFinishReason | None = None,
+        output: Any = None,
+    ) -> ModelResponse:
+        """Return the reply that these parts are."""
+        return cls(
+            text_in(parts),
+            structured_output,
+            calls_in(parts),
+            usage or no_usage(),
+            metadata or {},
+            finish_reason=finish_reason,
+            output=output,
+            ordered=parts,
+        )
+
+    @property
+    def parts(self) -> tuple[MessagePart, ...]:
+        """The parts of the reply in their order."""
+        return plain_parts(self.content, self.tool_calls) if self.ordered is None else tuple(self.ordered)
+
+    @property
+    def reasoning(self) -> str:
+        """The reasoning of the reply, as one text; empty where its model did not put it into the reply."""
+        return "" if self.ordered is None else reasoning_in(self.ordered)
 
     @property
     def message(self) -> ModelMessage:
         """The reply as an entry of the transcript."""
-        return ModelMessage.assistant(self.content, self.tool_calls)
+        return self.message_of(self.content, self.tool_calls)
+
+    def message_of(self, content: str, calls: Sequence[ModelToolCall]) -> ModelMessage:
+        """Return the entry of the transcript with another text, or fewer calls, than the reply has."""
+        if self.ordered is None:
+            return ModelMessage.assistant(content, calls)
+        return ModelMessage(ModelMessageRole.ASSISTANT, content, {}, calls, ordered=self.ordered)
+
+    @property
+    def finish_word(self) -> str | None:
+        """The server's word for the end of the reply, where there is no reason of its name."""
+        word = self.metadata.get(FINISH_WORD)
+        return word if isinstance(word, str) else None
+
+    @property
+    def follows_choice(self) -> bool:
+        """Whether the reply calls the tool that its request forced, if it forced one."""
+        return CHOICE_MISSED not in self.metadata
 
     @property
     def answer(self) -> Any:
@@ -105,7 +247,7 @@ class ModelResponse:
             return self.output
         if self.structured_output is not None:
             return self.structured_output
-        is_answer = not self.tool_calls and self.finish_reason in (None, ModelFinishReason.STOP)
+        is_answer = not self.tool_calls and (self.finish_reason is None or self.finish_reason.is_answer)
         return self.content if is_answer else None
 
     @property
@@ -122,15 +264,23 @@ class ModelResponse:
         """This reply with its sensitive parts masked; the decoded `output` is dropped where any may be in it.
 
         Descriptors with the path `()` or `("content",)` mean the text, all others the structured output. The
-        tool calls stay: their arguments are guarded by the descriptors of their tools.
+        tool calls stay: their arguments are guarded by the descriptors of their tools. Reasoning is guarded like text.
         """
         policy = policy or ContextExposurePolicy()
         of_text, of_output = _split(sensitive_fields, "content")
+
+        def guarded(text: str) -> str:
+            return _guarded_text(text, of_text, policy)
+
+        ordered = self.ordered
+        if ordered is not None and of_text:
+            ordered = tuple(changed_parts(ordered, guarded, lambda call: call))
         return replace(
             self,
             content=_guarded_text(self.content, of_text, policy),
             structured_output=_guarded_output(self.structured_output, of_output, policy),
             output=None if sensitive_fields else self.output,
+            ordered=ordered,
         )
 
 

@@ -35,7 +35,7 @@ from pilotage.schema.records import NoDefault
 from pilotage.schema.rejections import spelling
 from pilotage.schema.shape import Property, TypeShape, closed_object
 from pilotage.schema.validation import MisfitsError, Validate, compile_validator, core_of_json
-from pilotage.values import shared, value
+from pilotage.values import LEFT_OUT_BY_DEFAULT, shared, value
 
 # pydantic-core validates objects; other types travel as the only member of one.
 _MEMBER = "answer"
@@ -143,12 +143,16 @@ def _no_functions() -> Mapping[str, ToolFunction]:
 
 @value(slots=False)
 class ToolCallingSpec:
-    """The tools on offer and the choice the model has; `tool_name` forces one tool."""
+    """The tools on offer and the choice the model has; `tool_name` forces one tool.
+
+    `parallel` says whether one reply may have several calls; None leaves it to the model's capability.
+    """
 
     tools: Sequence[ModelToolSpec]
     choice: ModelToolChoice = ModelToolChoice.AUTO
     tool_name: str | None = None
     functions: Mapping[str, ToolFunction] = field(default_factory=_no_functions, repr=False, compare=False)
+    parallel: bool | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tools", tuple(self.tools))
@@ -254,16 +258,55 @@ _INSTRUCTING = frozenset({ContextPackRole.SYSTEM, ContextPackRole.INSTRUCTION})
 
 @value
 class SamplingOptions:
-    """The sampling of tokens; None leaves a setting to the server."""
+    """The sampling of tokens; None leaves a setting to the server. `stop` are texts at which the reply ends."""
 
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
+    stop: Sequence[str] = field(default=(), metadata=LEFT_OUT_BY_DEFAULT)
+    seed: int | None = field(default=None, metadata=LEFT_OUT_BY_DEFAULT)
 
     def __post_init__(self) -> None:
         reject_not_positive(self, top_p=self.top_p, max_tokens=self.max_tokens)
+        if self.stop:
+            object.__setattr__(self, "stop", (self.stop,) if isinstance(self.stop, str) else tuple(self.stop))
+            if not all(self.stop):
+                raise AgentDefinitionError(
+                    "SamplingOptions.stop has an empty text, at which every reply would end."
+                )
         if self.temperature is not None:
             reject_negative(self, temperature=self.temperature)
+
+
+@value
+class ReasoningOptions:
+    """The reasoning of the model before its reply; None leaves a setting to the server.
+
+    `effort` is a word of the server, such as `low` or `high`; `budget_tokens` the most tokens of reasoning. Servers
+    have one or the other. `is_shown` asks for the reasoning, or a summary of it, beside the reply.
+    """
+
+    effort: str | None = None
+    budget_tokens: int | None = None
+    is_shown: bool | None = None
+
+    def __post_init__(self) -> None:
+        reject_blank(self, effort=self.effort)
+        reject_not_positive(self, budget_tokens=self.budget_tokens)
+
+
+@value
+class CacheOptions:
+    """Hints for the cache of prompts; servers without one, or with one that needs no hints, ignore them.
+
+    `key` groups requests that begin alike; `is_long` asks for the longer of two times that a provider keeps a prefix.
+    """
+
+    key: str | None = None
+    is_long: bool = False
+
+    def __post_init__(self) -> None:
+        reject_blank(self, key=self.key)
 
 
 @value
@@ -302,6 +345,8 @@ class ModelRequest:
     sampling: SamplingOptions = field(default_factory=shared(SamplingOptions))
     streaming: StreamingOptions = field(default_factory=shared(StreamingOptions))
     metadata: JsonObject = field(default_factory=empty_object)
+    reasoning: ReasoningOptions | None = None
+    cache: CacheOptions | None = None
     tools: InitVar[ToolCallingSpec | None] = None
     output: InitVar[StructuredOutputSpec | None] = None
 
@@ -311,6 +356,15 @@ class ModelRequest:
         reject_empty(self, messages=self.messages)
         self._take("tools", tools, "tool_calling", self.tool_calling)
         self._take("output", output, "structured_output", self.structured_output)
+
+    def missed_choice(self, calls: Sequence[ModelToolCall]) -> str | None:
+        """Return the choice that a reply with these calls did not keep: a tool's name, or `required`; else None."""
+        calling = self.tool_calling
+        if calling is None:
+            return None
+        if calling.tool_name is not None:
+            return None if any(call.name == calling.tool_name for call in calls) else calling.tool_name
+        return calling.choice.value if calling.choice is ModelToolChoice.REQUIRED and not calls else None
 
     def _take(self, short: str, given: object, name: str, present: object) -> None:
         if given is None:

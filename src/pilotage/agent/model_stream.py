@@ -21,7 +21,7 @@ from pilotage.agent.events import (
     ToolCallEndEvent,
     ToolCallStartEvent,
 )
-from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.messages import ModelToolCall, ReasoningPart, plain_parts
 from pilotage.agent.model_reply import (
     RESTARTED,
     ModelResponse,
@@ -267,7 +267,11 @@ class ReplyAssembly:
             )
         structured = self._structured if end.structured_output is None else end.structured_output
         usage = self._usage or ModelUsage()
-        return ModelResponse("".join(self.text), structured, tuple(self._calls), usage, end.metadata)
+        text, calls = "".join(self.text), tuple(self._calls)
+        ordered = (
+            (ReasoningPart("".join(self.reasoning)), *plain_parts(text, calls)) if self.reasoning else None
+        )
+        return ModelResponse(text, structured, calls, usage, end.metadata, ordered=ordered)
 
 
 def with_output(response: ModelResponse, spec: StructuredOutputSpec | None) -> ModelResponse:

@@ -15,7 +15,7 @@ from typing import Any
 from pilotage.agent.compaction import AgentCompactionPolicy, CompactionStrategy
 from pilotage.agent.context import ContextTokenBudget
 from pilotage.agent.delegation import AgentTeammate
-from pilotage.agent.messages import MediaSafetyLimits
+from pilotage.agent.media import MediaSafetyLimits
 from pilotage.agent.ports.architecture import Architecture
 from pilotage.agent.ports.memory import MemoryUse
 from pilotage.agent.signals import AgentSignalKind, RejectionPolicy

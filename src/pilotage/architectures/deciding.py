@@ -11,14 +11,14 @@ from typing import Annotated, TypeAlias, TypeVar, cast
 
 from pilotage.agent.control_tools import limited
 from pilotage.agent.messages import ModelMessage
-from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
+from pilotage.agent.model_reply import ModelResponse
 from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec
 from pilotage.agent.ports.architecture import AgentSession, Dependencies
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.architectures.moves import CUT_OFF, STOPPED_BY
 from pilotage.architectures.parts import WorkerRef, ask_worker
 from pilotage.architectures.prompts import as_text
-from pilotage.architectures.turn import added, lead_of
+from pilotage.architectures.turn import lead_of
 from pilotage.errors import AgentStructuredOutputError, StoppedShortError
 from pilotage.jsonvalue import JsonValue, is_list
 from pilotage.schema.constraints import Between, Strictly
@@ -123,7 +123,7 @@ async def _asked(
         reply = await deps.model.complete(ModelRequest(messages, structured_output=spec))
         if (stopped := STOPPED_BY.get(reply.finish_reason)) is not None:
             raise StoppedShortError(f"the model gave no {spec.output_type_name}: {stopped}", reason=stopped)
-        session.cumulative_usage = added(session.cumulative_usage, reply.usage)
+        session.cumulative_usage = session.cumulative_usage.plus(reply.usage)
         given = cast(T, _decoded(reply, spec))
     except AgentStructuredOutputError as error:
         return Unusable("", error.problems or [str(error)])
@@ -135,7 +135,7 @@ def _decoded(reply: ModelResponse, spec: StructuredOutputSpec) -> object:
     if reply.output is not None:
         return reply.output
     if reply.structured_output is None:
-        problem = CUT_OFF if reply.finish_reason is ModelFinishReason.LENGTH else _NOTHING
+        problem = CUT_OFF if reply.finish_reason is not None and reply.finish_reason.is_cut else _NOTHING
         raise AgentStructuredOutputError(
             f"there is no {spec.output_type_name}: {problem}", problems=[problem]
         )

@@ -26,6 +26,9 @@ NOT_CALLED = (
 )
 REPAIR = "Your answer does not have the form that was asked for:\n{problems}\nAnswer again, in that form."
 CUT_OFF = "the answer was cut off by the length limit before it was complete. Answer more briefly."
+CALL_AGAIN = (
+    "Your last tool call could not be read. Call the tool again, with its arguments as one JSON object."
+)
 _NO_ANSWER = "the reply was empty."
 
 
@@ -40,6 +43,8 @@ class StopReason(StrEnum):
     EMPTY_REPLY = "agent_empty_reply"
     UNRESOLVED = "agent_unresolved"
     PLAN_FAILED = "agent_plan_failed"
+    PAUSED = "agent_model_paused"
+    MALFORMED_CALL = "agent_malformed_call"
 
 
 @value
@@ -51,6 +56,7 @@ class Notes:
     speak: str = SPEAK
     not_called: str = NOT_CALLED
     repair: str = REPAIR
+    call_again: str = CALL_AGAIN
 
 
 @value
@@ -60,6 +66,7 @@ class RetriesLeft:
     repairs: int = 1
     continuations: int = 1
     empty_replies: int = 1
+    pauses: int = 16
     notes: Notes = field(default_factory=shared(Notes))
 
 
@@ -104,6 +111,13 @@ class AskAgain:
 
 
 @value
+class GoOn:
+    """The server stopped in the middle of the model's turn: the model goes on when it gets its reply back."""
+
+    retries: RetriesLeft
+
+
+@value
 class Stop:
     """The reply is no answer, and the model is not asked again."""
 
@@ -112,7 +126,7 @@ class Stop:
 
 WITH_CALLS = (CallTools, RefuseTools)
 """The moves after which every call of the reply has an outcome."""
-Move: TypeAlias = TextAnswer | TypedAnswer | CallTools | RefuseTools | AskAgain | Stop
+Move: TypeAlias = TextAnswer | TypedAnswer | CallTools | RefuseTools | AskAgain | GoOn | Stop
 
 _TEXT_ANSWER = TextAnswer()
 STOPPED_BY: dict[ModelFinishReason | None, StopReason] = {
@@ -121,13 +135,20 @@ STOPPED_BY: dict[ModelFinishReason | None, StopReason] = {
 }
 
 
+# Tuples: looking a member up in a set or a dict calls its hash.
+_UNFINISHED = (ModelFinishReason.PAUSED, ModelFinishReason.MALFORMED_CALL)
+_CUT = (ModelFinishReason.LENGTH, ModelFinishReason.CONTEXT_EXCEEDED)
+
+
 def next_move(reply: ModelResponse, output: StructuredOutputSpec | None, retries: RetriesLeft) -> Move:
     """Return the move for a reply; raise `AgentStructuredOutputError` if it is wrong and no repair is left."""
     if reply.finish_reason in STOPPED_BY:
         return Stop(STOPPED_BY[reply.finish_reason])
-    is_cut = reply.finish_reason is ModelFinishReason.LENGTH
+    is_cut = reply.finish_reason in _CUT
     if reply.tool_calls:
         return _after_cut_calls(reply.tool_calls, retries) if is_cut else _call_tools(reply.tool_calls)
+    if reply.finish_reason in _UNFINISHED:
+        return _after_unfinished(reply, retries)
     if output is not None:
         return _typed_answer(reply, output, retries, is_cut)
     if is_cut:
@@ -180,6 +201,16 @@ def _after_cut_text(text: str, retries: RetriesLeft) -> AskAgain | Stop:
     return AskAgain(note, _continued(retries), is_cut=has_begun)
 
 
+def _after_unfinished(reply: ModelResponse, retries: RetriesLeft) -> GoOn | AskAgain | Stop:
+    """Let the model go on after a pause of its server, and call again after a call that could not be read."""
+    if reply.finish_reason is ModelFinishReason.PAUSED:
+        left = replace(retries, pauses=retries.pauses - 1)
+        return GoOn(left) if retries.pauses else Stop(StopReason.PAUSED)
+    if not retries.repairs:
+        return Stop(StopReason.MALFORMED_CALL)
+    return AskAgain(retries.notes.call_again, replace(retries, repairs=retries.repairs - 1))
+
+
 def _after_nothing(retries: RetriesLeft) -> AskAgain | Stop:
     if not retries.empty_replies:
         return Stop(StopReason.EMPTY_REPLY)
@@ -230,6 +261,9 @@ class Course:
                 return False
             case RefuseTools():
                 self.retries, self._begun = move.retries, ""
+                return False
+            case GoOn(retries):
+                self.retries, self._begun = retries, self._text
                 return False
             case _:
                 assert_never(move)

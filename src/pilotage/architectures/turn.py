@@ -13,7 +13,7 @@ from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsa
 from pilotage.agent.model_request import ModelRequest, StreamingOptions
 from pilotage.agent.model_stream import ModelEventProjector, call_id_at
 from pilotage.agent.ports.architecture import AgentSession, Dependencies, FoldedTurn, ToolCallOutcome
-from pilotage.architectures.moves import WITH_CALLS, Move, RetriesLeft, next_move, repair
+from pilotage.architectures.moves import WITH_CALLS, GoOn, Move, RetriesLeft, next_move, repair
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue, canonical_json
@@ -100,7 +100,7 @@ class ModelTurn:
         self.reply = with_call_ids(reply, message_id) if reply.tool_calls else reply
         if reply.usage is _NO_USAGE or reply.usage == _NO_USAGE:
             return False
-        session.cumulative_usage = added(session.cumulative_usage, reply.usage)
+        session.cumulative_usage = session.cumulative_usage.plus(reply.usage)
         return True
 
     def move(self, retries: RetriesLeft) -> Move:
@@ -119,7 +119,9 @@ class ModelTurn:
         text = reply.content
         if not text and reply.structured_output is not None:
             text = canonical_json(reply.structured_output)
-        if calls or text.strip():
+        if reply.ordered is not None and (calls or text.strip() or isinstance(move, GoOn)):
+            self._session.messages.append(reply.message_of(text, calls))
+        elif calls or text.strip():
             self._session.messages.append(new_message(_ASSISTANT, text, {}, calls))
         return move
 
@@ -193,19 +195,6 @@ def with_call_ids(reply: ModelResponse, message_id: str) -> ModelResponse:
         return reply
     named = [replace(call, call_id=call_id) for call, call_id in zip(reply.tool_calls, ids, strict=True)]
     return replace(reply, tool_calls=named)
-
-
-def added(so_far: ModelUsage, more: ModelUsage) -> ModelUsage:
-    """Return the sum of two usages; a count that neither has stays None."""
-    return ModelUsage(
-        _sum(so_far.input_tokens, more.input_tokens),
-        _sum(so_far.output_tokens, more.output_tokens),
-        _sum(so_far.total_tokens, more.total_tokens),
-    )
-
-
-def _sum(so_far: int | None, more: int | None) -> int | None:
-    return so_far if more is None else more + (so_far or 0)
 
 
 def close_stream(stream: AsyncIterator[object]) -> Awaitable[None]:

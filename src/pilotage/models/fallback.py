@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from pilotage.agent.compaction import request_tokens
-from pilotage.agent.messages import is_one_of
+from pilotage.agent.media import is_one_of
 from pilotage.agent.model_reply import (
     ModelFinishReason,
     ModelResponse,

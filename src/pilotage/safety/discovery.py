@@ -33,6 +33,7 @@ from pilotage.annotations import (
 )
 from pilotage.errors import AgentDefinitionError
 from pilotage.safety.fields import ANY_DEPTH, SecretField, SensitiveField, SensitiveFieldDescriptor
+from pilotage.values import is_in_json
 
 T = TypeVar("T")
 Found: TypeAlias = list[SensitiveFieldDescriptor]
@@ -159,7 +160,8 @@ def _fields_of(owner: object) -> list[_Field] | None:
         return [_Field(name, hint) for name, hint in _hints(owner).items()]
     if dataclasses.is_dataclass(owner):
         hints = _hints(owner)
-        return [_Field(field.name, hints[field.name]) for field in dataclasses.fields(owner)]
+        written = filter(is_in_json, dataclasses.fields(owner))
+        return [_Field(field.name, hints[field.name]) for field in written]
     return None
 
 

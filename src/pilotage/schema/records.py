@@ -11,7 +11,7 @@ from pilotage.annotations import resolve_fields
 from pilotage.errors import PilotageError
 from pilotage.jsonvalue import JsonValue
 from pilotage.schema.shape import JsonSchema, TypeShape
-from pilotage.values import value
+from pilotage.values import is_in_json, value
 
 
 @value
@@ -67,7 +67,7 @@ def dataclass_fields(owner: type, *, for_input: bool) -> list[Field]:
     return [
         Field(field.name, hints[field.name], _default_of(field))
         for field in dataclasses.fields(owner)
-        if field.init or not for_input
+        if (field.init or not for_input) and is_in_json(field)
     ]
 
 

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pilotage.adapters.model_http.server import ModelRetries, ModelServer, ModelTimeouts, ServerStream
 from pilotage.adapters.openai import ModelServerError, OpenAICompatibleModel, OpenAICompatibleSettings
-from pilotage.adapters.openai.server import ModelServer, ServerStream
-from pilotage.adapters.openai.settings import ModelRetries, ModelTimeouts
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
 from pilotage.agent.model_request import ModelRequest

@@ -9,8 +9,8 @@ import httpx
 from tests.adapters.openai.byte_server import Told, told
 from tests.adapters.openai.virtual_loop import run_virtually
 
+from pilotage.adapters.model_http.http_server import HttpServer
 from pilotage.adapters.openai import OpenAICompatibleModel, OpenAICompatibleSettings
-from pilotage.adapters.openai.http_server import HttpServer
 from pilotage.testing import VirtualClock
 
 
@@ -46,5 +46,5 @@ class DrippingTransport(httpx.AsyncBaseTransport):
 
 def told_by_drips(settings: OpenAICompatibleSettings, transport: DrippingTransport) -> Told:
     """What comes of an answer that drips."""
-    model = OpenAICompatibleModel(settings, server=HttpServer(settings, VirtualClock(), transport))
+    model = OpenAICompatibleModel(settings, server=HttpServer(settings.access, VirtualClock(), transport))
     return run_virtually(told(model))

@@ -15,6 +15,7 @@ from tests.adapters.openai.byte_server import PLAIN, ByteServer, Told, model_of,
 from tests.adapters.openai.drips import DrippingTransport, told_by_drips
 from tests.adapters.openai.traces import STREAMS, Trace, trace
 
+from pilotage.adapters.model_http.decoding import SseParser
 from pilotage.adapters.openai import (
     ModelFailure,
     ModelRetries,
@@ -22,7 +23,6 @@ from pilotage.adapters.openai import (
     ModelTimeouts,
     OpenAICompatibleSettings,
 )
-from pilotage.adapters.openai.decoding import SseParser
 from pilotage.agent.tools.bind import unreadable_arguments
 from pilotage.errors import ModelCallError
 
@@ -238,7 +238,7 @@ def test_a_deeply_nested_chunk_is_a_typed_error() -> None:
 
 
 PATIENT = OpenAICompatibleSettings(
-    "http://nowhere/v1",
+    "http://127.0.0.1:1/v1",
     "tiny",
     timeouts=ModelTimeouts(first_token=30, idle=10, request=120),
     retries=ModelRetries(most=0),

@@ -17,6 +17,7 @@ from tests.adapters.openai.byte_server import PLAIN, told
 from tests.adapters.openai.drips import DrippingTransport, told_by_drips
 from tests.adapters.openai.replay_server import Answer, Handler, ReplayServer, Seen, events, replaying
 
+from pilotage.adapters.model_http.http_server import HttpServer
 from pilotage.adapters.openai import (
     ModelFailure,
     ModelRetries,
@@ -25,7 +26,6 @@ from pilotage.adapters.openai import (
     OpenAICompatibleModel,
     OpenAICompatibleSettings,
 )
-from pilotage.adapters.openai.http_server import HttpServer
 from pilotage.agent.model_reply import ModelStreamEvent
 from pilotage.ids import IClock
 from pilotage.testing import SeededIds, VirtualClock
@@ -320,5 +320,5 @@ def test_a_server_that_does_not_hang_up_behind_its_last_word_is_not_waited_for(
 
 
 async def test_a_client_is_made_when_it_is_needed() -> None:
-    server = HttpServer(SETTINGS, VirtualClock())
+    server = HttpServer(SETTINGS.access, VirtualClock())
     await server.close()

@@ -11,7 +11,8 @@ from tests.behaviour.bureau import COMPLETED, Bureau, asked, hired, triple
 from tests.behaviour.newsdesk import pass_time
 from tests.behaviour.office import Worker
 
-from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, failed
+from pilotage.adapters.model_http.errors import ModelServerError, failed
+from pilotage.agent.model_failure import ModelFailure
 from pilotage.agent.state import AgentSituation
 from pilotage.runtime import WorkerSettings
 

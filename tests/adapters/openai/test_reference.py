@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from pilotage.adapters.model_http.error_mapping import _BY_STATUS
+from pilotage.adapters.model_http.errors import failed
+from pilotage.adapters.model_http.finish_reasons import GIVEN_UP, REASONS
 from pilotage.adapters.openai import ModelFailure, ModelRetries, ModelTimeouts, settings
-from pilotage.adapters.openai.error_mapping import _BY_STATUS
-from pilotage.adapters.openai.errors import failed
-from pilotage.adapters.openai.reply_mapping import GIVEN_UP, REASONS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "model-server.md").read_text()
 ROWS = {row.split("|")[1].strip(): row for row in PAGE.splitlines() if row.startswith("| `")}

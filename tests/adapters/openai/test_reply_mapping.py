@@ -9,9 +9,9 @@ import pytest
 from tests.adapters.openai.answers import chunk
 from tests.adapters.openai.byte_server import PLAIN
 
+from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.openai import ModelFailure, ModelServerError
 from pilotage.adapters.openai.reply_mapping import ReplyReader
-from pilotage.adapters.openai.request_mapping import WireNames
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse, ModelStreamEvent, ModelUsage
 from pilotage.agent.model_reply import ModelStreamEventKind as Kind
@@ -26,7 +26,7 @@ def read(
     *chunks: Any, names: WireNames | None = None, request: ModelRequest = PLAIN, **options: bool
 ) -> tuple[list[ModelStreamEvent], ModelResponse]:
     reader = ReplyReader(request, names or WireNames([]), **options)
-    events = [event for each in chunks for event in reader.read(json.dumps(each).encode())]
+    events = [event for each in chunks for event in reader.read_chunk(json.dumps(each).encode())]
     response, last = reader.finish()
     return [*events, *last], response
 
@@ -57,7 +57,7 @@ END = chunk({}, "tool_calls")
     [
         ("stop", Reason.STOP),
         ("eos", Reason.STOP),
-        ("tool_calls", Reason.STOP),
+        ("STOP", Reason.STOP),
         ("length", Reason.LENGTH),
         ("max_tokens", Reason.LENGTH),
         ("content_filter", Reason.CONTENT_FILTER),
@@ -74,7 +74,7 @@ def test_every_reason_to_finish_has_a_name(word: str, reason: Reason) -> None:
     [
         ("abort", ModelFailure.ABORTED),
         ("error", ModelFailure.ABORTED),
-        ("weariness", ModelFailure.UNREADABLE),
+        ("Cancelled", ModelFailure.ABORTED),
     ],
 )
 def test_a_reply_that_was_given_up_is_none(word: str, failure: ModelFailure) -> None:
@@ -178,7 +178,11 @@ def test_a_call_that_cannot_be_read_is_an_error(chunks: list[Any]) -> None:
 def test_a_call_whose_arguments_are_no_json_object_is_one_that_no_tool_accepts(arguments: str) -> None:
     _, response = read(calls(entry(0, "1", "look", arguments)), END)
     (call,) = response.tool_calls
-    assert (call.name, call.call_id, call.arguments) == ("look", "1", unreadable_arguments(arguments))
+    assert (call.name, call.call_id, call.arguments) == (
+        "look",
+        "1",
+        unreadable_arguments(arguments.replace("\ud800", "\ufffd")),
+    )
     with pytest.raises(AgentToolBindingError, match="no JSON object"):
         reject_unreadable(call.arguments, call.name)
 
@@ -255,12 +259,8 @@ def test_details_of_the_usage_are_kept() -> None:
         },
     }
     _, response = read(chunk({"content": "hi"}, "stop"), usage)
-    assert response.metadata == {
-        "id": "chatcmpl-1",
-        "model": "tiny",
-        "cached_tokens": 512,
-        "reasoning_tokens": 2,
-    }
+    assert response.metadata == {"id": "chatcmpl-1", "model": "tiny"}
+    assert response.usage == ModelUsage(614, 4, 618, cached_tokens=512, reasoning_tokens=2)
 
 
 @pytest.mark.parametrize("usage", [None, 7, [], {"prompt_tokens": "three", "completion_tokens": -1}])

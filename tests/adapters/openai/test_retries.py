@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from pilotage.adapters.model_http.error_mapping import pause_before_retry, retry_after_of
 from pilotage.adapters.openai import ModelFailure, ModelRetries, ModelServerError
-from pilotage.adapters.openai.error_mapping import pause_before_retry, retry_after_of
 
 RETRIES = ModelRetries(most=5, first_pause=1, longest_pause=6)
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)

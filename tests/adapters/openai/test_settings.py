@@ -33,7 +33,7 @@ SERVER = {"PILOTAGE_MODEL_BASE_URL": "http://127.0.0.1:8000/v1", "PILOTAGE_MODEL
 )
 def test_an_address_may_be_written_in_several_ways(given: str, base: str, root: str) -> None:
     settings = OpenAICompatibleSettings(given, "tiny")
-    assert (settings.base_url, settings.root_url) == (base, root)
+    assert (settings.base_url, settings.root("/health")) == (base, f"{root}/health")
 
 
 @pytest.mark.parametrize("address", ["", "localhost:8000", "ftp://host/v1", "http://", "/v1"])

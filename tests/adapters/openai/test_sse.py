@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotage.adapters.openai.decoding import SseEvent, SseParser
+from pilotage.adapters.model_http.decoding import SseEvent, SseParser
 
 
 def parsed(*pieces: bytes) -> list[SseEvent]:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.adapters.openai.virtual_loop import run_virtually
 
-from pilotage.adapters.openai.http_server import WaitLimit
+from pilotage.adapters.model_http.http_server import WaitLimit
 
 
 async def waited(limit: WaitLimit, seconds: float, at_most: float) -> str:

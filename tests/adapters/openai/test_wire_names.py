@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotage.adapters.openai.request_mapping import WireNames
+from pilotage.adapters.model_http.names import WireNames
 
 ALLOWED = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

@@ -9,18 +9,8 @@ from decimal import Decimal
 import pytest
 
 from pilotage.agent import MediaSafetyLimits, ModelCapability
-from pilotage.agent.messages import (
-    MediaPart,
-    ModelMessage,
-    ModelMessageRole,
-    ModelToolCall,
-    TextPart,
-    check_taken_by,
-    is_one_of,
-    media_after,
-    media_in,
-    size_of,
-)
+from pilotage.agent.media import check_taken_by, is_one_of, media_after, media_in, size_of
+from pilotage.agent.messages import MediaPart, ModelMessage, ModelMessageRole, ModelToolCall, TextPart
 from pilotage.errors import AgentDefinitionError, MediaRefusedError, MediaTooLargeError, MediaTypeRefusedError
 from pilotage.safety.fields import PII, SensitiveField, SensitiveFieldDescriptor
 

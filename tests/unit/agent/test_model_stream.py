@@ -19,7 +19,7 @@ from pilotage.agent.events import (
     ToolCallEndEvent,
     ToolCallStartEvent,
 )
-from pilotage.agent.messages import ModelMessage, ModelToolCall
+from pilotage.agent.messages import ModelMessage, ModelToolCall, ReasoningPart, TextPart
 from pilotage.agent.model_reply import (
     ModelError,
     ModelResponse,
@@ -291,7 +291,7 @@ def reply_of(*events: ModelStreamEvent, spec: StructuredOutputSpec | None = None
         ),
         (
             [ModelStreamEvent(Kind.REASONING_DELTA, reasoning_delta="hm"), text("Yes."), DONE],
-            ModelResponse("Yes."),
+            ModelResponse.of([ReasoningPart("hm"), TextPart("Yes.")]),
         ),
         ([called(CALL), called(OTHER), DONE], ModelResponse("", tool_calls=(CALL, OTHER))),
         ([announced(CALL), called(CALL), DONE], ModelResponse("", tool_calls=(CALL,))),

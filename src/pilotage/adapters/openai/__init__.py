@@ -1,24 +1,24 @@
 """Models of vLLM and every other OpenAI-compatible server: `pip install "pilotage[openai]"`."""
 
-from pilotage.adapters.openai.errors import (
+from pilotage.adapters.model_http.errors import (
     ModelContextExceededError,
-    ModelFailure,
     ModelReplyError,
     ModelRequestError,
     ModelServerError,
     ModelUnavailableError,
 )
+from pilotage.adapters.model_http.server import ModelRetries, ModelTimeouts
 from pilotage.adapters.openai.model import OpenAICompatibleModel, VllmAgentModel
 from pilotage.adapters.openai.plugin import openai_compatible_model, vllm_agent_model
+from pilotage.adapters.openai.responses_model import OpenAIResponsesModel
 from pilotage.adapters.openai.settings import (
     EvidenceRole,
-    ModelRetries,
-    ModelTimeouts,
     OpenAICompatibleSettings,
     VllmOptions,
     VllmSettings,
     settings_from_environment,
 )
+from pilotage.agent.model_failure import ModelFailure
 
 __all__ = [
     "EvidenceRole",
@@ -32,6 +32,7 @@ __all__ = [
     "ModelUnavailableError",
     "OpenAICompatibleModel",
     "OpenAICompatibleSettings",
+    "OpenAIResponsesModel",
     "VllmAgentModel",
     "VllmOptions",
     "VllmSettings",

@@ -7,10 +7,13 @@ it; a call that the end of the reply cut off is reported as cut. Everything else
 
 from __future__ import annotations
 
-from pilotage.adapters.openai.decoding import read_json
-from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, failed
-from pilotage.adapters.openai.request_mapping import WireNames
+from pilotage.adapters.model_http.decoding import HalvesJoiner, read_arguments, whole_characters
+from pilotage.adapters.model_http.errors import ModelServerError, failed
+from pilotage.adapters.model_http.names import WireNames
+from pilotage.adapters.model_http.provider import Provider
+from pilotage.adapters.openai.request_mapping import EXTRA
 from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.model_failure import ModelFailure
 from pilotage.agent.model_reply import ModelStreamEvent, ModelStreamEventKind
 from pilotage.agent.tools.bind import unreadable_arguments
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, object_or_empty
@@ -30,7 +33,7 @@ class AssembledCalls:
 
 
 class _Call:
-    __slots__ = ("begun", "given_id", "is_ended", "pieces", "wire_name")
+    __slots__ = ("begun", "extra", "given_id", "halves", "is_ended", "pieces", "wire_name")
 
     def __init__(self, begun: ModelToolCall, given_id: str | None, wire_name: str) -> None:
         self.begun = begun
@@ -38,13 +41,17 @@ class _Call:
         self.wire_name = wire_name
         self.pieces: list[str] = []
         self.is_ended = False
+        self.halves = HalvesJoiner()
+        self.extra: JsonValue = None
+        """What the server wants back with the call."""
 
 
 class CallAssembly:
     """The calls of one reply so far."""
 
-    def __init__(self, names: WireNames) -> None:
+    def __init__(self, names: WireNames, provider: Provider) -> None:
         self._names = names
+        self._provider = provider
         self._calls: list[_Call] = []
         self._at: dict[int, _Call] = {}
 
@@ -69,21 +76,25 @@ class CallAssembly:
             return []
         last = self._calls[-1]
         last.is_ended = True
-        return [ModelStreamEvent(_END, tool_call=last.begun)]
+        events = [ModelStreamEvent(_END, tool_call=last.begun)]
+        if half := last.halves.finish():
+            last.pieces.append(half)
+            events.insert(0, ModelStreamEvent(_ARGUMENTS, tool_call=last.begun, tool_call_args_delta=half))
+        return events
 
     def assembled(self, *, is_cut: bool) -> AssembledCalls:
         """Return all calls of a finished reply."""
         whole: list[ModelToolCall] = []
         cut: list[str] = []
         for call in self._calls:
-            arguments = _object("".join(call.pieces), may_be_empty=not is_cut)
-            if arguments is not None:
-                whole.append(ModelToolCall(call.begun.name, arguments, call.begun.call_id))
-            elif is_cut:
+            arguments = read_arguments("".join(call.pieces), may_be_empty=not is_cut)
+            if arguments is None and is_cut:
                 cut.append(call.begun.name)
-            else:
-                unreadable = unreadable_arguments("".join(call.pieces))
-                whole.append(ModelToolCall(call.begun.name, unreadable, call.begun.call_id))
+                continue
+            if arguments is None:
+                arguments = unreadable_arguments("".join(call.pieces))
+            state = None if call.extra is None else self._provider.state(EXTRA, call.extra)
+            whole.append(ModelToolCall(call.begun.name, arguments, call.begun.call_id, state=state))
         return AssembledCalls(tuple(whole), tuple(cut))
 
     def _take_entry(
@@ -97,10 +108,12 @@ class CallAssembly:
             call = self._begin(index, name, call_id, reply_id, events)
         elif name and name != call.wire_name:
             raise _broken(f"a call of {call.wire_name!r} goes on as one of {name!r}")
+        if (extra := entry.get(EXTRA)) is not None:
+            call.extra = extra
         arguments = fields.get("arguments")
         # Some servers send arguments that are decoded already.
         text = canonical_json(arguments) if isinstance(arguments, dict) else _text(arguments)
-        if text:
+        if text and (text := call.halves.push(text)):
             if call.is_ended:
                 raise _broken(f"a piece of the arguments of {call.wire_name!r} came after its end")
             call.pieces.append(text)
@@ -124,7 +137,7 @@ class CallAssembly:
             raise _broken("a piece of a call came before its name")
         events += self.end()
         own_id = call_id or f"{reply_id}-call-{len(self._calls) + 1}"
-        begun = ModelToolCall(self._names.own(name), {}, own_id)
+        begun = ModelToolCall(self._names.own(whole_characters(name)), {}, whole_characters(own_id))
         call = self._at[index] = _Call(begun, call_id, name)
         self._calls.append(call)
         events.append(ModelStreamEvent(_START, tool_call=begun))
@@ -140,17 +153,6 @@ def _text(part: object) -> str | None:
     if part is None or isinstance(part, str):
         return part or None
     raise _broken(f"a part of a call is {type(part).__name__} where text belongs")
-
-
-def _object(text: str, *, may_be_empty: bool) -> JsonObject | None:
-    """Return the arguments, or None if they are no complete object; an empty text may mean no arguments."""
-    if not text.strip():
-        return {} if may_be_empty else None
-    try:
-        parsed = read_json(text)
-    except ValueError:
-        return None
-    return parsed if isinstance(parsed, dict) else None
 
 
 def _broken(what: str) -> ModelServerError:

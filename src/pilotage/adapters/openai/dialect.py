@@ -31,6 +31,7 @@ class Dialect:
 
     `needs_closed_schemas`: strict only where every object is closed and all its fields are required.
     `format_hides_tools`: a format beside tools that are not strict keeps the model from calling them.
+    `reasoning_budget`, `reasoning_shown`: the parameters for the most tokens of reasoning, and for showing it.
     `says_parallel`: the default of `parallel_tool_calls` differs between versions, so it is always sent.
     """
 
@@ -39,6 +40,8 @@ class Dialect:
     format_hides_tools: bool = False
     sends_parallel: bool = False
     reasoning_is_answer: bool = False
+    reasoning_budget: str | None = None
+    reasoning_shown: str | None = None
     parameters: JsonObject = field(default_factory=empty_object)
 
 
@@ -59,6 +62,8 @@ def vllm_dialect(version: str | None, options: VllmOptions) -> Dialect:
         format_hides_tools=True,
         sends_parallel=True,
         reasoning_is_answer=options.reasoning_is_answer,
+        reasoning_budget="thinking_token_budget",
+        reasoning_shown="include_reasoning",
         parameters={name: each for name, each in parameters.items() if each is not None},
     )
 

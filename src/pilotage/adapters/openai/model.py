@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import AsyncIterator
 
+from pilotage.adapters.model_http.calls import PreparedCall, Retrying
+from pilotage.adapters.model_http.errors import ModelServerError
+from pilotage.adapters.model_http.provider import STATE_LEFT_OUT
+from pilotage.adapters.model_http.server import ModelServer
 from pilotage.adapters.openai.dialect import COMMON, Dialect, vllm_dialect
-from pilotage.adapters.openai.error_mapping import pause_before_retry
-from pilotage.adapters.openai.errors import ModelFailure, ModelServerError
 from pilotage.adapters.openai.reply_mapping import ReplyReader
-from pilotage.adapters.openai.reply_stream import ReplyStream
 from pilotage.adapters.openai.request_mapping import chat_body, names_of
-from pilotage.adapters.openai.server import (
-    ModelServer,
-    ServedModels,
-    capability_with,
-    read_models,
-    read_version,
-)
+from pilotage.adapters.openai.served_models import ServedModels, capability_with, read_models, read_version
 from pilotage.adapters.openai.settings import OpenAICompatibleSettings, VllmSettings
+from pilotage.agent.model_failure import ModelFailure
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.container.lifecycle import ILifecycle
 from pilotage.errors import AgentDefinitionError
 from pilotage.ids import IClock, IIds, SystemClock, SystemIds
+from pilotage.jsonvalue import JsonObject
 
 _log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
 class OpenAICompatibleModel(IAgentModel, ILifecycle):
@@ -52,6 +47,7 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
         self._ids = ids or SystemIds()
         self._own_server = server
         self._capability = settings.capability or ModelCapability(settings.model)
+        self._retrying = Retrying(settings.model, settings.retries, self._clock, self._ids, self._failed)
 
     @property
     def capability(self) -> ModelCapability:
@@ -92,11 +88,11 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         prepared = await self._prepared(request, streams=False)
-        return await self._retried(prepared.whole)
+        return await self._retrying.result_of(prepared.whole)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
         prepared = await self._prepared(request, streams=True)
-        reply, events = await self._retried(prepared.begun)
+        reply, events = await self._retrying.result_of(prepared.begun)
         try:
             while events:
                 for event in events:
@@ -114,9 +110,9 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
         """The connection, which is made on first use."""
         if self._own_server is None:
             # httpx is slow to import, and a plugin must be loadable without it.
-            from pilotage.adapters.openai.http_server import HttpServer  # noqa: PLC0415
+            from pilotage.adapters.model_http.http_server import HttpServer  # noqa: PLC0415
 
-            self._own_server = HttpServer(self.settings, self._clock)
+            self._own_server = HttpServer(self.settings.access, self._clock)
         return self._own_server
 
     async def served_models(self) -> ServedModels:
@@ -125,71 +121,39 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
         Raises:
             ModelServerError: the request failed.
         """
-        return read_models(await self.server.get(f"{self.settings.base_url}/models"))
+        return read_models(await self.server.get(self.settings.url("/models")))
 
     async def _learn(self) -> None:
         self._capability = capability_with(self._capability, await self.served_models())
 
-    def _lose_server(self) -> None:
+    def _failed(self, error: ModelServerError) -> None:
         """Forget the server after a lost connection: another version may take its place."""
+        if error.failure is ModelFailure.UNREACHABLE:
+            self._lose_server()
 
-    async def _prepared(self, request: ModelRequest, *, streams: bool) -> _PreparedRequest:
-        names, dialect = names_of(request), await self.dialect()
+    def _lose_server(self) -> None:
+        """Forget what was read of the server."""
+
+    async def _prepared(self, request: ModelRequest, *, streams: bool) -> PreparedCall:
+        names, dialect, provider = names_of(request), await self.dialect(), self.settings.provider
         body = chat_body(request, self.settings, dialect, self._capability, names, streams=streams)
 
-        def reader() -> ReplyReader:
-            return ReplyReader(request, names, reasoning_is_answer=dialect.reasoning_is_answer)
+        left_out = provider.left_out(request.messages)
+        if left_out:
+            _log.info("model %r: the state of %s is not sent", self.settings.model, ", ".join(left_out))
 
-        return _PreparedRequest(self.server, self.settings, json.dumps(body).encode(), reader)
+        def reader(facts: JsonObject) -> ReplyReader:
+            return ReplyReader(
+                request,
+                names,
+                provider,
+                facts={**facts, STATE_LEFT_OUT: left_out} if left_out else facts,
+                reasoning_is_answer=dialect.reasoning_is_answer,
+                strips_nulls=dialect.needs_closed_schemas,
+            )
 
-    async def _retried(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of a call, with retries."""
-        tried = 1
-        while True:
-            try:
-                return await send()
-            except ModelServerError as error:
-                pause = pause_before_retry(error, tried, self.settings.retries, self._ids.random())
-                if error.failure is ModelFailure.UNREACHABLE:
-                    self._lose_server()
-                if pause is None:
-                    raise
-                _log.info("model %r: try %d failed (%s)", self.settings.model, tried, error.failure)
-            tried += 1
-            await self._clock.sleep(pause)
-
-
-class _PreparedRequest:
-    """One request, ready to be sent several times."""
-
-    def __init__(
-        self,
-        server: ModelServer,
-        settings: OpenAICompatibleSettings,
-        body: bytes,
-        reader: Callable[[], ReplyReader],
-    ) -> None:
-        self._server = server
-        self._timeouts = settings.timeouts
-        self._url = f"{settings.base_url}/chat/completions"
-        self._body = body
-        self._reader = reader
-
-    async def whole(self) -> ModelResponse:
-        reader = self._reader()
-        reader.read_whole(await self._server.post(self._url, self._body))
-        response, _ = reader.finish(with_reasoning=True)
-        return response
-
-    async def begun(self) -> tuple[ReplyStream, Sequence[ModelStreamEvent]]:
-        """Return the reply with its first events; until then the request may be sent again."""
-        stream = await self._server.open(self._url, self._body)
-        reply = ReplyStream(stream, self._reader(), self._timeouts)
-        try:
-            return reply, await reply.next()
-        except BaseException:
-            await reply.close()
-            raise
+        url = self.settings.url("/chat/completions")
+        return PreparedCall(self.server, self.settings, url, json.dumps(body).encode(), reader)
 
 
 class VllmAgentModel(OpenAICompatibleModel):
@@ -218,7 +182,7 @@ class VllmAgentModel(OpenAICompatibleModel):
             ModelServerError: the request failed.
         """
         try:
-            return read_version(await self.server.get(f"{self.settings.root_url}/version"))
+            return read_version(await self.server.get(self.settings.root("/version")))
         except ModelServerError as error:
             if error.failure in (ModelFailure.NOT_FOUND, ModelFailure.UNREADABLE, ModelFailure.UNAUTHORIZED):
                 return None
@@ -227,14 +191,14 @@ class VllmAgentModel(OpenAICompatibleModel):
     async def is_healthy(self) -> bool:
         """Return whether the server is reachable and its engine works."""
         try:
-            await self.server.get(f"{self.settings.root_url}/health")
+            await self.server.get(self.settings.root("/health"))
         except ModelServerError:
             return False
         return True
 
     async def dialect(self) -> Dialect:
         if self._dialect is None:
-            self._dialect = vllm_dialect(await self._retried(self.version), self.options)
+            self._dialect = vllm_dialect(await self._retrying.result_of(self.version), self.options)
         return self._dialect
 
     def _lose_server(self) -> None:

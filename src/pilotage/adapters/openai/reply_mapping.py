@@ -5,15 +5,26 @@ A body that is not streamed is read as a stream of one chunk.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
+from pilotage.adapters.model_http.decoding import SseEvent, parsed_object, read_json
+from pilotage.adapters.model_http.error_mapping import error_in_stream
+from pilotage.adapters.model_http.errors import failed
+from pilotage.adapters.model_http.finish_reasons import CALLS, read_reason
+from pilotage.adapters.model_http.names import WireNames
+from pilotage.adapters.model_http.provider import Provider
+from pilotage.adapters.model_http.reply_stream import WireReader
+from pilotage.adapters.model_http.strict_schema import without_nulls
 from pilotage.adapters.openai.call_assembly import AssembledCalls, CallAssembly
-from pilotage.adapters.openai.decoding import parsed_object, read_json
-from pilotage.adapters.openai.error_mapping import error_in_stream
-from pilotage.adapters.openai.errors import ModelFailure, failed
-from pilotage.adapters.openai.request_mapping import WireNames
+from pilotage.adapters.openai.request_mapping import DETAILS
+from pilotage.adapters.openai.spoken import Spoken, media_in, pieces_of, text_of
+from pilotage.adapters.openai.usage_mapping import usage_of
+from pilotage.agent.messages import ModelToolCall, TextPart
+from pilotage.agent.model_failure import ModelFailure
 from pilotage.agent.model_reply import (
+    CHOICE_MISSED,
+    FINISH_WORD,
     ModelFinishReason,
     ModelResponse,
     ModelStreamEvent,
@@ -22,55 +33,57 @@ from pilotage.agent.model_reply import (
 )
 from pilotage.agent.model_request import ModelRequest
 from pilotage.errors import AgentStructuredOutputError
-from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
+from pilotage.filling import changing
+from pilotage.jsonvalue import JsonObject, JsonValue, empty_object, object_or_empty
 
 # Looking up an enum member costs as much as the rest of the work for a delta.
 _TOKEN = ModelStreamEventKind.TOKEN_DELTA
 _REASONING = ModelStreamEventKind.REASONING_DELTA
 _NOTHING: Sequence[ModelStreamEvent] = ()
-
-# Whether there are calls is decided by the calls: vLLM sends `stop` for the call of a named tool.
-REASONS: Mapping[str, ModelFinishReason] = {
-    "stop": ModelFinishReason.STOP,
-    "eos": ModelFinishReason.STOP,
-    "eos_token": ModelFinishReason.STOP,
-    "end_turn": ModelFinishReason.STOP,
-    "stop_sequence": ModelFinishReason.STOP,
-    "tool_calls": ModelFinishReason.STOP,
-    "function_call": ModelFinishReason.STOP,
-    "length": ModelFinishReason.LENGTH,
-    "max_tokens": ModelFinishReason.LENGTH,
-    "model_length": ModelFinishReason.LENGTH,
-    "content_filter": ModelFinishReason.CONTENT_FILTER,
-    "refusal": ModelFinishReason.REFUSAL,
-}
-GIVEN_UP = frozenset({"abort", "cancelled", "error", "insufficient_system_resource"})
-_DETAILS = {
-    "cached_tokens": ("prompt_tokens_details", "cached_tokens"),
-    "reasoning_tokens": ("completion_tokens_details", "reasoning_tokens"),
-}
+_DONE = b"[DONE]"
+_UNKNOWN = Provider("openai", "model")
+_COMPLETE = (ModelFinishReason.STOP, ModelFinishReason.OTHER, ModelFinishReason.PAUSED)
+_with_arguments = changing(ModelToolCall, "arguments")
 
 
-class ReplyReader:
-    """Reader of the chunks of one reply; call `finish` after the last."""
+class ReplyReader(WireReader):
+    """Reader of the chunks of one reply; call `finish` after the last.
 
-    def __init__(self, request: ModelRequest, names: WireNames, *, reasoning_is_answer: bool = False) -> None:
+    `facts` are those of the request, for the metadata of the reply.
+    """
+
+    def __init__(
+        self,
+        request: ModelRequest,
+        names: WireNames,
+        provider: Provider = _UNKNOWN,
+        *,
+        facts: JsonObject | None = None,
+        reasoning_is_answer: bool = False,
+        strips_nulls: bool = False,
+    ) -> None:
         self._request = request
-        self._calls = CallAssembly(names)
+        self._calls = CallAssembly(names, provider)
+        self._spoken = Spoken(provider)
+        self._text = self._spoken.text
         self._reasoning_is_answer = reasoning_is_answer
-        self._text: list[str] = []
-        self._reasoning: list[str] = []
-        self._refused = False
+        self._strips_nulls = strips_nulls
         self._reason: str | None = None
-        self._usage: JsonValue = None
+        self._counted: JsonValue = None
         self._facts: dict[str, JsonValue] = {}
+        self._of_request = facts or empty_object()
 
     @property
-    def reasoning(self) -> str:
-        """The reasoning so far."""
-        return "".join(self._reasoning)
+    def usage(self) -> ModelUsage:
+        return usage_of(self._counted)
 
-    def read(self, data: bytes) -> Sequence[ModelStreamEvent]:
+    def read(self, sent: SseEvent) -> Sequence[ModelStreamEvent]:
+        if sent.data == _DONE:
+            self.is_over = True
+            return _NOTHING
+        return self.read_chunk(sent.data)
+
+    def read_chunk(self, data: bytes) -> Sequence[ModelStreamEvent]:
         """Return the events of one chunk.
 
         Raises:
@@ -81,7 +94,7 @@ class ReplyReader:
         usage = chunk.get("usage")
         if usage is not None:
             # If every chunk has it, it grows from one to the next.
-            self._usage = usage
+            self._counted = usage
         if (error := chunk.get("error")) is not None:
             raise error_in_stream(error)
         if not choices:
@@ -92,15 +105,10 @@ class ReplyReader:
         return _NOTHING if choice is None else self._read_choice(choice)
 
     def read_whole(self, data: bytes) -> Sequence[ModelStreamEvent]:
-        """Return the events of a body that is not streamed.
-
-        Raises:
-            ModelServerError: it is no reply, or reports an error.
-        """
         body = parsed_object(data)
         if body.get("error") is not None:
             raise error_in_stream(body["error"])
-        self._usage = body.get("usage")
+        self._counted = body.get("usage")
         self._note(body)
         choice = _first_choice(body.get("choices") or ())
         if choice is None:
@@ -108,22 +116,18 @@ class ReplyReader:
         message = choice.get("message")
         if not isinstance(message, dict):
             raise failed(ModelFailure.UNREADABLE, "a choice without a message")
-        return self._read_choice({**choice, "delta": message})
+        # A body that came whole is a whole reply, whatever it is said to have ended with.
+        reason = choice.get("finish_reason") or ""
+        return self._read_choice({**choice, "delta": message, "finish_reason": reason})
 
     def finish(self, *, with_reasoning: bool = False) -> tuple[ModelResponse, list[ModelStreamEvent]]:
-        """Return the response, and the last events, the last of which carries it.
-
-        Raises:
-            ModelServerError: the reply has no end, or one without success.
-            AgentStructuredOutputError: the answer is not of the type that was asked for.
-        """
         ended = read_reason(self._reason)
-        reason = ModelFinishReason.REFUSAL if self._refused else ended
-        events = self._calls.end()
+        reason = ModelFinishReason.REFUSAL if self._spoken.refused else ended
+        events = [*self._spoken.finish(), *self._calls.end()]
         calls = self._assembled(reason)
         if self._must_answer_with_reasoning(calls, reason):
-            self._text = list(self._reasoning)
-            events.append(ModelStreamEvent(_TOKEN, token_delta=self.reasoning))
+            self._spoken.answer_with_reasoning()
+            events.append(ModelStreamEvent(_TOKEN, token_delta=self._spoken.reasoning))
         response = self._response(reason, calls, with_reasoning=with_reasoning)
         events += [
             ModelStreamEvent(
@@ -141,7 +145,7 @@ class ReplyReader:
     def _read_choice(self, choice: JsonObject) -> Sequence[ModelStreamEvent]:
         delta = choice.get("delta")
         events = self._read_delta(delta) if isinstance(delta, dict) else _NOTHING
-        if events and self._reason is not None:
+        if events and self._reason:
             raise failed(ModelFailure.UNREADABLE, "the reply goes on after its end")
         reason = choice.get("finish_reason")
         if reason is not None:
@@ -150,73 +154,120 @@ class ReplyReader:
 
     def _read_delta(self, delta: dict[str, JsonValue]) -> Sequence[ModelStreamEvent]:
         content = delta.get("content")
-        if len(delta) == 1 and content and type(content) is str:
+        if len(delta) == 1 and content and type(content) is str and content.isascii():
             # The fast path for nearly every chunk.
-            self._text.append(content)
+            self._text(content)
             return (ModelStreamEvent(_TOKEN, token_delta=content),)
         return self._read_parts(delta, content)
 
     def _read_parts(self, delta: dict[str, JsonValue], content: JsonValue) -> Sequence[ModelStreamEvent]:
-        events: list[ModelStreamEvent] = []
-        thought = _text(delta.get("reasoning")) or _text(delta.get("reasoning_content"))
-        if thought:
-            self._reasoning.append(thought)
-            events.append(ModelStreamEvent(_REASONING, reasoning_delta=thought))
-        refusal = _text(delta.get("refusal"))
-        self._refused = self._refused or bool(refusal)
-        for text in (_text(content), refusal):
-            if text:
-                self._text.append(text)
-                events.append(ModelStreamEvent(_TOKEN, token_delta=text))
+        spoken, events = self._spoken, list[ModelStreamEvent]()
+        for key in ("reasoning", "reasoning_content"):
+            if thought := text_of(delta.get(key)):
+                events += spoken.think(thought, key)
+                break
+        if (details := delta.get(DETAILS)) is not None:
+            spoken.keep(details)
+        if isinstance(content, list):
+            for kind, piece in pieces_of(content):
+                events += spoken.think(piece, None) if kind is _REASONING else spoken.say(piece)
+            spoken.show(media_in(content))
+        elif text := text_of(content):
+            events += spoken.say(text)
+        if refusal := text_of(delta.get("refusal")):
+            events += spoken.refuse(refusal)
         if delta.get("tool_calls"):
             events += self._calls.take(delta["tool_calls"], cast(str, self._facts.get("id", "reply")))
         return events
 
     def _end_with(self, reason: str, stop_reason: object) -> None:
-        if self._reason is not None and reason != self._reason:
+        if self._reason and reason and reason != self._reason:
             raise failed(
                 ModelFailure.UNREADABLE, f"the reply ends twice, with {self._reason!r} and {reason!r}"
             )
-        self._reason = reason
+        # Some servers send an empty reason with every chunk.
+        self._reason = reason or self._reason or ""
         if isinstance(stop_reason, str):
             self._facts["stop_reason"] = stop_reason
 
     def _assembled(self, reason: ModelFinishReason) -> AssembledCalls:
-        """Return the calls; none of a reply that was stopped by a filter, or refused."""
-        if reason in (ModelFinishReason.STOP, ModelFinishReason.LENGTH):
-            return self._calls.assembled(is_cut=reason is ModelFinishReason.LENGTH)
-        return AssembledCalls()
+        """Return the calls; none of a reply that was stopped by a filter, or refused.
+
+        Raises:
+            ModelServerError: the server says that tools are called, and there is no call.
+        """
+        if not (reason in _COMPLETE or reason.is_cut):
+            return AssembledCalls()
+        calls = self._calls.assembled(is_cut=reason.is_cut)
+        if (
+            not calls.whole
+            and reason is ModelFinishReason.STOP
+            and str(self._reason).strip().lower() in CALLS
+        ):
+            raise failed(ModelFailure.BROKEN_CALL, f"it finished with {self._reason!r} and without a call")
+        return (
+            AssembledCalls(tuple(map(self._as_asked, calls.whole)), calls.cut)
+            if self._strips_nulls
+            else calls
+        )
+
+    def _as_asked(self, call: ModelToolCall) -> ModelToolCall:
+        """Return a call without the nulls that stand for arguments that were left out."""
+        calling = self._request.tool_calling
+        tools = () if calling is None else calling.tools
+        schema = next((tool.parameters.schema for tool in tools if tool.name == call.name), None)
+        if schema is None:
+            return call
+        return _with_arguments(call, object_or_empty(without_nulls(call.arguments, schema)))
 
     def _must_answer_with_reasoning(self, calls: AssembledCalls, reason: ModelFinishReason) -> bool:
-        is_silent = not any(map(str.strip, self._text)) and not calls.whole
+        is_silent = self._spoken.is_silent and not calls.whole
         return (
             self._reasoning_is_answer
             and is_silent
-            and bool(self._reasoning)
+            and bool(self._spoken.reasoning)
             and reason is ModelFinishReason.STOP
         )
 
     def _response(
         self, reason: ModelFinishReason, calls: AssembledCalls, *, with_reasoning: bool
     ) -> ModelResponse:
-        text, spec = "".join(self._text), self._request.structured_output
-        is_answer = reason is ModelFinishReason.STOP and not calls.whole
-        structured = _answer(text) if spec is not None and is_answer else None
-        facts: dict[str, JsonValue] = {**self._facts, **usage_details(self._usage)}
+        parts = (*self._spoken.parts(), *calls.whole)
+        spec = self._request.structured_output
+        is_answer = reason.is_answer and not calls.whole
+        structured = self._answer() if spec is not None and is_answer else None
+        facts: dict[str, JsonValue] = {**self._facts, **self._of_request}
         if calls.cut:
             facts["cut_tool_calls"] = list(calls.cut)
-        if with_reasoning and self._reasoning:
-            facts["reasoning"] = self.reasoning
-        return ModelResponse(
-            content=text,
+        if with_reasoning and self._spoken.reasoning:
+            facts["reasoning"] = self._spoken.reasoning
+        if reason is ModelFinishReason.OTHER:
+            facts[FINISH_WORD] = self._reason
+        if reason.is_answer and (choice := self._request.missed_choice(calls.whole)) is not None:
+            facts[CHOICE_MISSED] = choice
+        return ModelResponse.of(
+            parts,
             structured_output=structured,
-            tool_calls=calls.whole,
-            usage=usage_of(self._usage),
+            usage=self.usage,
             metadata=facts,
             finish_reason=ModelFinishReason.TOOL_CALLS
             if calls.whole and reason is ModelFinishReason.STOP
             else reason,
             output=spec.decode(structured) if spec is not None and is_answer else None,
+        )
+
+    def _answer(self) -> JsonValue:
+        text = "".join(part.text for part in self._spoken.parts() if isinstance(part, TextPart))
+        try:
+            answer = read_json(text)
+        except ValueError as error:
+            problem = f"the answer is no JSON: {text!r}."
+            raise AgentStructuredOutputError(problem, problems=[problem]) from error
+        spec = self._request.structured_output
+        return (
+            without_nulls(answer, spec.constraint.schema)
+            if spec is not None and self._strips_nulls
+            else answer
         )
 
     def _note(self, chunk: JsonObject) -> None:
@@ -234,55 +285,3 @@ def _first_choice(choices: JsonValue) -> JsonObject | None:
         if not choice.get("index"):
             return choice
     return None
-
-
-def _text(part: object) -> str:
-    if part is None or isinstance(part, str):
-        return part or ""
-    raise failed(ModelFailure.UNREADABLE, f"{type(part).__name__} where text belongs")
-
-
-def _answer(text: str) -> JsonObject:
-    try:
-        return cast(JsonObject, read_json(text))
-    except ValueError as error:
-        problem = f"the answer is no JSON: {text!r}."
-        raise AgentStructuredOutputError(problem, problems=[problem]) from error
-
-
-def read_reason(word: str | None) -> ModelFinishReason:
-    """Return the finish reason of a server's word.
-
-    Raises:
-        ModelServerError: there is none, it is none of success, or it is unknown.
-    """
-    if word is None:
-        raise failed(ModelFailure.BROKEN_STREAM, "it ended without a reason to finish")
-    if word in GIVEN_UP:
-        raise failed(ModelFailure.ABORTED, f"it finished with {word!r}")
-    if word not in REASONS:
-        raise failed(ModelFailure.UNREADABLE, f"it finished with {word!r}, which is unknown")
-    return REASONS[word]
-
-
-def usage_of(counted: JsonValue) -> ModelUsage:
-    """Return the usage; counts that the server did not send, or not as a number, are None."""
-    fields = object_or_empty(counted)
-    asked, answered = _count(fields.get("prompt_tokens")), _count(fields.get("completion_tokens"))
-    total = _count(fields.get("total_tokens"))
-    if total is None and asked is not None and answered is not None:
-        total = asked + answered
-    return ModelUsage(asked, answered, total)
-
-
-def usage_details(counted: JsonValue) -> dict[str, JsonValue]:
-    """Return the numbers of cached tokens and of reasoning tokens, if the server reports them."""
-    fields = object_or_empty(counted)
-    found = {
-        name: _count(object_or_empty(fields.get(part)).get(key)) for name, (part, key) in _DETAILS.items()
-    }
-    return {name: count for name, count in found.items() if count is not None}
-
-
-def _count(part: JsonValue) -> int | None:
-    return part if isinstance(part, int) and not isinstance(part, bool) and part >= 0 else None

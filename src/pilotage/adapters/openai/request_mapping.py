@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from collections.abc import Iterator, Mapping, Sequence
 
+from pilotage.adapters.model_http.evidence import framed
+from pilotage.adapters.model_http.names import WireNames
+from pilotage.adapters.model_http.provider import Provider
+from pilotage.adapters.model_http.strict_schema import strict_schema
 from pilotage.adapters.openai.dialect import AnswerFormat, Dialect
 from pilotage.adapters.openai.settings import EvidenceRole, OpenAICompatibleSettings
-from pilotage.agent.messages import ContentPart, MediaPart, ModelMessage, ModelMessageRole, TextPart
+from pilotage.agent.messages import (
+    ContentPart,
+    MediaPart,
+    ModelMessage,
+    ModelMessageRole,
+    ReasoningPart,
+    TextPart,
+)
 from pilotage.agent.model_request import (
     JsonSchemaConstraint,
     ModelRequest,
@@ -25,14 +34,13 @@ from pilotage.jsonvalue import (
     canonical_json,
     list_or_empty,
     object_or_empty,
-    text_digest,
 )
 
 _ANSWER = "answer"
-LONGEST_NAME = 64
-_ALLOWED = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
-_DIGEST = 8
+EXTRA = "extra_content"
+"""The field of a call that some servers want back with it, such as the signature of a thought."""
+DETAILS = "reasoning_details"
+"""The field of a message that some servers want back with the reasoning beside it."""
 
 
 def names_of(request: ModelRequest) -> WireNames:
@@ -55,9 +63,11 @@ def chat_body(
     Raises:
         AgentDefinitionError: a message has no form on the wire.
     """
-    messages = wire_messages(request.assemble_messages(), names, settings.evidence_role)
+    messages = wire_messages(request.assemble_messages(), names, settings.evidence_role, settings.provider)
     body: dict[str, JsonValue] = {"model": settings.model, "messages": messages}
     body |= _sampling(request, settings.max_tokens_field)
+    body |= _reasoning(request, dialect)
+    body |= _cache(request)
     tools = _offered(request.tool_calling)
     if tools and request.tool_calling is not None:
         body |= _tools(request.tool_calling, tools, names, dialect, capability)
@@ -76,8 +86,31 @@ def _sampling(request: ModelRequest, max_tokens_field: str) -> dict[str, JsonVal
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         max_tokens_field: sampling.max_tokens,
+        "stop": list(sampling.stop) or None,
+        "seed": sampling.seed,
     }
     return {name: each for name, each in body.items() if each is not None}
+
+
+def _reasoning(request: ModelRequest, dialect: Dialect) -> dict[str, JsonValue]:
+    """Return the parameters of the reasoning, as far as the server has them."""
+    asked = request.reasoning
+    if asked is None:
+        return {}
+    body: dict[str, JsonValue] = {
+        "reasoning_effort": asked.effort,
+        dialect.reasoning_budget or "": asked.budget_tokens,
+        dialect.reasoning_shown or "": asked.is_shown,
+    }
+    return {name: each for name, each in body.items() if name and each is not None}
+
+
+def _cache(request: ModelRequest) -> dict[str, JsonValue]:
+    hints = request.cache
+    if hints is None:
+        return {}
+    body: dict[str, JsonValue] = {} if hints.key is None else {"prompt_cache_key": hints.key}
+    return {**body, "prompt_cache_retention": "24h"} if hints.is_long else body
 
 
 def _offered(calling: ToolCallingSpec | None) -> Sequence[ModelToolSpec]:
@@ -99,16 +132,19 @@ def _tools(
         body["tool_choice"] = {"type": "function", "function": {"name": names.wire(calling.tool_name)}}
     else:
         body["tool_choice"] = calling.choice.value
-    if dialect.sends_parallel or not capability.parallel_tool_calls:
-        body["parallel_tool_calls"] = capability.parallel_tool_calls
+    parallel = capability.parallel_tool_calls and calling.parallel is not False
+    if dialect.sends_parallel or not parallel or calling.parallel is not None:
+        body["parallel_tool_calls"] = parallel
     return body
 
 
 def _tool(tool: ModelToolSpec, names: WireNames, dialect: Dialect) -> JsonObject:
-    function: dict[str, JsonValue] = {"name": names.wire(tool.name), "parameters": tool.parameters.schema}
+    strict = _strict(tool.parameters, dialect)
+    parameters = tool.parameters.schema if strict is None else strict
+    function: dict[str, JsonValue] = {"name": names.wire(tool.name), "parameters": parameters}
     if tool.description:
         function["description"] = tool.description
-    if _is_strict(tool.parameters, dialect):
+    if strict is not None:
         function["strict"] = True
     return {"type": "function", "function": function}
 
@@ -124,18 +160,25 @@ def _format(
             return {"structured_outputs": {"json": schema}}
         if dialect.answer_format is AnswerFormat.GUIDED_JSON:
             return {"guided_json": schema}
-    shape: JsonObject = {"name": _ANSWER, "schema": schema, "strict": _is_strict(spec.constraint, dialect)}
+    strict = _strict(spec.constraint, dialect)
+    is_strict = strict is not None
+    shape: JsonObject = {"name": _ANSWER, "schema": schema if strict is None else strict, "strict": is_strict}
     return {"response_format": {"type": "json_schema", "json_schema": shape}}
 
 
 def _may_answer(calling: ToolCallingSpec | None, tools: Sequence[ModelToolSpec], dialect: Dialect) -> bool:
     """Return whether this turn may be the answer and the format permits calls."""
     is_free = calling is not None and calling.choice is ModelToolChoice.AUTO and calling.tool_name is None
-    return is_free and all(_is_strict(tool.parameters, dialect) for tool in tools)
+    return is_free and all(_strict(tool.parameters, dialect) is not None for tool in tools)
 
 
-def _is_strict(constraint: JsonSchemaConstraint, dialect: Dialect) -> bool:
-    return constraint.strict and (not dialect.needs_closed_schemas or is_closed(constraint.schema))
+def _strict(constraint: JsonSchemaConstraint, dialect: Dialect) -> JsonObject | None:
+    """Return the schema that the server is asked to enforce; None where it cannot be, or is not wanted."""
+    if not constraint.strict:
+        return None
+    if not dialect.needs_closed_schemas or is_closed(constraint.schema):
+        return constraint.schema
+    return strict_schema(constraint.schema)
 
 
 def is_closed(schema: JsonValue) -> bool:
@@ -153,14 +196,47 @@ def is_closed(schema: JsonValue) -> bool:
 
 
 def wire_messages(
-    messages: Sequence[ModelMessage], names: WireNames, evidence_role: EvidenceRole
+    messages: Sequence[ModelMessage],
+    names: WireNames,
+    evidence_role: EvidenceRole,
+    provider: Provider | None = None,
 ) -> list[JsonObject]:
-    """Return the messages on the wire.
+    """Return the messages on the wire; what the provider wants back goes with them.
 
     Raises:
         AgentDefinitionError: a message has no form on the wire.
     """
-    return [_wire_message(message, names, evidence_role) for message in messages]
+    users = [i for i, message in enumerate(messages) if message.role is ModelMessageRole.USER]
+    turn = users[-1] if users else -1
+    return [
+        {
+            **_wire_message(message, names, evidence_role, provider),
+            **_wanted_back(message, provider, is_in_turn=position > turn),
+        }
+        for position, message in enumerate(messages)
+    ]
+
+
+def _wanted_back(
+    message: ModelMessage, provider: Provider | None, *, is_in_turn: bool
+) -> dict[str, JsonValue]:
+    """Return the reasoning that this provider gave with a reply.
+
+    The reasoning itself goes back while the turn with its calls is under way, in the field that it came in: some
+    servers refuse it later, and some refuse a turn without it.
+    """
+    if provider is None or message.ordered is None:
+        return {}
+    fields: dict[str, JsonValue] = {}
+    for part in message.ordered:
+        if not isinstance(part, ReasoningPart):
+            continue
+        if (details := provider.data_of(part.state, DETAILS)) is not None:
+            fields[DETAILS] = details
+        field = provider.field_of(part.origin)
+        if field is not None and is_in_turn and message.tool_calls:
+            fields[field] = f"{fields.get(field, '')}{part.text}"
+    return fields
 
 
 def mentioned_tools(messages: Sequence[ModelMessage]) -> Iterator[str]:
@@ -168,29 +244,32 @@ def mentioned_tools(messages: Sequence[ModelMessage]) -> Iterator[str]:
     return (call.name for message in messages for call in message.tool_calls)
 
 
-def _wire_message(message: ModelMessage, names: WireNames, evidence_role: EvidenceRole) -> JsonObject:
+def _wire_message(
+    message: ModelMessage, names: WireNames, evidence_role: EvidenceRole, provider: Provider | None
+) -> JsonObject:
     match message.role:
         case ModelMessageRole.ASSISTANT:
-            return _assistant(message, names)
+            return _assistant(message, names, provider)
         case ModelMessageRole.TOOL:
             return _tool_message(message)
         case ModelMessageRole.EVIDENCE:
-            return {"role": evidence_role.value, "content": _shown(message)}
+            return {"role": evidence_role.value, "content": framed(message)}
         case ModelMessageRole.SYSTEM | ModelMessageRole.USER:
             return {"role": message.role.value, "content": _content(message.content)}
 
 
-def _assistant(message: ModelMessage, names: WireNames) -> JsonObject:
+def _assistant(message: ModelMessage, names: WireNames, provider: Provider | None) -> JsonObject:
     if not message.tool_calls:
         return {"role": "assistant", "content": _content(message.content)}
-    calls: list[JsonValue] = [
-        {
+    calls: list[JsonValue] = []
+    for position, call in enumerate(message.tool_calls, start=1):
+        extra = None if provider is None else provider.data_of(call.state, EXTRA)
+        wire: JsonObject = {
             "id": call.call_id or f"call_{position}",
             "type": "function",
             "function": {"name": names.wire(call.name), "arguments": canonical_json(call.arguments)},
         }
-        for position, call in enumerate(message.tool_calls, start=1)
-    ]
+        calls.append(wire if extra is None else {**wire, EXTRA: extra})
     return {"role": "assistant", "content": _content(message.content) or None, "tool_calls": calls}
 
 
@@ -201,16 +280,6 @@ def _tool_message(message: ModelMessage) -> JsonObject:
             "Use ModelMessage.tool(call_id, result)."
         )
     return {"role": "tool", "tool_call_id": message.tool_call_id, "content": _content(message.content)}
-
-
-def _shown(message: ModelMessage) -> str:
-    """Return evidence in a frame that its text cannot forge; a context pack has its own."""
-    if "context_pack_id" in message.metadata:
-        return message.text
-    # The sentinel preserves an empty last line, which splitlines drops.
-    *lines, last = f"{message.text}.".splitlines()
-    body = "\n".join(f"| {line}" for line in (*lines, last[:-1]))
-    return f"<evidence>\n{body}\n</evidence>"
 
 
 def _content(content: str | Sequence[ContentPart]) -> JsonValue:
@@ -244,44 +313,3 @@ def _audio_format(media_type: str) -> str:
 
 def _url(part: MediaPart) -> str:
     return part.url or f"data:{part.media_type};base64,{part.data}"
-
-
-class WireNames:
-    """Tool names of one request on the wire, which allows letters, digits, `_` and `-` only, and back.
-
-    A name that the wire allows stays as it is; of others each forbidden character becomes `_` and a dot `__`, so
-    that models get a readable name. If that is the name of another tool already, a digest is added. The
-    names depend on the set of tools alone, not on their order, so that a prompt stays the same from call to call.
-    """
-
-    def __init__(self, offered: Iterable[str], mentioned: Iterable[str] = ()) -> None:
-        self._wire: dict[str, str] = {}
-        self._own: dict[str, str] = {}
-        # Offered tools come first: an earlier tool must not change the name of one in use.
-        for names in (set(offered), set(mentioned)):
-            new = names - self._wire.keys()
-            for name in sorted(new, key=lambda each: (not _ALLOWED.fullmatch(each), each)):
-                self._add(name)
-
-    def wire(self, name: str) -> str:
-        """Return the wire name of a tool."""
-        return self._wire[name]
-
-    def own(self, wire: str) -> str:
-        """Return the tool of a wire name; an unknown name is unchanged."""
-        return self._own.get(wire, wire)
-
-    def _add(self, name: str) -> None:
-        wire = next(each for each in _candidates(name) if each not in self._own)
-        self._wire[name] = wire
-        self._own[wire] = name
-
-
-def _candidates(name: str) -> Iterator[str]:
-    """Yield possible wire names of a tool, the best first."""
-    plain = _FORBIDDEN.sub("_", name.replace(".", "__"))
-    if len(plain) <= LONGEST_NAME:
-        yield plain
-    for occurrence in count():
-        digest = text_digest(f"{occurrence}:{name}")[:_DIGEST]
-        yield f"{plain[: LONGEST_NAME - _DIGEST - 1]}_{digest}"

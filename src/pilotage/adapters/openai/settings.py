@@ -9,9 +9,11 @@ from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
+from pilotage.adapters.model_http.provider import Provider
+from pilotage.adapters.model_http.server import ModelRetries, ModelTimeouts, ServerAccess
 from pilotage.adapters.openai_plugin import BASE_URL
 from pilotage.agent.ports.model import ModelCapability
-from pilotage.checks import reject_blank, reject_negative, reject_not_positive
+from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, empty_object, parsed
 from pilotage.values import shared, value
@@ -33,38 +35,6 @@ class EvidenceRole(StrEnum):
     SYSTEM = "system"
     DEVELOPER = "developer"
     USER = "user"
-
-
-@value
-class ModelTimeouts:
-    """Time limits in seconds: for a connection, the first piece of a reply, the next one, the whole."""
-
-    connect: float = 5
-    first_token: float = 300
-    idle: float = 60
-    request: float = 900
-
-    def __post_init__(self) -> None:
-        reject_not_positive(
-            self, connect=self.connect, first_token=self.first_token, idle=self.idle, request=self.request
-        )
-
-
-@value
-class ModelRetries:
-    """Number of retries, as long as no event of a reply was yielded, and the pauses before them.
-
-    The pause doubles from `first_pause` on, with jitter. A server that asks for a pause gets it, up to
-    `longest_pause`; one that asks for more is not tried again.
-    """
-
-    most: int = 2
-    first_pause: float = 0.5
-    longest_pause: float = 30
-
-    def __post_init__(self) -> None:
-        reject_negative(self, most=self.most)
-        reject_not_positive(self, first_pause=self.first_pause, longest_pause=self.longest_pause)
 
 
 def _no_headers() -> Mapping[str, str]:
@@ -101,18 +71,37 @@ class OpenAICompatibleSettings:
         object.__setattr__(self, "base_url", _address(self.base_url, self.default_path))
 
     @property
-    def root_url(self) -> str:
-        """The address of the server's own pages, such as `/health`."""
-        return self.base_url.removesuffix(self.default_path)
+    def provider(self) -> Provider:
+        """The provider whose state the model wants back: this wire at its host."""
+        return Provider(f"openai.chat@{urlsplit(self.base_url).hostname}", self.model)
+
+    @property
+    def access(self) -> ServerAccess:
+        """The connection to the server."""
+        headers = {"content-type": "application/json", **self.headers}
+        if self.api_key is not None:
+            headers["authorization"] = f"Bearer {self.api_key}"
+        return ServerAccess(headers, self.timeouts, self.concurrency, self.api_key)
+
+    def url(self, path: str) -> str:
+        """Return the address of a page of the API, with the query of the base URL."""
+        base, mark, query = self.base_url.partition("?")
+        return f"{base}{path}{mark}{query}"
+
+    def root(self, path: str) -> str:
+        """Return the address of one of the server's own pages, such as `/health`."""
+        base, mark, query = self.base_url.partition("?")
+        return f"{base.removesuffix(self.default_path)}{path}{mark}{query}"
 
 
 def _address(text: str, default_path: str) -> str:
-    """Return the address without a slash at its end.
+    """Return the address without a slash at the end of its path.
 
     Raises:
         AgentDefinitionError: it is no address of an HTTP server, or one of a single page.
     """
-    address = text.strip().rstrip("/")
+    address, mark, query = text.strip().partition("?")
+    address = address.rstrip("/")
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise AgentDefinitionError(
@@ -124,7 +113,7 @@ def _address(text: str, default_path: str) -> str:
             f"OpenAICompatibleSettings.base_url is {text!r}. Leave {_CHAT!r} out: "
             f"{address.removesuffix(_CHAT)!r}."
         )
-    return address if parts.path else f"{address}{default_path}"
+    return f"{address if parts.path else f'{address}{default_path}'}{mark}{query}"
 
 
 @value

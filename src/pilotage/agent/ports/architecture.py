@@ -114,8 +114,9 @@ class ToolCallOutcome:
         """The message that shows the outcome to the model."""
         answered, shown = self.call.call_id or self.call.name, self.result
         if self.error is None and type(shown) is str and answered.strip():
-            return new_message(_TOOL, shown, {}, (), answered)
-        return ModelMessage.tool(answered, shown if self.error is None else {"error": self.error})
+            return new_message(_TOOL, shown, {}, (), answered, name=self.call.name)
+        given = shown if self.error is None else {"error": self.error}
+        return ModelMessage.tool(answered, given, name=self.call.name, is_error=self.error is not None)
 
 
 class IScopedTools(ABC):

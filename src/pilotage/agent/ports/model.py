@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 
-from pilotage.agent.messages import check_taken_by, media_in, media_types_of
+from pilotage.agent.media import check_taken_by, media_in, media_types_of
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
 from pilotage.agent.model_request import ModelRequest, ModelSelection
 from pilotage.agent.principal import Principal

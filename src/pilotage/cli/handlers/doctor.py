@@ -13,10 +13,11 @@ from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, distribution, requires, version
 from importlib.util import find_spec
 
+from pilotage.adapters.model_http.errors import ModelServerError
+from pilotage.adapters.model_http.server import ModelTimeouts
 from pilotage.adapters.openai import settings as model
-from pilotage.adapters.openai.errors import ModelServerError
 from pilotage.adapters.openai.model import OpenAICompatibleModel
-from pilotage.adapters.openai.server import capability_with
+from pilotage.adapters.openai.served_models import capability_with
 from pilotage.adapters.openai_plugin import BASE_URL
 from pilotage.adapters.sealing import key_file as sealing
 from pilotage.adapters.sqlalchemy import settings as database
@@ -290,7 +291,7 @@ def _settings_of(app: Application | None) -> model.OpenAICompatibleSettings | mo
 async def _asked(settings: model.OpenAICompatibleSettings) -> Finding:
     limited = replace(
         settings,
-        timeouts=model.ModelTimeouts(
+        timeouts=ModelTimeouts(
             connect=_TIMEOUT_SECONDS, first_token=_TIMEOUT_SECONDS, request=_TIMEOUT_SECONDS
         ),
     )

@@ -26,7 +26,12 @@ from pilotage.runtime.events.following import message_id_of
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import RecordDamaged, RunDiverged, damage_of
 from pilotage.runtime.journal.positions import CallScope
-from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row, object_field
+from pilotage.runtime.journal.record_fields import (
+    DamagedRecordError,
+    decode_row,
+    object_field,
+    optional_text,
+)
 from pilotage.runtime.journal.records import decode_response
 from pilotage.runtime.journal.replay import Replay
 from pilotage.runtime.journal.scope import Action, StepScope, current_place, entered, running_task
@@ -159,7 +164,9 @@ class DurableTurns(LoopTurns):
             raise
 
     def _response_in(self, record: JsonObject) -> ModelResponse:
-        return decode_response(object_field(record, words.RESULT), self._output)
+        return decode_response(
+            object_field(record, words.RESULT), self._output, optional_text(record, words.REASONING) or ""
+        )
 
     def _begin(self, scope: StepScope) -> None:
         numbers = self._numbers(scope) if self._is_plain else None

@@ -10,7 +10,7 @@ the agent's spec counts that time. The downtime of a process does not extend it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -20,7 +20,7 @@ from pilotage.agent.model_reply import ModelUsage, no_usage
 from pilotage.agent.ports.budget import BudgetAmount, IAgentPricing, ModelCost
 from pilotage.agent.spec import AgentExecutionLimits, AgentExecutionSpec, LimitCode
 from pilotage.agent.tools.metadata import TimeoutPolicy
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
 from pilotage.runtime.events.event_log import LoggedEvent
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.journal import stored_words as words
@@ -33,6 +33,14 @@ MOST_TOKENS = 10**9
 """The largest count that a report of one call may have."""
 
 _NO_USAGE = no_usage()
+_COUNTS = (
+    words.INPUT_TOKENS,
+    words.OUTPUT_TOKENS,
+    words.TOTAL_TOKENS,
+    words.CACHED_TOKENS,
+    words.CACHE_WRITTEN_TOKENS,
+    words.REASONING_TOKENS,
+)
 
 
 @value
@@ -54,7 +62,37 @@ def believable(usage: object) -> ModelUsage:
         total = max(total, read or 0, written or 0)
     # True equals 1 and 2.0 equals 2: only the same objects are the same counts.
     is_same = read is usage.input_tokens and written is usage.output_tokens and total is usage.total_tokens
+    # Asked in place: most replies have no details.
+    if (
+        usage.cached_tokens is not None
+        or usage.reasoning_tokens is not None
+        or usage.cache_written_tokens is not None
+        or usage.other_tokens is not None
+    ):
+        return _believable_in_detail(usage, read, written, total)
     return usage if is_same else ModelUsage(read, written, total)
+
+
+def _believable_in_detail(
+    usage: ModelUsage, read: int | None, written: int | None, total: int | None
+) -> ModelUsage:
+    """Return a usage without the details that cannot be true: a part is never more than what it is a part of."""
+    others = usage.other_tokens
+    counted = {} if others is None else {str(name): _count(each) for name, each in others.items()}
+    return ModelUsage(
+        read,
+        written,
+        total,
+        cached_tokens=_part(usage.cached_tokens, read),
+        cache_written_tokens=_part(usage.cache_written_tokens, read),
+        reasoning_tokens=_part(usage.reasoning_tokens, written),
+        other_tokens={name: each for name, each in counted.items() if each is not None} or None,
+    )
+
+
+def _part(reported: object, whole: int | None) -> int | None:
+    count = _count(reported)
+    return count if count is None or whole is None or count <= whole else None
 
 
 def _count(reported: object) -> int | None:
@@ -66,7 +104,7 @@ def accounted(usage: ModelUsage) -> ModelUsage:
     read, written, total = usage.input_tokens, usage.output_tokens, usage.total_tokens
     if read is None or written is None or total is None or total == read + written:
         return usage
-    return ModelUsage(read, total - read, total)
+    return replace(usage, output_tokens=total - read)
 
 
 def paid_replies(metadata: JsonObject, key: str = words.PASSED_OVER) -> tuple[PaidReply, ...]:
@@ -90,8 +128,10 @@ def _paid(entry: JsonValue) -> PaidReply | None:
     model, usage = entry.get(words.MODEL), entry[words.USAGE]
     if not isinstance(model, str) or not isinstance(usage, dict):
         return None
-    names = (words.INPUT_TOKENS, words.OUTPUT_TOKENS, words.TOTAL_TOKENS)
-    return PaidReply(model, believable(ModelUsage(*(_count(usage.get(name)) for name in names))))
+    counts = {name: _count(usage.get(name)) for name in _COUNTS}
+    others = object_or_empty(usage.get(words.OTHER_TOKENS))
+    named = {name: each for name, each in others.items() if isinstance(each, int)}
+    return PaidReply(model, believable(ModelUsage(**counts, other_tokens=named or None)))
 
 
 _NO_BUDGET = DelegationBudget()
@@ -164,6 +204,8 @@ class Account:
     cost: Decimal = FREE
     held_tokens: int = 0
     held_cost: Decimal = FREE
+    details: ModelUsage | None = None
+    """The sum of the usages that had more counts than input, output and total."""
     refused: LimitReached | None = None
     """The limit for which the account refused a call: the room for it was missing."""
 
@@ -191,6 +233,14 @@ class Account:
         self.cost += cost
         self.input_tokens += usage.input_tokens or 0
         self.output_tokens += usage.output_tokens or 0
+        # Asked in place: most replies have no details, and every one is counted here.
+        if (
+            usage.cached_tokens is not None
+            or usage.reasoning_tokens is not None
+            or usage.cache_written_tokens is not None
+            or usage.other_tokens is not None
+        ):
+            self.details = usage if self.details is None else self.details.plus(usage)
 
 
 @dataclass(slots=True)

@@ -97,7 +97,16 @@ class Spending:
     @property
     def usage(self) -> ModelUsage:
         """Return the tokens used so far, as reported by the models."""
-        return _usage(self.own.input_tokens, self.own.output_tokens, self.own.tokens)
+        account = self.own
+        usage = _usage(account.input_tokens, account.output_tokens, account.tokens)
+        if (details := account.details) is None:
+            return usage
+        return replace(
+            details,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            total_tokens=usage.total_tokens,
+        )
 
     @property
     def currency(self) -> str | None:

@@ -18,10 +18,11 @@ from pilotage.agent.context import (
     ContextOptimizationEvidenceStage,
 )
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate, AgentEvidenceKind
+from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.persistence import JournalStage, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty, to_json_value
 from pilotage.runtime.exposure.redactor import Redactor, secretless, shown_request
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.ledger import Ledger
@@ -154,11 +155,17 @@ def prompt_in(evidence: AgentEvidence, run: RunKey, sealer: IRecordSealer | None
     return opened
 
 
+def _shown(message: ModelMessage) -> JsonValue:
+    """Return a message with its reasoning, and without what only its provider reads."""
+    shown = to_json_value(message)
+    return {**object_or_empty(shown), words.REASONING: message.reasoning} if message.reasoning else shown
+
+
 def _as_json(request: ModelRequest) -> JsonObject:
     """Return the request as JSON, without the functions of its tools."""
     calling, output = request.tool_calling, request.structured_output
     return {
-        "messages": [to_json_value(message) for message in request.messages],
+        "messages": [_shown(message) for message in request.messages],
         "tools": [to_json_value(tool) for tool in calling.tools] if calling else [],
         "tool_choice": calling.choice.value if calling else None,
         "output_schema": output.constraint.schema if output else None,

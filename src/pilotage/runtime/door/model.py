@@ -18,7 +18,6 @@ from pilotage.agent.context import ContextTokenBudget
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.messages import ModelMessage, ModelMessageRole
 from pilotage.agent.model_reply import (
-    ModelFinishReason,
     ModelResponse,
     ModelStreamEvent,
     ModelStreamEventKind,
@@ -63,7 +62,7 @@ def answer_of(response: ModelResponse, spec: StructuredOutputSpec) -> ModelRespo
     Raises:
         AgentStructuredOutputError: there is no JSON in the text, or it does not match the schema.
     """
-    is_answer = response.finish_reason in (None, ModelFinishReason.STOP)
+    is_answer = response.finish_reason is None or response.finish_reason.is_answer
     if response.tool_calls or not is_answer or not response.content.strip():
         return response
     found = found_in(response.content)
@@ -115,7 +114,10 @@ def _one_call_each(messages: Sequence[ModelMessage]) -> Iterator[ModelMessage]:
             yield message
             continue
         for position, call in enumerate(message.tool_calls):
-            yield replace(message, content=message.content if position == 0 else "", tool_calls=(call,))
+            # What stands beside the calls, reasoning for example, goes with the first of them.
+            yield (
+                replace(message, tool_calls=(call,)) if position == 0 else ModelMessage.assistant("", (call,))
+            )
             if call.call_id in results:
                 yield results[call.call_id]
 

@@ -12,7 +12,8 @@ from contextlib import suppress
 from functools import cached_property
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
-from pilotage.agent.messages import MediaPart, check_taken_by
+from pilotage.agent.media import check_taken_by
+from pilotage.agent.messages import MediaPart
 from pilotage.agent.model_reply import ModelStreamEvent
 from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
@@ -244,8 +245,10 @@ class ModelCall(ModelEffect):
             return replayed_misfit(record)
         if words.ERROR in record:
             raise decode_failure(record)
-        response = decode_response(object_field(record, words.RESULT), self.program_request.structured_output)
         reasoning = optional_text(record, words.REASONING) or ""
+        response = decode_response(
+            object_field(record, words.RESULT), self.program_request.structured_output, reasoning
+        )
         return iter(replayed_events(response, self.program_request, reasoning))
 
     def refused(self, reason: str) -> Exception:

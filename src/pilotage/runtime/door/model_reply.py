@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pilotage.agent.compaction import BYTE_ESTIMATOR
+from pilotage.agent.model_failure import ModelFailure
 from pilotage.agent.model_reply import (
     RESTARTED,
     ModelResponse,
@@ -69,19 +70,7 @@ def usage_of_left(effect: ModelEffect, pieces: Sequence[str], report: ReportedUs
     return PartialUsage(ModelUsage(read, output, read + output), not is_known)
 
 
-_UNANSWERED = frozenset(
-    {
-        None,
-        "unreachable",
-        "rate_limited",
-        "overloaded",
-        "server_error",
-        "unauthorized",
-        "not_found",
-        "context_exceeded",
-        "refused_request",
-    }
-)
+_UNANSWERED = frozenset({None, *(each.value for each in ModelFailure if each.is_unanswered)})
 """The failures of calls that no model answered; `None` is that of an adapter without words for failures."""
 
 
@@ -151,9 +140,10 @@ class ReplyRecorder(ReplyAssembly):
         if response.metadata:
             self._model = response.answered_by or self._model
         if run.ledger.is_durable:
-            record: dict[str, JsonValue] = {words.RESULT: encode_response(response)}
-            if self.reasoning:
-                record[words.REASONING] = "".join(self.reasoning)
+            reasoning = "".join(self.reasoning)
+            record: dict[str, JsonValue] = {words.RESULT: encode_response(response, reasoning)}
+            if reasoning:
+                record[words.REASONING] = reasoning
             record[words.MODEL] = self._model
             self._record(record)
         if not run.telemetry.is_idle:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.messages import ModelToolCall, changed_parts
 from pilotage.agent.model_reply import ModelError, ModelResponse, ModelStreamEvent, ModelStreamEventKind
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.runtime.exposure.redactor import Redactor, TextSession, secretless
@@ -167,7 +167,11 @@ def without_secrets_in(event: ModelStreamEvent, redactor: Redactor) -> ModelStre
 
 def _masked_response(response: ModelResponse, redactor: Redactor) -> ModelResponse:
     """Return a reply without secrets; one in its structured output leaves the output to be decoded again."""
-    structured = secretless(response.structured_output, redactor)
+    structured, ordered = secretless(response.structured_output, redactor), response.ordered
+    if ordered is not None:
+        ordered = tuple(
+            changed_parts(ordered, redactor.without_secrets, lambda call: _masked_call(call, redactor))
+        )
     return replace(
         response,
         content=redactor.without_secrets(response.content),
@@ -175,6 +179,7 @@ def _masked_response(response: ModelResponse, redactor: Redactor) -> ModelRespon
         tool_calls=[_masked_call(each, redactor) for each in response.tool_calls],
         metadata=secretless(response.metadata, redactor),
         output=response.output if structured is response.structured_output else None,
+        ordered=ordered,
     )
 
 

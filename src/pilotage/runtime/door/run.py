@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pilotage.agent.approval import ApprovalTerms
-from pilotage.agent.messages import MediaPart, ModelMessage, media_after
+from pilotage.agent.media import media_after
+from pilotage.agent.messages import MediaPart, ModelMessage
 from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult

@@ -17,11 +17,11 @@ from operator import is_
 from traceback import format_exception
 from typing import overload
 
-from pilotage.agent.messages import ModelMessage, ModelToolCall, TextPart
+from pilotage.agent.messages import MessagePart, ModelMessage, ModelToolCall, TextPart, changed_parts
 from pilotage.agent.model_reply import ModelResponse
 from pilotage.agent.model_request import HiddenArguments, ModelRequest, ToolCallingSpec, hidden_arguments
 from pilotage.errors import AgentOutputGuardError, PilotageError, ToolError
-from pilotage.jsonvalue import JsonObject, JsonValue, text_digest
+from pilotage.jsonvalue import JsonObject, JsonValue, list_or_empty, object_or_empty, text_digest
 from pilotage.runtime.exposure.secret_stream import (
     HandedOutSecrets,
     SecretMatcher,
@@ -251,13 +251,36 @@ def shown_response(response: ModelResponse, request: ModelRequest, redactor: Red
         structured_output=redactor.json(response.structured_output),
         tool_calls=[_call(each, redactor, hidden) for each in response.tool_calls],
         output=None,
+        ordered=_shown_parts(response.ordered, redactor, hidden),
+    )
+
+
+def _shown_order(parts: JsonValue) -> list[JsonValue]:
+    """Return the order of a reply's parts without the states of its provider, and without text that is nowhere else."""
+    entries = [object_or_empty(each) for each in list_or_empty(parts)]
+    return [{key: entry[key] for key in ("kind", "chars", "origin") if key in entry} for entry in entries]
+
+
+def _shown_parts(
+    ordered: Sequence[MessagePart] | None, redactor: Redactor, hidden: HiddenArguments
+) -> Sequence[MessagePart] | None:
+    """Return the order of parts for others than their provider."""
+    if ordered is None:
+        return None
+    return tuple(
+        changed_parts(ordered, redactor.text, lambda call: _call(call, redactor, hidden), shows=True)
     )
 
 
 def recorded_reply(record: JsonObject, calling: ToolCallingSpec | None) -> JsonObject:
     """Return the record of a reply as others may read it: without the hidden arguments of its tool calls."""
     hidden, reply = hidden_arguments(calling), record.get("result")
-    if not hidden or not isinstance(reply, dict) or "tool_calls" not in reply:
+    if not isinstance(reply, dict):
+        return record
+    if "parts" in reply:
+        reply = {**reply, "parts": _shown_order(reply["parts"])}
+        record = {**record, "result": reply}
+    if not hidden or "tool_calls" not in reply:
         return record
     calls = reply["tool_calls"]
     guarded = [_recorded_call(call, hidden) for call in calls] if isinstance(calls, list) else []
@@ -272,12 +295,13 @@ def _message(message: ModelMessage, redactor: Redactor, hidden: HiddenArguments)
         else [TextPart(redactor.text(part.text)) if isinstance(part, TextPart) else part for part in content]
     )
     calls = [_call(each, redactor, hidden) for each in message.tool_calls]
-    return replace(message, content=shown, tool_calls=calls)
+    ordered = _shown_parts(message.ordered, redactor, hidden)
+    return replace(message, content=shown, tool_calls=calls, ordered=ordered)
 
 
 def _call(call: ModelToolCall, redactor: Redactor, hidden: HiddenArguments) -> ModelToolCall:
     guarded = call.guarded(hidden.get(call.name, ()))
-    return replace(guarded, arguments=redactor.json(guarded.arguments))
+    return replace(guarded, arguments=redactor.json(guarded.arguments), state=None)
 
 
 def _recorded_call(call: JsonValue, hidden: HiddenArguments) -> JsonValue:

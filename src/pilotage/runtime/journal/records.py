@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, StateDeltaEvent, StateSnapshotEvent
-from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.messages import ModelToolCall, calls_in, needs_order
 from pilotage.agent.model_reply import (
     ModelFinishReason,
     ModelResponse,
@@ -45,6 +45,7 @@ from pilotage.runtime.journal.record_fields import (
     texts_field,
     value_field,
 )
+from pilotage.runtime.journal.reply_parts import decode_parts, encode_parts, has_own_parts
 from pilotage.values import value
 
 _UNREPORTED = no_usage()
@@ -81,7 +82,18 @@ def encode_usage(usage: ModelUsage) -> JsonObject:
         reported[words.OUTPUT_TOKENS] = usage.output_tokens
     if usage.total_tokens is not None:
         reported[words.TOTAL_TOKENS] = usage.total_tokens
+    if usage.has_details:
+        reported |= {name: each for name, each in _details(usage).items() if each is not None}
     return reported
+
+
+def _details(usage: ModelUsage) -> dict[str, JsonValue]:
+    return {
+        words.CACHED_TOKENS: usage.cached_tokens,
+        words.CACHE_WRITTEN_TOKENS: usage.cache_written_tokens,
+        words.REASONING_TOKENS: usage.reasoning_tokens,
+        words.OTHER_TOKENS: None if usage.other_tokens is None else dict(usage.other_tokens),
+    }
 
 
 def decode_usage(record: JsonObject | None) -> ModelUsage:
@@ -94,8 +106,23 @@ def decode_usage(record: JsonObject | None) -> ModelUsage:
         record.get(words.TOTAL_TOKENS),
     )
     if isinstance(read, _COUNT) and isinstance(written, _COUNT) and isinstance(total, _COUNT):
-        return ModelUsage(read, written, total)
+        # Most replies have these three: a long run has thousands of them.
+        is_plain = len(record) == (read is not None) + (written is not None) + (total is not None)
+        return ModelUsage(read, written, total) if is_plain else _detailed(record, read, written, total)
     raise DamagedRecordError(words.USAGE, "an object of whole numbers")
+
+
+def _detailed(record: JsonObject, read: int | None, written: int | None, total: int | None) -> ModelUsage:
+    others = optional_object(record, words.OTHER_TOKENS)
+    return ModelUsage(
+        read,
+        written,
+        total,
+        cached_tokens=optional_count(record, words.CACHED_TOKENS),
+        cache_written_tokens=optional_count(record, words.CACHE_WRITTEN_TOKENS),
+        reasoning_tokens=optional_count(record, words.REASONING_TOKENS),
+        other_tokens=None if others is None else {name: count_field(others, name) for name in others},
+    )
 
 
 _COUNT = (int, type(None))
@@ -187,8 +214,11 @@ _OBJECT, _OBJECT_OR_NONE = (dict, Mapping), (dict, type(None), Mapping)
 _LIST, _TEXT_OR_NONE = (list, tuple), (str, type(None))
 
 
-def encode_response(response: ModelResponse) -> JsonObject:
-    """Return a reply as JSON without its empty fields; its decoded output is not stored, replay decodes it again."""
+def encode_response(response: ModelResponse, reasoning: str = "") -> JsonObject:
+    """Return a reply as JSON without its empty fields; its decoded output is not stored, replay decodes it again.
+
+    `reasoning` is what the record has of it beside the reply.
+    """
     reply: dict[str, JsonValue] = {}
     if response.content:
         reply[words.CONTENT] = response.content
@@ -202,11 +232,18 @@ def encode_response(response: ModelResponse) -> JsonObject:
         reply[words.METADATA] = response.metadata
     if response.finish_reason is not None:
         reply[words.FINISH_REASON] = response.finish_reason.value
+    if has_own_parts(response):
+        reply[words.PARTS] = encode_parts(response.parts, reasoning)
     return reply
 
 
-def decode_response(reply: JsonObject, spec: StructuredOutputSpec | None) -> ModelResponse:
-    """Return the recorded reply to a request for text, or for an answer of a type."""
+def decode_response(
+    reply: JsonObject, spec: StructuredOutputSpec | None, reasoning: str = ""
+) -> ModelResponse:
+    """Return the recorded reply to a request for text, or for an answer of a type.
+
+    `reasoning` is what the record has of it beside the reply.
+    """
     # Checked in place instead of by the functions of `record_fields`: a long run has thousands of replies.
     content, calls = reply.get(words.CONTENT, ""), reply.get(words.TOOL_CALLS, ())
     usage, metadata = reply.get(words.USAGE), reply.get(words.METADATA, {})
@@ -219,14 +256,19 @@ def decode_response(reply: JsonObject, spec: StructuredOutputSpec | None) -> Mod
         raise DamagedRecordError(words.USAGE, "an object")
     if not isinstance(metadata, _OBJECT):
         raise DamagedRecordError(words.METADATA, "an object")
+    asked, ordered = tuple(map(_decode_call, calls)) if calls else (), None
+    if words.PARTS in reply:
+        parts = decode_parts(reply[words.PARTS], content, asked, reasoning)
+        asked, ordered = calls_in(parts), parts if needs_order(parts) else None
     return _response(
         content,
         structured,
-        tool_calls=tuple(map(_decode_call, calls)) if calls else (),
+        tool_calls=asked,
         usage=decode_usage(usage),
         metadata=metadata,
         finish_reason=_decode_reason(reply),
         output=spec.decode(structured) if spec and structured is not None else None,
+        ordered=ordered,
     )
 
 

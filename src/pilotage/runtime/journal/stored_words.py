@@ -129,6 +129,18 @@ CONTENT, STRUCTURED_OUTPUT, FINISH_REASON, METADATA = (
     "finish_reason",
     "metadata",
 )
+CACHED_TOKENS, CACHE_WRITTEN_TOKENS, REASONING_TOKENS, OTHER_TOKENS = (
+    "cached_tokens",
+    "cache_written_tokens",
+    "reasoning_tokens",
+    "other_tokens",
+)
+PARTS = "parts"
+"""The order of a reply's parts, where text and calls do not say it: each with its kind, and what the views lack."""
+CALL, REFUSAL, MEDIA, OPAQUE = "call", "refusal", "media", "opaque"
+"""The kinds of parts; `TEXT` and `REASONING` are two others."""
+CHARS, ORIGIN, PROVIDER = "chars", "origin", "provider"
+"""Of a part: the length of its text, where it is from, and the provider of its `STATE`."""
 PASSED_OVER, ANSWERED_BY = "passed_over", "answered_by"
 """In the metadata of a reply: the models asked before, with the usage of paid replies; the model that answered."""
 HELD, SETTLED_BY = "held", "settled_by"

@@ -12,7 +12,8 @@ from types import NoneType
 
 from pilotage.agent.context import ContextHealthSignal, ContextManifest, ContextPack, ContextTokenBudget
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.messages import MediaPart, ModelMessage, check_taken_by, media_in
+from pilotage.agent.media import check_taken_by, media_in
+from pilotage.agent.messages import MediaPart, ModelMessage
 from pilotage.agent.model_request import ModelSelection
 from pilotage.agent.ports.handlers import IAgentContextObserver, IAgentContextProvider
 from pilotage.agent.ports.model import IAgentModel, IAgentModelResolver

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pilotage.adapters.openai.errors import ModelFailure, failed
+from pilotage.adapters.model_http.errors import failed
+from pilotage.agent.model_failure import ModelFailure
 from pilotage.errors import ModelCallError
 from pilotage.runtime.door.model_retry import ModelRetrySettings, retry_pause
 

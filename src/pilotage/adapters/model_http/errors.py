@@ -13,31 +13,13 @@ ModelCallError
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import ClassVar
 
+from pilotage.agent.model_failure import ModelFailure
 from pilotage.errors import ModelCallError
 from pilotage.values import value
 
 _LONGEST_DETAIL = 2_000
-
-
-class ModelFailure(StrEnum):
-    """Kinds of failures, by their remedy."""
-
-    UNREACHABLE = "unreachable"
-    TIMEOUT = "timeout"
-    RATE_LIMITED = "rate_limited"
-    OVERLOADED = "overloaded"
-    SERVER_ERROR = "server_error"
-    UNAUTHORIZED = "unauthorized"
-    NOT_FOUND = "not_found"
-    CONTEXT_EXCEEDED = "context_exceeded"
-    REFUSED_REQUEST = "refused_request"
-    BROKEN_STREAM = "broken_stream"
-    ABORTED = "aborted"
-    UNREADABLE = "unreadable"
-    BROKEN_CALL = "broken_call"
 
 
 class ModelServerError(ModelCallError):
@@ -128,6 +110,12 @@ _TABLE: Mapping[ModelFailure, _Row] = {
     ModelFailure.UNAUTHORIZED: _Row(
         ModelRequestError, False, "does not accept the key", "Put the right one into PILOTAGE_MODEL_API_KEY."
     ),
+    ModelFailure.QUOTA: _Row(
+        ModelRequestError,
+        False,
+        "has no more quota for this key",
+        "Raise the quota or the budget of the account, or use another key or model.",
+    ),
     ModelFailure.NOT_FOUND: _Row(
         ModelRequestError,
         False,
@@ -139,6 +127,12 @@ _TABLE: Mapping[ModelFailure, _Row] = {
         False,
         "got more tokens than its context has",
         "Shorten the conversation, for example with a compaction strategy, or ask for fewer tokens.",
+    ),
+    ModelFailure.CONTENT_FILTERED: _Row(
+        ModelRequestError,
+        False,
+        "does not take the content of the request",
+        "Change what its filter refuses, or use another model.",
     ),
     ModelFailure.REFUSED_REQUEST: _Row(
         ModelRequestError,

@@ -1,71 +1,17 @@
-"""Interface of a server, and the parsing of its descriptions of itself."""
+"""The descriptions that a server gives of itself. Pure."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from pilotage.adapters.openai.decoding import parsed_object
-from pilotage.adapters.openai.errors import ModelFailure, failed
+from pilotage.adapters.model_http.decoding import parsed_object
+from pilotage.adapters.model_http.errors import failed
+from pilotage.agent.model_failure import ModelFailure
 from pilotage.agent.ports.model import ModelCapability
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject
-
-
-class ServerStream(ABC):
-    """The streamed body of a response."""
-
-    @property
-    @abstractmethod
-    def is_event_stream(self) -> bool:
-        """Whether the server streams; some send a whole reply although a stream was requested."""
-
-    @abstractmethod
-    async def read(self, within: float) -> bytes:
-        """Return the next bytes, empty at the end.
-
-        Raises:
-            ModelServerError: nothing came within so many seconds, or the stream broke off.
-        """
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Close the connection, which stops the generation."""
-
-
-class ModelServer(ABC):
-    """A server over HTTP. It raises no error but `ModelServerError`."""
-
-    @abstractmethod
-    async def get(self, url: str) -> bytes:
-        """Return the body of a page.
-
-        Raises:
-            ModelServerError: there is no such page, or no server.
-        """
-
-    @abstractmethod
-    async def post(self, url: str, body: bytes) -> bytes:
-        """Return the whole response to a request.
-
-        Raises:
-            ModelServerError: the request failed.
-        """
-
-    @abstractmethod
-    async def open(self, url: str, body: bytes) -> ServerStream:
-        """Return the response to a request as soon as it begins.
-
-        Raises:
-            ModelServerError: the request failed.
-        """
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Close all connections."""
-
 
 ServedModels: TypeAlias = Mapping[str, int | None]
 """The models of a server by name, with the length of their context if it is reported."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import cache
 
-from pilotage.adapters.openai.errors import ModelFailure, failed
-from pilotage.jsonvalue import JsonValue
+from pilotage.adapters.model_http.errors import failed
+from pilotage.agent.model_failure import ModelFailure
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.values import value
 
 _BOM = b"\xef\xbb\xbf"
@@ -23,8 +25,10 @@ def json_decoder() -> Callable[..., JsonValue]:
     return from_json
 
 
-def read_json(text: str | bytes, *, allow_inf_nan: bool = False) -> JsonValue:
+def read_json(text: str | bytes, *, allow_inf_nan: bool = False, keeps_halves: bool = False) -> JsonValue:
     """Return the JSON in a text; raw control characters within its strings are read as they are.
+
+    Half a character is replaced, unless the caller joins it with its other half.
 
     Raises:
         ValueError: it is no JSON.
@@ -40,11 +44,67 @@ def read_json(text: str | bytes, *, allow_inf_nan: bool = False) -> JsonValue:
         )
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    return parsed
+    return parsed if keeps_halves else _without_halves(parsed)
+
+
+def _without_halves(value: JsonValue) -> JsonValue:
+    if isinstance(value, str):
+        return value if _HALF.search(value) is None else whole_characters(value)
+    if isinstance(value, dict):
+        return {whole_characters(name): _without_halves(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_without_halves(each) for each in value]
+    return value
+
+
+_HALF = re.compile("[\ud800-\udfff]")
+_HIGH = re.compile("[\ud800-\udbff]$")
+
+
+class HalvesJoiner:
+    """Joins the halves of characters that a server cut apart; a half that stays alone becomes U+FFFD.
+
+    Half a character has no UTF-8, so it can be neither stored nor sent.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def push(self, text: str) -> str:
+        """Return the text that can be read now."""
+        if not self._held and (text.isascii() or _HALF.search(text) is None):
+            return text
+        text, self._held = self._held + text, ""
+        if _HIGH.search(text):
+            text, self._held = text[:-1], text[-1]
+        return whole_characters(text)
+
+    def finish(self) -> str:
+        """Return what was held back."""
+        held, self._held = self._held, ""
+        return whole_characters(held)
+
+
+def whole_characters(text: str) -> str:
+    """Return a text whose halves of characters are joined, or replaced where the other half is missing."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _refuse_constant(name: str) -> JsonValue:
     raise ValueError(f"{name} is no JSON")
+
+
+def read_arguments(text: str, *, may_be_empty: bool) -> JsonObject | None:
+    """Return the arguments of a call, or None if they are no complete object; an empty text may mean no arguments."""
+    if not text.strip():
+        return {} if may_be_empty else None
+    try:
+        parsed = read_json(text)
+    except ValueError:
+        return None
+    if parsed is None and may_be_empty:
+        return {}
+    return parsed if isinstance(parsed, dict) else None
 
 
 def parsed_object(data: bytes) -> dict[str, JsonValue]:
@@ -54,7 +114,7 @@ def parsed_object(data: bytes) -> dict[str, JsonValue]:
         ModelServerError: they are none.
     """
     try:
-        parsed = read_json(data, allow_inf_nan=True)
+        parsed = read_json(data, allow_inf_nan=True, keeps_halves=True)
     except ValueError as error:
         raise failed(ModelFailure.UNREADABLE, f"{data[:200]!r} is no JSON ({error})") from error
     if not isinstance(parsed, dict):

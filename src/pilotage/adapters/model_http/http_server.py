@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TypeAlias, cast
 
-from pilotage.adapters.openai.error_mapping import retry_after_of, server_error
-from pilotage.adapters.openai.errors import ModelFailure, ModelServerError, failed
-from pilotage.adapters.openai.server import ModelServer, ServerStream
-from pilotage.adapters.openai.settings import OpenAICompatibleSettings
+from pilotage.adapters.model_http.error_mapping import retry_after_of, server_error
+from pilotage.adapters.model_http.errors import ModelServerError, failed
+from pilotage.adapters.model_http.server import ModelServer, ServerAccess, ServerStream
+from pilotage.agent.model_failure import ModelFailure
 from pilotage.ids import IClock
 
 try:
     import httpx
 except ImportError as error:
-    raise ImportError('this adapter needs an extra: pip install "pilotage[openai]"') from error
+    raise ImportError('adapters of model servers need an extra: pip install "pilotage[openai]"') from error
 
 # Servers close connections that idle; vLLM after five seconds.
 _KEEP_ALIVE_SECONDS = 4.0
@@ -44,19 +44,19 @@ _IN_THE_ANSWER: _Table = (
 
 
 class HttpServer(ModelServer):
-    """The server of the settings. The client is made with the first request, for the loop it runs in.
+    """A server. The client is made with the first request, for the loop it runs in.
 
     `transport` replaces the transport of httpx.
     """
 
     def __init__(
         self,
-        settings: OpenAICompatibleSettings,
+        access: ServerAccess,
         clock: IClock,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._settings = settings
-        self._timeouts = settings.timeouts
+        self._access = access
+        self._timeouts = access.timeouts
         self._clock = clock
         self._transport = transport
         self._client: httpx.AsyncClient | None = None
@@ -105,15 +105,15 @@ class HttpServer(ModelServer):
     def _connected(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
         if self._client is None or self._loop is not loop:
-            self._client, self._loop = _client(self._settings, self._transport), loop
+            self._client, self._loop = _client(self._access, self._transport), loop
         return self._client
 
     async def _refusal(self, response: httpx.Response) -> ModelServerError:
         wait = retry_after_of(response.headers, self._clock.now())
         async with _within(self._timeouts.idle, "no body of an error"):
             body = await _body(response, _LONGEST_ERROR)
-        if self._settings.api_key:
-            body = body.replace(self._settings.api_key.encode(), _SECRET)
+        if self._access.secret:
+            body = body.replace(self._access.secret.encode(), _SECRET)
         return server_error(response.status_code, body, wait)
 
 
@@ -153,28 +153,19 @@ class HttpStream(ServerStream):
         await self._response.aclose()
 
 
-def _client(
-    settings: OpenAICompatibleSettings, transport: httpx.AsyncBaseTransport | None
-) -> httpx.AsyncClient:
-    waiting = settings.timeouts
+def _client(access: ServerAccess, transport: httpx.AsyncBaseTransport | None) -> httpx.AsyncClient:
+    waiting = access.timeouts
     return httpx.AsyncClient(
         transport=transport,
-        headers=_headers(settings),
+        headers=access.headers,
         # Reading a reply has time limits of its own.
         timeout=httpx.Timeout(None, connect=waiting.connect, write=waiting.idle, pool=waiting.first_token),
         limits=httpx.Limits(
-            max_connections=settings.concurrency,
-            max_keepalive_connections=settings.concurrency,
+            max_connections=access.concurrency,
+            max_keepalive_connections=access.concurrency,
             keepalive_expiry=_KEEP_ALIVE_SECONDS,
         ),
     )
-
-
-def _headers(settings: OpenAICompatibleSettings) -> Mapping[str, str]:
-    headers = {"content-type": "application/json", **settings.headers}
-    if settings.api_key is not None:
-        headers["authorization"] = f"Bearer {settings.api_key}"
-    return headers
 
 
 async def _body(response: httpx.Response, longest: int) -> bytes:

@@ -1,0 +1,68 @@
+"""Settings of a server with `/v1/messages` and its model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from urllib.parse import urlsplit
+
+from pilotage.adapters.model_http.provider import Provider
+from pilotage.adapters.model_http.server import ModelRetries, ModelTimeouts, ServerAccess
+from pilotage.agent.ports.model import ModelCapability
+from pilotage.checks import reject_blank, reject_not_positive
+from pilotage.errors import AgentDefinitionError
+from pilotage.jsonvalue import JsonObject, empty_object
+from pilotage.values import shared, value
+
+
+def _no_headers() -> Mapping[str, str]:
+    return {}
+
+
+@value
+class AnthropicSettings:
+    """A model of a server.
+
+    `base_url` ends where `/messages` begins. `max_tokens` is the longest reply of a request that does not say one: the
+    wire has no default. `extra_body` goes into every request.
+    """
+
+    model: str
+    api_key: str | None = field(default=None, repr=False)
+    base_url: str = "https://api.anthropic.com/v1"
+    max_tokens: int = 8192
+    version: str = "2023-06-01"
+    timeouts: ModelTimeouts = field(default_factory=shared(ModelTimeouts))
+    retries: ModelRetries = field(default_factory=shared(ModelRetries))
+    concurrency: int = 64
+    capability: ModelCapability | None = None
+    headers: Mapping[str, str] = field(default_factory=_no_headers, repr=False)
+    extra_body: JsonObject = field(default_factory=empty_object)
+
+    def __post_init__(self) -> None:
+        reject_blank(self, model=self.model, api_key=self.api_key, version=self.version)
+        reject_not_positive(self, max_tokens=self.max_tokens, concurrency=self.concurrency)
+        parts = urlsplit(self.base_url)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise AgentDefinitionError(
+                f"AnthropicSettings.base_url is {self.base_url!r}, which is no address of a server. "
+                "Write it like 'https://api.anthropic.com/v1'."
+            )
+
+    def url(self, path: str) -> str:
+        """Return the address of a page, with the query of the base URL."""
+        base, mark, query = self.base_url.partition("?")
+        return f"{base.rstrip('/')}{path}{mark}{query}"
+
+    @property
+    def provider(self) -> Provider:
+        """The provider whose state the model wants back: this wire at its host."""
+        return Provider(f"anthropic.messages@{urlsplit(self.base_url).hostname}", self.model)
+
+    @property
+    def access(self) -> ServerAccess:
+        """The connection to the server."""
+        headers = {"content-type": "application/json", "anthropic-version": self.version, **self.headers}
+        if self.api_key is not None:
+            headers["x-api-key"] = self.api_key
+        return ServerAccess(headers, self.timeouts, self.concurrency, self.api_key)

@@ -1,0 +1,153 @@
+"""The parts of a recorded reply: what its text, reasoning and calls do not say. Pure.
+
+Text and calls are recorded as they always were. Where they are not all of a reply, its record has the order of its
+parts as well: each with its kind, the length of its piece of text, and the state that its provider wants back. A view
+has the order without the states and without any text of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from pilotage.agent.messages import (
+    MediaPart,
+    MessagePart,
+    ModelToolCall,
+    OpaquePart,
+    ProviderState,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    state_of,
+)
+from pilotage.agent.model_reply import ModelResponse
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.record_fields import (
+    DamagedRecordError,
+    contract_value,
+    count_field,
+    object_field,
+    optional_object,
+    optional_text,
+    text_field,
+    value_field,
+)
+
+
+def has_own_parts(response: ModelResponse) -> bool:
+    """Return whether the text and the calls of a reply are not all of it."""
+    calls = response.tool_calls
+    return response.ordered is not None or (bool(calls) and any(call.state is not None for call in calls))
+
+
+def encode_parts(parts: Iterable[MessagePart], reasoning: str) -> list[JsonValue]:
+    """Return the order of parts; their reasoning is left out where it is what the record has as such."""
+    listed = tuple(parts)
+    is_recorded = "".join(part.text for part in listed if isinstance(part, ReasoningPart)) == reasoning
+    return [_encoded(part, is_recorded=is_recorded) for part in listed]
+
+
+def decode_parts(
+    entries: JsonValue, content: str, calls: Sequence[ModelToolCall], reasoning: str
+) -> tuple[MessagePart, ...]:
+    """Return the parts of a recorded reply with this text, these calls and this reasoning.
+
+    Raises:
+        DamagedRecordError: the order does not fit them.
+    """
+    if not isinstance(entries, list | tuple):
+        raise DamagedRecordError(words.PARTS, "a list")
+    texts, thoughts, asked = _Text(content), _Text(reasoning), iter(calls)
+    parts = tuple(_decoded(entry, texts, thoughts, asked) for entry in entries)
+    if texts.is_left or next(asked, None) is not None:
+        raise DamagedRecordError(words.PARTS, "the whole text and all calls of the reply")
+    return parts
+
+
+def encode_state(state: ProviderState) -> JsonObject:
+    """Return the record of a provider's state: the only JSON that it has."""
+    return {
+        words.PROVIDER: state.provider,
+        words.MODEL: state.model,
+        words.KIND: state.kind,
+        words.DATA: to_json_value(state.data),
+    }
+
+
+def decode_state(record: JsonObject) -> ProviderState:
+    """Return the state that `encode_state` wrote."""
+    return ProviderState(
+        text_field(record, words.PROVIDER),
+        text_field(record, words.MODEL),
+        text_field(record, words.KIND),
+        value_field(record, words.DATA),
+    )
+
+
+def _encoded(part: MessagePart, *, is_recorded: bool) -> JsonObject:
+    state = state_of(part)
+    entry: dict[str, JsonValue] = {} if state is None else {words.STATE: encode_state(state)}
+    match part:
+        case ModelToolCall():
+            return {words.KIND: words.CALL, **entry}
+        case TextPart():
+            return {words.KIND: words.TEXT, words.CHARS: len(part.text), **entry}
+        case RefusalPart():
+            return {words.KIND: words.REFUSAL, words.CHARS: len(part.text)}
+        case ReasoningPart():
+            if part.origin is not None:
+                entry[words.ORIGIN] = part.origin
+            if not is_recorded:
+                entry[words.TEXT] = part.text
+            return {words.KIND: words.REASONING, words.CHARS: len(part.text), **entry}
+        case MediaPart():
+            return {words.KIND: words.MEDIA, words.MEDIA: to_json_value(part)}
+        case OpaquePart():
+            return {words.KIND: words.OPAQUE, **entry}
+
+
+class _Text:
+    """A text of which parts take pieces, one after the other."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    @property
+    def is_left(self) -> bool:
+        return self._at < len(self._text)
+
+    def take(self, entry: JsonObject) -> str:
+        begin, self._at = self._at, self._at + count_field(entry, words.CHARS)
+        if self._at > len(self._text):
+            raise DamagedRecordError(words.CHARS, "no more than the text of the reply")
+        return self._text[begin : self._at]
+
+
+def _decoded(each: JsonValue, texts: _Text, thoughts: _Text, asked: Iterator[ModelToolCall]) -> MessagePart:
+    if not isinstance(each, Mapping):
+        raise DamagedRecordError(words.PARTS, "a list of objects")
+    entry: JsonObject = dict(each)
+    given = optional_object(entry, words.STATE)
+    state = None if given is None else decode_state(given)
+    match text_field(entry, words.KIND):
+        case words.TEXT:
+            return TextPart(texts.take(entry), state)
+        case words.REFUSAL:
+            return RefusalPart(texts.take(entry))
+        case words.REASONING:
+            own = optional_text(entry, words.TEXT)
+            text = thoughts.take(entry) if own is None else own
+            return ReasoningPart(text, optional_text(entry, words.ORIGIN), state)
+        case words.CALL:
+            call = next(asked, None)
+            if call is None:
+                raise DamagedRecordError(words.PARTS, "no more calls than the reply has")
+            return ModelToolCall(call.name, call.arguments, call.call_id, call.metadata, state)
+        case words.MEDIA:
+            return contract_value(MediaPart, object_field(entry, words.MEDIA))
+        case words.OPAQUE if state is not None:
+            return OpaquePart(state)
+        case kind:
+            raise DamagedRecordError(words.PARTS, f"parts of a known kind, not {kind!r}")

@@ -1,0 +1,128 @@
+"""What real servers answered on `/v1/responses`: whole, and cut at every byte."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from tests.adapters.model_http.recordings import Recording, recording, recordings
+from tests.adapters.openai.byte_server import ByteServer, Told, told
+
+from pilotage.adapters.model_http.error_mapping import server_error
+from pilotage.adapters.openai import (
+    ModelRetries,
+    ModelServerError,
+    OpenAICompatibleSettings,
+    OpenAIResponsesModel,
+)
+from pilotage.agent.messages import ModelMessage
+from pilotage.agent.model_failure import ModelFailure
+from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
+from pilotage.agent.model_request import ModelRequest
+
+Reason = ModelFinishReason
+PLAIN = ModelRequest([ModelMessage.user("x")])
+CASES = [each for each in recordings("responses") if each.path == "/v1/responses"]
+ANSWERED = [
+    each for each in CASES if each.status == 200 and each.is_complete and each.name != "resp_background"
+]
+STREAMS = [each for each in ANSWERED if each.is_stream]
+
+
+def by_id(recorded: Recording) -> str:
+    return recorded.id
+
+
+def model_of(*pieces: bytes) -> OpenAIResponsesModel:
+    settings = OpenAICompatibleSettings("http://127.0.0.1:1/v1", "tiny", retries=ModelRetries(most=0))
+    return OpenAIResponsesModel(settings, server=ByteServer(pieces))
+
+
+def read(*pieces: bytes) -> Told:
+    return asyncio.run(told(model_of(*pieces)))
+
+
+def reply_to(recorded: Recording) -> ModelResponse:
+    if recorded.is_stream:
+        streamed = read(recorded.body)
+        assert streamed.response is not None, streamed.error
+        return streamed.response
+    return asyncio.run(model_of(recorded.body).complete(PLAIN))
+
+
+def frames(body: bytes) -> list[Any]:
+    return [json.loads(line[5:]) for line in body.splitlines() if line.startswith(b"data: {")]
+
+
+@pytest.mark.parametrize("recorded", ANSWERED, ids=by_id)
+def test_a_recorded_reply_is_what_its_bytes_say(recorded: Recording) -> None:
+    reply = reply_to(recorded)
+    if recorded.is_stream:
+        sent = frames(recorded.body)
+        text = "".join(each["delta"] for each in sent if each["type"] == "response.output_text.delta")
+        thought = "".join(each["delta"] for each in sent if each["type"] == "response.reasoning_text.delta")
+        last = sent[-1]["response"]
+    else:
+        last = json.loads(recorded.body)
+        contents = [each for item in last["output"] for each in item.get("content") or ()]
+        text = "".join(each["text"] for each in contents if each["type"] == "output_text")
+        thought = "".join(each["text"] for each in contents if each["type"] == "reasoning_text")
+    assert (reply.content, reply.reasoning) == (text, thought)
+    calls = [item for item in last["output"] if item["type"] == "function_call"]
+    assert len(reply.tool_calls) + len(reply.metadata.get("cut_tool_calls", ())) == len(calls)  # type: ignore[arg-type]
+    assert [call.call_id for call in reply.tool_calls] == [item["call_id"] for item in calls][
+        : len(reply.tool_calls)
+    ]
+    assert reply.usage.total_tokens == last["usage"]["total_tokens"]
+    assert (reply.finish_reason is Reason.LENGTH) == (last["status"] == "incomplete")
+
+
+@pytest.mark.parametrize("recorded", STREAMS, ids=by_id)
+def test_a_recorded_stream_is_the_same_however_it_is_cut(recorded: Recording) -> None:
+    async def every_cut() -> None:
+        at_once, size = await told(model_of(recorded.body)), len(recorded.body)
+        for at in range(1, size, max(1, size // 200)):
+            cut = await told(model_of(recorded.body[:at], recorded.body[at:]))
+            assert (cut.response, cut.events) == (at_once.response, at_once.events)
+
+    asyncio.run(every_cut())
+
+
+@pytest.mark.parametrize("recorded", STREAMS, ids=by_id)
+def test_a_recorded_stream_that_ends_early_is_no_reply(recorded: Recording) -> None:
+    async def every_end() -> None:
+        end = recorded.body.rfind(b"response.completed")
+        for at in range(1, end, max(1, len(recorded.body) // 150)):
+            cut = await told(model_of(recorded.body[:at]))
+            assert isinstance(cut.error, ModelServerError)
+
+    asyncio.run(every_end())
+
+
+@pytest.mark.parametrize("recorded", [each for each in CASES if each.status != 200], ids=by_id)
+def test_a_recorded_refusal_is_an_error(recorded: Recording) -> None:
+    error = server_error(recorded.status, recorded.body)
+    assert not error.retryable or recorded.status >= 500
+
+
+def test_a_schema_that_breaks_the_stream_off_is_a_failure() -> None:
+    body = recording("responses", "vllm", "resp_kill9_engine").body
+    broken = read(body)
+    assert isinstance(broken.error, ModelServerError)
+    assert broken.error.failure is ModelFailure.BROKEN_STREAM
+
+
+def event(kind: str, **fields: Any) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
+
+
+def test_a_response_that_failed_is_its_error() -> None:
+    error = {"code": "rate_limit_exceeded", "message": "Slow down."}
+    failed = read(event("response.failed", response={"status": "failed", "error": error, "output": []}))
+    assert isinstance(failed.error, ModelServerError)
+    assert failed.error.failure is ModelFailure.RATE_LIMITED
+    plain = read(event("error", code="server_is_overloaded", message="Busy."))
+    assert isinstance(plain.error, ModelServerError)
+    assert plain.error.failure is ModelFailure.OVERLOADED
