@@ -64,17 +64,20 @@ SHARED := -n $(WORKERS) --dist worksteal
 # rewrites the assertions of the tests, which otherwise every worker would do for itself.
 PREPARE := $(BIN)/python -m pytest -q --collect-only > /dev/null & $(BIN)/python -m tests.pages.rig; code=$$?; wait; exit $$code
 
-test: $(STAMP) ## run all tests
+# A share of them: make test TESTS="tests/unit tests/programs"
+TESTS ?=
+
+test: $(STAMP) ## run all tests, or TESTS=...
 	@$(COMPILE)
-	@$(PREPARE)
-	@$(BIN)/python -m pytest -q $(SHARED)
+	@$(if $(TESTS),,$(PREPARE))
+	@$(BIN)/python -m pytest -q $(SHARED) $(TESTS)
 
 test-near: $(STAMP) ## run the tests that are close to what differs from main, or from BASE=...
 	@$(BIN)/python tools/near.py $(or $(BASE),main)
 
 PYTHONS ?= 3.11 3.12 3.13
 
-test-all: ## run all tests on each of PYTHONS="3.11 3.12 3.13", each in an environment of its own
+test-all: ## run all tests, or TESTS=..., on each of PYTHONS="3.11 3.12 3.13", each in an environment of its own
 	@for version in $(PYTHONS); do \
 	  python=$$($(PYTHON) tools/interpreters.py $$version) || exit 1; \
 	  echo "Python $$version"; \

@@ -20,7 +20,9 @@ from pilotage import (
     agent_tool,
 )
 from pilotage.adapters.agui import AGUICompatible
+from pilotage.jsonvalue import object_or_empty
 from pilotage.models.default import default_model
+from pilotage.runtime import patch_state, read_state
 
 LEDGER = Path("ledger.txt")
 
@@ -33,6 +35,14 @@ class Payments:
     async def balance(self, account: str) -> int:
         """Return the balance of an account."""
         return 100
+
+    @agent_tool(effects=ToolEffects.read_only())
+    async def chosen(self) -> str:
+        """Return the balance of the account that the page shows as chosen, and show it there."""
+        state = object_or_empty(await read_state())
+        account = str(state.get("account", "main"))
+        await patch_state([{"op": "add", "path": "/balance", "value": 100}])
+        return f"{account} has 100"
 
     @agent_tool(effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT)
     def pay(self, to: str, amount: int) -> str:

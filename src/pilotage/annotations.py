@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from types import FunctionType, SimpleNamespace
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -47,23 +48,40 @@ def is_any_json(annotation: object) -> bool:
     return name == "JsonValue" and module == "pydantic.types"
 
 
-def resolve_annotation(annotation: object, names: Mapping[str, object]) -> object:
+class Names:
+    """The names of a module, for annotations of functions and classes in it."""
+
+    def __init__(self, module: Mapping[str, object]) -> None:
+        self.module = module if isinstance(module, dict) else dict(module)
+
+    @cached_property
+    def of_json(self) -> dict[str, object]:
+        """The names that resolving `JsonValue` needs, except those that mean something else in the module."""
+        aliases = {name: AnyJson for name, value in self.module.items() if value is _JSON_VALUE_TEXT}
+        missing = {name: value for name, value in _JSON_NAMES.items() if name not in self.module}
+        return {**missing, **aliases}
+
+
+def resolve_annotation(annotation: object, names: Names | Mapping[str, object]) -> object:
     """Return one annotation of a function, with the names of its module."""
+    if type(annotation) is type:
+        return annotation
     if annotation == _JSON_VALUE_TEXT:
         return AnyJson
+    known = names if isinstance(names, Names) else Names(names)
     holder = SimpleNamespace(__annotations__={"it": annotation})
-    return _resolve(holder, names, dict(names))["it"]
+    return _resolve(holder, known, known.module)["it"]
 
 
 def resolve_signature(function: FunctionType) -> dict[str, object]:
     """Return the annotations of a function, with the names of its module."""
-    return _resolve(function, function.__globals__, None)
+    return _resolve(function, Names(function.__globals__), None)
 
 
 def resolve_fields(owner: type) -> dict[str, object]:
     """Return the annotations of a class and its bases."""
     module = sys.modules.get(owner.__module__)
-    return _resolve(owner, vars(module) if module else {}, None)
+    return _resolve(owner, Names(vars(module) if module else {}), None)
 
 
 def resolve_alias(alias: Any, arguments: tuple[object, ...]) -> object:
@@ -73,23 +91,14 @@ def resolve_alias(alias: Any, arguments: tuple[object, ...]) -> object:
     return substitute(value, arguments_of(alias, arguments))
 
 
-def _resolve(
-    holder: object, module: Mapping[str, object], names: dict[str, object] | None
-) -> dict[str, object]:
+def _resolve(holder: object, names: Names, known_globals: dict[str, object] | None) -> dict[str, object]:
     get_hints: Callable[..., dict[str, object]] = typing.get_type_hints
     known = dict(vars(holder)) if isinstance(holder, type) else {}
     try:
-        return get_hints(holder, names, {**known, **_json_names(module)}, include_extras=True)
+        return get_hints(holder, known_globals, {**known, **names.of_json}, include_extras=True)
     except (NameError, AttributeError, TypeError, SyntaxError, RecursionError) as error:
         owner = holder.__name__ if isinstance(holder, type) else None
         raise UnresolvedAnnotationError(str(error), owner) from error
-
-
-def _json_names(module: Mapping[str, object]) -> dict[str, object]:
-    """Return the names that resolving `JsonValue` needs, except those that mean something else in the module."""
-    aliases = {name: AnyJson for name, value in module.items() if value is _JSON_VALUE_TEXT}
-    missing = {name: value for name, value in _JSON_NAMES.items() if name not in module}
-    return {**missing, **aliases}
 
 
 def arguments_of(generic: object, arguments: tuple[object, ...]) -> Arguments:

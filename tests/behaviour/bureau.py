@@ -34,7 +34,15 @@ from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
-from pilotage.testing import Fault, FaultyJournal, MemoryStore, ScriptedModel, SeededIds, VirtualClock
+from pilotage.testing import (
+    Fault,
+    FaultyJournal,
+    MemorySealer,
+    MemoryStore,
+    ScriptedModel,
+    SeededIds,
+    VirtualClock,
+)
 
 DURABLE = RecoveryStrategy.ACTION_BOUNDARY
 
@@ -55,6 +63,7 @@ class Bureau:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.store = MemoryStore(self.clock)
+        self.store.sealer = MemorySealer(b"the key of the bureau")
         self.world = World()
         self.ids = SeededIds(1)
         self.journal = FaultyJournal(self.store.journal)

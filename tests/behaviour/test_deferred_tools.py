@@ -67,9 +67,9 @@ class Passerby:
     """Talks; its runs are not kept."""
 
 
-@Agent(spec=DURABLE)
-class ByHand:
-    """Has a loop of its own."""
+@Agent
+class PasserbyByHand:
+    """Has a loop of its own; its runs are not kept."""
 
     async def execute(self, task: str) -> str:
         return task
@@ -80,7 +80,9 @@ def painting() -> ScriptedModel:
 
 
 def application(store: MemoryStore, walls: Walls, model: ScriptedModel) -> Application:
-    return Application("yard").add(Painter, Passerby, ByHand, walls, model, *store.ports).load_plugins()
+    return (
+        Application("yard").add(Painter, Passerby, PasserbyByHand, walls, model, *store.ports).load_plugins()
+    )
 
 
 def given(*tools: ModelToolSpec) -> RunAgentInput:
@@ -163,7 +165,7 @@ async def test_a_caller_who_gives_up_cancels_the_run() -> None:
     ("agent", "tools", "words"),
     [
         (Passerby, (PICK,), "cannot wait for tools that its caller carries out"),
-        (ByHand, (PICK,), "cannot wait for tools that its caller carries out"),
+        (PasserbyByHand, (PICK,), "cannot wait for tools that its caller carries out"),
         (Painter, (tool("paint"),), "there is one of that name already. Rename it."),
         (Painter, (PICK, PICK), "there is one of that name already. Rename it."),
         (Painter, (ModelToolSpec("pick", JsonSchemaConstraint({"type": "array"})),), "describes an object"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -25,6 +26,8 @@ from pilotage.agent.ports.leases import IAgentLeases, Lease
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.errors import RunConflictError
 from pilotage.runtime.journal.interruptions import RunOwnershipLost, StoreUnavailable
+from pilotage.runtime.run.handles import RunHandle
+from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import FaultyJournal, MemoryStore, StopBefore
 
 LEASE_SECONDS = 30
@@ -153,6 +156,89 @@ class Frozen(IAgentLeases):
     def _check(self) -> None:
         if self.is_gone:
             raise OSError("the store does not answer")
+
+
+class Together(Frozen):
+    """Leases that know how they were renewed: together, or one by one. Some requests fail."""
+
+    def __init__(self, leases: IAgentLeases) -> None:
+        super().__init__(leases)
+        self.together, self.alone = list[int](), list[str]()
+        self.fails_together: Exception | None = None
+        self.fails_alone: str | None = None
+
+    async def renew_all(self, runs: Collection[RunKey], owner: str, seconds: float) -> Collection[RunKey]:
+        self.together.append(len(runs))
+        if self.fails_together is not None:
+            raise self.fails_together
+        return await self.leases.renew_all(runs, owner, seconds)
+
+    async def renew(self, run: RunKey, owner: str, seconds: float) -> Lease | None:
+        self.alone.append(run.run_id)
+        if run.run_id == self.fails_alone:
+            raise RuntimeError("this one cannot be renewed")
+        return await super().renew(run, owner, seconds)
+
+
+async def started_together(story: Busy, runs: AgentRuns, count: int) -> list[RunHandle]:
+    handles = [await runs.start(story.agent, "A-17") for _ in range(count)]
+    for _ in range(50):
+        await asyncio.sleep(0)
+    return handles
+
+
+async def test_the_leases_of_all_runs_of_a_process_are_renewed_by_one_request() -> None:
+    story = Busy()
+    leases = story.bureau.store.leases = Together(story.bureau.store.leases)  # type: ignore[assignment]
+    async with story.bureau.process(story.agent, story.program, story.counter) as runs:
+        handles = await started_together(story, runs, 5)
+        for _ in range(4):
+            story.bureau.clock.advance(LEASE_SECONDS / 3)
+            for _ in range(20):
+                await asyncio.sleep(0)
+        assert (leases.together, leases.alone) == ([5] * 4, [])  # type: ignore[attr-defined]
+        assert None not in [await story.holder(handle.id) for handle in handles]
+        story.counter.may_end["read a"].set()
+        assert [triple((await handle.result()).state) for handle in handles] == [COMPLETED] * 5
+
+
+@pytest.mark.parametrize("error", [OSError("away"), RuntimeError("one of them is damaged")], ids=repr)
+async def test_a_lease_that_cannot_be_renewed_takes_no_other_one_along(error: Exception) -> None:
+    story = Busy()
+    leases = story.bureau.store.leases = Together(story.bureau.store.leases)  # type: ignore[assignment]
+    async with story.bureau.process(story.agent, story.program, story.counter) as runs:
+        handles = await started_together(story, runs, 4)
+        leases.fails_together, leases.fails_alone = error, handles[1].id  # type: ignore[attr-defined]
+        for _ in range(4):
+            story.bureau.clock.advance(LEASE_SECONDS / 3)
+            for _ in range(20):
+                await asyncio.sleep(0)
+        held = [await story.holder(handle.id) is not None for handle in handles]
+        assert held == [True, False, True, True]
+        leases.fails_together = leases.fails_alone = None  # type: ignore[attr-defined]
+        story.counter.may_end["read a"].set()
+        assert [triple((await handle.result()).state) for handle in handles] == [COMPLETED] * 4
+
+
+async def test_a_run_that_another_process_took_is_not_renewed_with_the_others() -> None:
+    story = Busy()
+    story.bureau.store.leases = Together(story.bureau.store.leases)  # type: ignore[assignment]
+    async with story.bureau.process(story.agent, story.program, story.counter) as runs:
+        handles = await started_together(story, runs, 3)
+        lost = RunKey("default", handles[1].id)
+        tables = story.bureau.store.tables
+        tables.leases[lost] = replace(tables.leases[lost], owner="another")
+        for _ in range(2):
+            story.bureau.clock.advance(LEASE_SECONDS / 3)
+            for _ in range(20):
+                await asyncio.sleep(0)
+        holders = [await story.holder(handle.id) for handle in handles]
+        assert [holder and holder.owner == "another" for holder in holders] == [False, True, False]
+        story.counter.may_end["read a"].set()
+        assert triple((await handles[0].result()).state) == COMPLETED
+        with pytest.raises(RunOwnershipLost):
+            await handles[1].result()
+    assert story.bureau.world.done.count("pay 1") == 2
 
 
 async def test_an_effect_does_not_begin_while_nobody_can_say_who_has_the_run() -> None:

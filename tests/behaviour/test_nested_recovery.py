@@ -258,7 +258,7 @@ async def test_actions_with_unknown_outcome_at_different_depths_are_asked_about_
         around, pay = await runs.questions(shop.run_id)
         assert (around.action_id, pay.action_id) == (
             "run/tool:around#1",
-            "run/task:tool:note:b7d3782e#1/tool:pay#1",
+            "run/task:tool:note:9743a7b9#1/tool:pay#1",
         )
         await runs.answer(shop.run_id, around.id, RETRY, resume=False)
         await runs.answer(shop.run_id, pay.id, DONE, result="paid by hand", resume=False)

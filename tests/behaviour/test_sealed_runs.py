@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from decimal import Decimal
@@ -36,11 +37,20 @@ from pilotage import (
     ToolEffects,
     agent_tool,
 )
-from pilotage.agent import AgentRecoveryRequest, ISecrets, RecoveryDecision, SecretRef, ToolCallArgsDeltaEvent
+from pilotage.agent import (
+    AgentActionKind,
+    AgentRecoveryRequest,
+    ISecrets,
+    RecoveryDecision,
+    SecretRef,
+    ToolCallArgsDeltaEvent,
+)
 from pilotage.agent.ports.persistence import JournalRow, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import RecordSealError, SealContext
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import AgentPersistenceConfigurationError, CallerError, ToolError
+from pilotage.jsonvalue import JsonObject, canonical_json, text_digest
+from pilotage.runtime.journal.scope import fingerprint_of
 from pilotage.safety import StreamingRedactionPolicy, StreamingSensitivePattern
 from pilotage.testing import MemoryStore, ScriptedModel, StopAfter, StopBefore, calls, says
 from pilotage.testing.sealer import MemorySealer
@@ -143,6 +153,48 @@ def stored(store: MemoryStore) -> str:
 
 def sealed(rows: list[JournalRow]) -> list[str]:
     return [f"{row.action_id} {row.stage}" for row in rows if isinstance(row.record, SealedRecord)]
+
+
+@Agent(spec=AgentExecutionSpec(name="fast teller", recovery=DURABLE))
+class FastTeller:
+    def __init__(self, bank: Bank) -> None:
+        self.bank = bank
+
+    async def execute(self, iban: Iban) -> int:
+        async def pay(account: str) -> str:
+            return await self.bank.pay(account)
+
+        await asyncio.gather(pay(iban), self.bank.look_up(1))
+        return await self.bank.close(iban)
+
+
+async def test_arguments_cannot_be_guessed_from_fingerprints_ids_and_digests() -> None:
+    """Who reads the store knows everything but the key, and tries all accounts that there are."""
+    bureau = Bureau()
+    async with bureau.process(FastTeller, None, Bank()) as runs:
+        waiting = await started(runs, FastTeller, MINE)
+    assert triple(waiting.state) == WAITING
+    rows, run_id = await bureau.rows(waiting.state.id), waiting.state.id
+    assert not [row for row in rows if row.fingerprint in guesses(run_id, row.action_id)]
+    branches = [row.action_id.split("/")[1] for row in rows if "/task:" in row.action_id]
+    assert branches
+    asked: JsonObject = {"iban": MINE}
+    guessed = [
+        canonical_json(asked),
+        *(f"{salt}\n{canonical_json([asked, [MINE]])}" for salt in (run_id, "")),
+    ]
+    known = {text_digest(text)[:8] for text in guessed}
+    assert not [name for name in branches if name.partition("#")[0].rpartition(":")[2] in known]
+
+
+def guesses(run_id: str, action_id: str) -> set[str]:
+    """The fingerprints that an account leads to without the key."""
+    names = ("pay", "close", "look_up", "bank.pay", "bank.close", "Bank.pay", "Bank.close")
+    return {
+        fingerprint_of(salt, action_id, AgentActionKind.TOOL_CALL, name, {"iban": MINE})
+        for name in names
+        for salt in (run_id, "", f"fingerprints of {run_id}")
+    }
 
 
 async def test_what_others_must_not_read_is_in_no_view_and_replay_has_it_all_the_same() -> None:

@@ -5,20 +5,38 @@ from __future__ import annotations
 import _weakrefset
 import gc
 import sys
-from asyncio import futures
-from collections.abc import Callable
+from asyncio import Runner, futures
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import FrameType
 from weakref import ref
 
 import pytest
 
-from pilotage import Agent, Application, IAgentModel, Pod, run_sync
+from pilotage import (
+    Agent,
+    Application,
+    IAgentModel,
+    ModelRequest,
+    ModelResponse,
+    ModelStreamEvent,
+    ModelStreamEventKind,
+    Pod,
+    RunAgentInput,
+    ToolEffects,
+    agent_tool,
+    run_sync,
+)
+from pilotage.agent import ModelToolCall
 from pilotage.container.processing import IPostProcessor
 from pilotage.errors import PodNotFoundError
+from pilotage.runtime import AgentRunner
 from pilotage.testing import ScriptedModel, says
 
 MOST_CALLS = 1_500
+MOST_CALLS_OF_A_RUN = 540
+"""Of an ephemeral run with one tool call, those of its event loop and of its reader included."""
+MESSAGES_BEFORE_THE_CALL = 2
 
 NOT_COUNTED = {_weakrefset.__file__, futures.__file__}
 """An event loop that is closed goes through all tasks of the process, also those that other tests still refer to."""
@@ -86,6 +104,49 @@ def test_a_warm_run_sync_takes_few_calls(agent: type) -> None:
     run()
     run()
     assert fewest_calls_of(run) <= MOST_CALLS
+
+
+class Asking(IAgentModel):
+    """Asks for one page, then answers."""
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        raise NotImplementedError
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+        if len(request.messages) == MESSAGES_BEFORE_THE_CALL:
+            call = ModelToolCall("look_up", {"page": 1}, "call-1")
+            yield ModelStreamEvent(ModelStreamEventKind.DONE, response=ModelResponse("", tool_calls=[call]))
+        else:
+            yield ModelStreamEvent(ModelStreamEventKind.DONE, response=ModelResponse("done"))
+
+
+@Agent
+class Librarian:
+    """Look things up, then answer."""
+
+    @agent_tool(effects=ToolEffects.read_only())
+    async def look_up(self, page: int) -> str:
+        """Look a page up."""
+        return f"page {page}"
+
+
+def test_a_warm_ephemeral_run_takes_few_calls() -> None:
+    with (
+        Runner() as loop,
+        Application("library").add(Librarian, Asking()).load_plugins(include=["runtime"]) as app,
+    ):
+        runner = AgentRunner.for_agent_instance(app.get(Librarian))
+
+        async def read() -> None:
+            async for _ in runner.run_events(RunAgentInput("run", "Go on.")):
+                pass
+
+        def run() -> None:
+            loop.run(read())
+
+        run()
+        run()
+        assert fewest_calls_of(run) <= MOST_CALLS_OF_A_RUN
 
 
 def test_plugins_are_read_once_per_process() -> None:

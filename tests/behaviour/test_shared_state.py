@@ -24,9 +24,20 @@ from pilotage import (
     ToolEffects,
     agent_tool,
 )
-from pilotage.agent import AgentEvent, RunKey, StateDeltaEvent, StateSnapshotEvent
+from pilotage.agent import (
+    AgentContext,
+    AgentEvent,
+    ContextPack,
+    ContextPackRole,
+    RunAgentInput,
+    RunKey,
+    StateDeltaEvent,
+    StateSnapshotEvent,
+)
 from pilotage.errors import AgentDefinitionError
-from pilotage.runtime import Transcript, patch_state, set_state, step
+from pilotage.jsonvalue import JsonValue, object_or_empty
+from pilotage.runtime import Transcript, patch_state, read_state, set_state, step
+from pilotage.runtime.door.shared_state import patched
 from pilotage.runtime.events.projections import YieldProjector
 from pilotage.safety import StreamingRedactionPolicy, StreamingSensitivePattern
 from pilotage.testing import Fault, ScriptedModel, StopAfter, StopBefore, calls, says
@@ -113,7 +124,7 @@ async def carried_through(
 ) -> tuple[Newsroom, str, list[AgentEvent]]:
     """A run that as many processes as needed bring to its end, and the events that its reader has."""
     room, client, script = Newsroom(), Transcript(), model()
-    given = None if kind.__name__ == "Shop" else "Buy tea"
+    given = "Buy tea" if kind.__name__ == "Keeper" else None
     run_id, commits = "", 0
     for _ in range(4):
         async with room.process(script, kind, Basket, fault=fault) as runs:
@@ -210,3 +221,141 @@ async def test_outside_a_run_nothing_is_shared() -> None:
     await patch_state([TEA])
     with pytest.raises(AgentDefinitionError, match="no 'op'"):
         await patch_state([{"path": "/items"}])
+
+
+@Pod
+class Till:
+    def __init__(self) -> None:
+        self.seen: list[JsonValue] = []
+
+    @agent_tool(
+        effects=ToolEffects.external_side_effect(),
+        idempotency=Idempotency.IDEMPOTENT,
+        approval=UNGATED,
+        reads_untrusted=False,
+    )
+    async def add_up(self) -> int:
+        """Count the items on the page."""
+        state = await read_state()
+        await patch_state([{"op": "add", "path": "/counted", "value": True}])
+        items = object_or_empty(state).get("items")
+        return len(items) if isinstance(items, list) else -1
+
+
+def buyer(mode: StreamingExposureMode) -> type[object]:
+    """An agent that reads what itself, its tools and its caller have put into the state."""
+
+    @Agent(spec=AgentExecutionSpec(name="buyer", recovery=DURABLE, streaming_exposure_mode=mode))
+    class Buyer:
+        def __init__(self, basket: Basket, till: Till) -> None:
+            self.basket = basket
+            self.till = till
+
+        async def execute(self) -> AsyncGenerator[AgentYield[JsonValue], None]:
+            given = await read_state()
+            yield State({"items": ["milk"]})
+            await self.basket.put("tea")
+            yield StatePatch([TEA])
+            first = await self.till.add_up()
+            await step("pay", _nothing, idempotency=Idempotency.IDEMPOTENT)
+            await patch_state([{"op": "remove", "path": "/items/0"}])
+            await patch_state([{"op": "remove", "path": "/no/such/place"}])
+            last = await read_state()
+            yield Final([given, first, last])
+
+    return Buyer
+
+
+WHOLE: list[JsonValue] = [{}, 4, {"items": ["tea", "tea", "tea"], "counted": True}]
+
+
+async def bought(kind: type[object], fault: Fault | None = None, given: object = None) -> tuple[int, object]:
+    """How many commits a run took until a process died, and its answer."""
+    room, script, run_id, commits = Newsroom(), model(), "", 0
+    for _ in range(3):
+        async with room.process(script, kind, Basket, Till, fault=fault) as runs:
+            run = await (runs.resume(run_id) if run_id else runs.start(kind, given))
+            run_id = run.id
+            await asyncio.wait([asyncio.ensure_future(run.result())])
+        commits, fault = commits or room.commits, None
+        if (await room.store.states.get(run_id)).is_terminal:
+            break
+    async with room.process(script, kind, Basket, Till) as runs:
+        await runs.verify(run_id)
+        return commits, (await runs.result(run_id)).output
+
+
+@pytest.mark.parametrize("mode", StreamingExposureMode)
+@pytest.mark.parametrize("fault", [StopBefore, StopAfter])
+async def test_a_state_is_read_as_it_is_wherever_a_process_dies(
+    mode: StreamingExposureMode, fault: type[Fault]
+) -> None:
+    kind = buyer(mode)
+    commits, answer = await bought(kind)
+    assert answer == WHOLE
+    for number in range(2, commits + 1):
+        assert (await bought(kind, fault(number)))[1] == WHOLE, number
+
+
+@Agent(spec=AgentExecutionSpec(name="two hands", recovery=DURABLE))
+class TwoHands:
+    """Puts two things into the basket at once, and looks later."""
+
+    def __init__(self, basket: Basket) -> None:
+        self.basket = basket
+
+    async def execute(self) -> JsonValue:
+        await set_state({"items": []})
+        await asyncio.gather(self.basket.put("tea"), self.basket.put("rum"))
+        await step("pay", _nothing, idempotency=Idempotency.IDEMPOTENT)
+        return await read_state()
+
+
+@pytest.mark.parametrize("fault", [StopBefore, StopAfter])
+async def test_changes_of_calls_at_the_same_time_keep_the_order_in_which_the_page_got_them(
+    fault: type[Fault],
+) -> None:
+    commits, _ = await bought(TwoHands)
+    for number in range(2, commits + 1):
+        room, run_id, seen = await carried_through(TwoHands, fault(number))
+        async with room.process(model(), TwoHands, Basket) as runs:
+            answer = (await runs.result(run_id)).output
+        page: JsonValue = {}
+        for change in changes(seen):
+            page = patched(page, change) if isinstance(change, list) else change
+        assert answer == page, number
+
+
+@Agent(spec=AgentExecutionSpec(name="reader", recovery=DURABLE))
+class Reader:
+    """Reads what its caller gives."""
+
+    async def execute(self, task: str) -> JsonValue:
+        await patch_state([{"op": "add", "path": "/read", "value": True}])
+        return await read_state()
+
+
+async def test_the_state_of_the_caller_comes_first() -> None:
+    packs = [
+        ContextPack("note", "no JSON", "the page", ContextPackRole.STATE),
+        ContextPack("basket", '{"account": "savings"}', "the page", ContextPackRole.STATE),
+    ]
+    given = RunAgentInput("mine", "Read", context=AgentContext(packs))
+    assert (await bought(Reader, given=given))[1] == {"account": "savings", "read": True}
+
+
+@Agent(name="forgetful")
+class Forgetful:
+    """Reads a state in a run that is not durable."""
+
+    async def execute(self) -> AsyncGenerator[AgentYield[JsonValue], None]:
+        yield State([1])
+        await patch_state([{"op": "add", "path": "/-", "value": 2}])
+        yield Final(await read_state())
+
+
+async def test_a_run_that_is_not_durable_reads_its_state_too() -> None:
+    async with Newsroom().process(model(), Forgetful) as runs:
+        result = await (await runs.start(Forgetful)).result()
+    assert result.output == [1, 2]
+    assert await read_state() == {}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 
 import pytest
@@ -35,12 +36,14 @@ from pilotage.agent import (
     RunPausedEvent,
 )
 from pilotage.agent.model_reply import ModelResponse
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.errors import RunConflictError
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.run.resume import POLL_SECONDS
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
-from pilotage.testing import ScriptedModel, says
+from pilotage.testing import MemoryStore, ScriptedModel, says
+from pilotage.testing.memory import MemorySignalRepository
 
 MESSAGE, PAUSE, RESUME, CANCEL = (
     AgentSignalKind.USER_MESSAGE,
@@ -138,6 +141,75 @@ async def test_the_look_goes_on_for_the_runs_that_come_later(has_hints: bool) ->
         gate.open.set()
         await run.result()
     assert spoken_to(model)[-1] == ["second", "Mind the gap."]
+
+
+class CountedSignals(MemorySignalRepository):
+    """A queue that counts what it is asked, and forgets how to read one run."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self.looks, self.listed = 0, list[str]()
+        self.damaged: str | None = None
+
+    async def newest_pending(self, runs: AbstractSet[RunKey]) -> Mapping[RunKey, str]:
+        self.looks += 1
+        return await super().newest_pending(runs)
+
+    async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
+        self.listed.append(state_id)
+        if state_id == self.damaged:
+            raise RuntimeError("this one cannot be read")
+        return await super().list_pending(state_id)
+
+
+async def test_many_live_runs_are_looked_after_by_one_request_and_read_once_for_each_signal() -> None:
+    bureau, gate, model = Bureau(), Gate(), ScriptedModel([says("One. ")] * 20)
+    signals = CountedSignals(bureau.store)
+    async with bureau.office(model, gate, signals=signals) as here, bureau.office(model, Gate()) as there:
+        runs = [await here.start(Correspondent, "go") for _ in range(10)]
+        await let_run()
+        signals.listed.clear()
+        for _ in range(5):
+            await looked(bureau)
+        assert (signals.looks, signals.listed) == (5, [])
+        signals.damaged = runs[2].id
+        for number in (2, 7):
+            await there.signal(runs[number].id, MESSAGE, {"text": f"for {number}"})
+        for _ in range(3):
+            await looked(bureau)
+        # The one that cannot be read takes none along; it is tried again, and the other is not.
+        assert sorted(signals.listed) == sorted([runs[2].id] * 3 + [runs[7].id])
+        signals.damaged = None
+        for _ in range(2):
+            await looked(bureau)
+        assert (signals.looks, signals.listed.count(runs[2].id)) == (10, 4)
+        await there.signal(runs[7].id, MESSAGE, {"text": "once more"})
+        await looked(bureau)
+        gate.open.set()
+        for run in runs:
+            await run.result()
+    assert sorted(len(asked) for asked in spoken_to(model)) == [1] * 18 + [2, 3]
+
+
+async def test_while_hints_come_the_slow_look_is_slower_and_never_ends() -> None:
+    bureau, gate, model = Bureau(), Gate(), two_answers()
+    signals, hints = CountedSignals(bureau.store), bureau.store.wake_ups
+    async with bureau.office(model, gate, signals=signals, wake_ups=hints) as here:
+        run = await here.start(Correspondent, "go")
+        await gate.reached.wait()
+        for _ in range(10):
+            await hints.notify("a run of another process")
+            await looked(bureau)
+        assert signals.looks == 2
+        # A hint that is lost among others is found out all the same.
+        message = AgentSignal("unheard", run.id, MESSAGE, {"text": "Mind the gap."})
+        await bureau.store.signals.append(message)
+        for _ in range(5):
+            await hints.notify("a run of another process")
+            await looked(bureau)
+        gate.open.set()
+        await run.result()
+    assert spoken_to(model) == [["first"], ["second", "Mind the gap."]]
 
 
 async def test_a_store_or_a_hint_that_fails_once_is_asked_again() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -41,6 +42,7 @@ from pilotage.agent.ports.persistence import JournalStage, RunKey
 from pilotage.agent.state import AgentSituation
 from pilotage.errors import AgentDefinitionError, AgentPersistenceConfigurationError
 from pilotage.runtime import WorkerSettings
+from pilotage.runtime.delivery.watchdog import ProcessOfItsOwn
 from pilotage.runtime.journal.interruptions import StoreUnavailable
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
@@ -122,6 +124,73 @@ async def test_a_process_that_hands_its_runs_over_takes_up_none() -> None:
         await pass_time(story.clock, 2 * LEASE_SECONDS)
         assert (await story.status(run_id))[0] == AgentStatus.ACTIVE
         assert story.world.done.count("pay 1") == 0
+
+
+class CountedBacklog(MemoryBacklog):
+    """A backlog that counts claims."""
+
+    claims = 0
+
+    async def claim(self, *given: Any, **named: Any) -> Sequence[BacklogEntry]:
+        self.claims += 1
+        return await super().claim(*given, **named)
+
+
+async def test_a_worker_with_few_free_places_fills_them_together() -> None:
+    story = Story()
+    gates: list[asyncio.Event] = []
+
+    async def waits(worker: Worker) -> object:
+        gates.append(gate := asyncio.Event())
+        await gate.wait()
+        return "done"
+
+    for _ in range(45):
+        await story.bureau.dead_process(story.agent, story.pays, fault=StopBefore(2))
+    backlog = CountedBacklog(story.bureau.store.tables)
+    settings = WorkerSettings(concurrency=40)
+    async with story.working(waits, settings=settings, backlog=backlog):
+        await let_run(400)
+        assert len(gates) == 40
+        before = backlog.claims
+        for gate in gates[:3]:
+            gate.set()
+            await let_run(100)
+        assert (backlog.claims, len(gates)) == (before, 40)
+        story.clock.advance(0.1)
+        await let_run(100)
+        assert (backlog.claims - before, len(gates)) == (1, 43)
+        for gate in gates[3:8]:
+            gate.set()
+        await let_run(100)
+        assert len(gates) == 45
+        for gate in gates:
+            gate.set()
+
+
+async def test_a_worker_without_work_asks_once_in_a_while() -> None:
+    story = Story()
+    backlog = CountedBacklog(story.bureau.store.tables)
+    async with story.working(story.pays, settings=WorkerSettings(), backlog=backlog):
+        await let_run(50)
+        before = backlog.claims
+        for _ in range(40):
+            story.clock.advance(0.25)
+            await let_run(20)
+        assert backlog.claims - before == 5
+
+
+def test_a_worker_drives_many_runs_at_once() -> None:
+    assert WorkerSettings().concurrency == 200
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+async def test_in_a_process_of_its_own_the_collector_leaves_the_application_alone(is_own: bool) -> None:
+    story = Story()
+    pods = (ProcessOfItsOwn(),) if is_own else ()
+    async with story.working(story.pays, *pods):
+        assert (gc.get_freeze_count() > 0) is is_own
+    assert gc.get_freeze_count() == 0
 
 
 async def test_a_run_whose_process_died_is_taken_up_at_the_start_of_a_worker() -> None:

@@ -134,7 +134,7 @@ def test_a_worker_prints_the_runs_that_it_takes_up_and_their_status(
     till.call("runs", "approve", first, "--no-resume")
     till.call("runs", "retry", second, "--no-resume")
     with Terminal("worker", "till:app", folder=tmp_path) as terminal:
-        terminal.expect("application 'till' takes up runs, 10 at once at most")
+        terminal.expect("application 'till' takes up runs, 200 at once at most")
         for run, status in ((first, "completed"), (second, "waits (recovery_requires_hitl)")):
             while f"run {run}: {status}" not in terminal.text:
                 terminal.read_more()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -566,6 +567,23 @@ class ListsPendingSteering(MemorySignalRepository):
         return [each for each in await super().list_steering(state_id) if each.end is None]
 
 
+class MarksTheOldest(MemorySignalRepository):
+    async def newest_pending(self, runs: AbstractSet[RunKey]) -> Mapping[RunKey, str]:
+        listed = {run: await self.list_pending(run.run_id) for run in runs}
+        return {run: pending[0].id for run, pending in listed.items() if pending}
+
+
+class MarksTheNumberOfSignals(MemorySignalRepository):
+    async def newest_pending(self, runs: AbstractSet[RunKey]) -> Mapping[RunKey, str]:
+        listed = {run: await self.list_pending(run.run_id) for run in runs}
+        return {run: str(len(pending)) for run, pending in listed.items() if pending}
+
+
+class MarksAllRuns(MemorySignalRepository):
+    async def newest_pending(self, runs: AbstractSet[RunKey]) -> Mapping[RunKey, str]:
+        return await super().newest_pending(self._tables.queues.keys())
+
+
 class SortsByTime(MemorySignalRepository):
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
         return sorted(await super().list_pending(state_id), key=lambda signal: str(signal.created_at))
@@ -600,6 +618,9 @@ REPOSITORY_BUGS = [
     (SignalRepositoryConformance, "signals", QueuesTwice),
     (SignalRepositoryConformance, "signals", AppendsOneByOne),
     (SignalRepositoryConformance, "signals", SortsByTime),
+    (SignalRepositoryConformance, "signals", MarksTheOldest),
+    (SignalRepositoryConformance, "signals", MarksTheNumberOfSignals),
+    (SignalRepositoryConformance, "signals", MarksAllRuns),
     (SignalRepositoryConformance, "signals", ListsPendingSteering),
     (EvidenceRepositoryConformance, "evidence", ForgetsDescriptors),
     (EvidenceRepositoryConformance, "evidence", SortsById),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -116,7 +116,43 @@ class TakesAnySpan(MemoryLeases):
         return super()._lease(run, owner.strip() or "nobody", seconds if 0 < seconds < 9999 else 1)
 
 
+class RenewsTogetherWhateverItHas(MemoryLeases):
+    async def renew_all(self, runs: Collection[RunKey], owner: str, seconds: float) -> frozenset[RunKey]:
+        own = {run for run, lease in self._tables.leases.items() if lease.owner == owner}
+        return await super().renew_all({*runs, *own}, owner, seconds)
+
+
+class RenewsTogetherForAnybody(MemoryLeases):
+    async def renew_all(self, runs: Collection[RunKey], owner: str, seconds: float) -> frozenset[RunKey]:
+        for run in runs:
+            await self.acquire(run, owner, seconds)
+        return await super().renew_all(runs, owner, seconds)
+
+
+class RenewsAllOrNone(MemoryLeases):
+    async def renew_all(self, runs: Collection[RunKey], owner: str, seconds: float) -> frozenset[RunKey]:
+        held = [self._current(run) for run in runs]
+        if any(lease is None or lease.owner != owner for lease in held):
+            return frozenset(runs)
+        return await super().renew_all(runs, owner, seconds)
+
+
+class SaysThatItRenewed(MemoryLeases):
+    async def renew_all(self, runs: Collection[RunKey], owner: str, seconds: float) -> frozenset[RunKey]:
+        return frozenset()
+
+
+class RenewsTogetherForALongTime(MemoryLeases):
+    async def renew_all(self, runs: Collection[RunKey], owner: str, seconds: float) -> frozenset[RunKey]:
+        return await super().renew_all(runs, owner, 9 * seconds)
+
+
 LEASE_BUGS = [
+    RenewsTogetherWhateverItHas,
+    RenewsTogetherForAnybody,
+    RenewsAllOrNone,
+    SaysThatItRenewed,
+    RenewsTogetherForALongTime,
     GrantsToEverybody,
     NeverRunsOut,
     HasAClockOfItsOwn,

@@ -124,9 +124,11 @@ def files_of(folder: Path) -> Iterator[str]:
 class BankServer:
     """`pilotage serve` with the bank, which can be killed and started again at the same address."""
 
-    def __init__(self, folder: Path, *words: str, **environ: str) -> None:
+    def __init__(
+        self, folder: Path, *words: str, app: str = "examples.copilotkit.application:app", **environ: str
+    ) -> None:
         self._folder = folder
-        self._words = words
+        self._words = (app, *words)
         self._environ = environ
         self._port = 0
         self._process: subprocess.Popen[str] | None = None
@@ -146,9 +148,9 @@ class BankServer:
 
     def start(self) -> None:
         """Start it, and return when it listens."""
-        command = [sys.executable, "-m", "pilotage.cli.main", "serve", "examples.copilotkit.application:app"]
+        command = [sys.executable, "-m", "pilotage.cli.main", "serve"]
         self._process = process = subprocess.Popen(  # noqa: S603 - our own command
-            [*command, "--port", str(self._port), *self._words],
+            [*command, *self._words, "--port", str(self._port)],
             cwd=self._folder,
             env={
                 **{name: text for name, text in os.environ.items() if not name.startswith("PILOTAGE_")},

@@ -48,13 +48,21 @@ def test_a_tool_of_the_page_is_called_and_its_result_comes_back(
     assert chat.errors == []
 
 
-def test_the_state_of_the_page_is_sent(open_page: OpenPage, bank: BankServer) -> None:
+def test_the_state_goes_both_ways(open_page: OpenPage, bank: BankServer) -> None:
     chat = open_page(bank.url)
     chat.page.get_by_role("button", name="Choose savings").click()
     with chat.page.expect_request(lambda each: each.method == "POST") as request:
-        chat.say("Hello there")
+        chat.say("chosen")
     assert json.loads(request.value.post_data or "{}")["state"] == {"account": "savings"}
+    # A tool has read what the page chose, and the page shows what the tool has added.
+    expect(chat.card("chosen")).to_contain_text("savings has 100", timeout=PATIENCE)
+    expect(chat.page.get_by_test_id("state")).to_have_text('{"account":"savings","balance":100}')
+    chat.sees("gave savings has 100")
+    with chat.page.expect_request(lambda each: each.method == "POST") as request:
+        chat.say("Hello there")
+    assert json.loads(request.value.post_data or "{}")["state"] == {"account": "savings", "balance": 100}
     chat.sees("offline model")
+    assert chat.errors == []
 
 
 def test_a_page_that_is_not_allowed_is_refused_with_the_option(

@@ -98,6 +98,24 @@ def test_a_message_of_a_second_tab_is_not_lost(open_page: OpenPage, tmp_path: Pa
             bank.stop()
 
 
+def test_two_tabs_with_one_question_pay_once(open_page: OpenPage, bank: BankServer) -> None:
+    first = open_page(bank.url, "one question")
+    first.say("pay to Hal amount 5")
+    first.sees_question()
+    second = open_page(bank.url, "one question")
+    second.say("balance account main")
+    second.sees_question()
+    second.choose("Approve")
+    second.sees("balance(main) gave 100")
+    second.sees_no_question()
+    # The first tab does not know it yet: its answer is another one, and comes too late.
+    first.choose("Reject")
+    first.sees_no_question()
+    goes_on(first)
+    assert second.errors == []
+    assert bank.paid.count("5 to Hal") == 1
+
+
 def test_a_kill_while_asked_loses_nothing(open_page: OpenPage, own_bank: BankServer) -> None:
     chat = asked(open_page, own_bank, "Gi")
     own_bank.kill()

@@ -373,11 +373,12 @@ Body: TypeAlias = Callable[[Shop, IAgentModel], Awaitable[Any]]
 
 @dataclass(frozen=True)
 class Program:
-    """A program and its verdict: a deterministic one completes, any other one may diverge as `may_diverge` says."""
+    """A program and its verdict: a deterministic one completes, any other one may diverge where `may_diverge` says."""
 
     name: str
     body: Body
-    may_diverge: str | None
+    may_diverge: tuple[str, ...]
+    """The recorded actions at which it may diverge, by the last parts of their ids; none if it is deterministic."""
     replies: tuple[str, ...]
     at_most: int | None
     """The most business effects that an uninterrupted run has, where that depends on chance or time."""
@@ -390,7 +391,7 @@ class Program:
 
     @property
     def is_deterministic(self) -> bool:
-        return self.may_diverge is None
+        return not self.may_diverge
 
     def agent(self) -> type[object]:
         """Return an agent that runs the program."""
@@ -414,21 +415,21 @@ PROGRAMS: dict[str, Program] = {}
 
 def program(
     *,
-    may_diverge: str | None = None,
+    may_diverge: str = "",
     replies: tuple[str, ...] = (),
     at_most: int | None = None,
     at_least: int = 0,
     recovery: Recovery | None = None,
     depends_on_time: bool = False,
 ) -> Callable[[Body], Body]:
-    """Add a function to the kit; `replies` are what the model says."""
+    """Add a function to the kit: where it may diverge, as words; `replies` are what the model says."""
 
     def add(body: Body) -> Body:
         name: str = body.__name__
         if name in PROGRAMS:
             raise ValueError(f"two programs are called {name!r}")
         PROGRAMS[name] = Program(
-            name, body, may_diverge, replies, at_most, at_least, recovery, depends_on_time
+            name, body, tuple(may_diverge.split()), replies, at_most, at_least, recovery, depends_on_time
         )
         return body
 

@@ -167,7 +167,7 @@ class Life:
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock()
-        self.store, self.sealer, self.ids = MemoryStore(self.clock), MemorySealer(), SeededIds(0)
+        self.store, self.sealer, self.ids = MemoryStore(self.clock), MemorySealer(b"key"), SeededIds(0)
         self.model: ScriptedModel | None = None
         self.run_id = ""
         self.open: set[str] = set()

@@ -25,7 +25,7 @@ from pilotage.agent.recovery_request import (
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.agent.tools.metadata import ToolRisk
-from pilotage.jsonvalue import JsonValue
+from pilotage.jsonvalue import JsonValue, object_or_empty
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.journal.scope import idempotency_key
 from pilotage.runtime.plugin import initialize
@@ -68,6 +68,8 @@ class Verdict(Enum):
     """Its record was found to be damaged, and it was interrupted."""
     ASKS = "asks"
     """A question about an unknown outcome that no crash has caused, or one after the other about the same crash."""
+    ELSEWHERE = "diverges elsewhere"
+    """It diverged at another action than those that are written beside it."""
     STUCK = "stuck"
     FAILS = "fails"
     WRONG = "wrong"
@@ -417,12 +419,25 @@ def _verdict(story: Story, result: RunResult | None, reference: Story, expected:
     if "damage" in result.state.metadata:
         return Verdict.DAMAGED
     if "divergence" in result.state.metadata:
-        story.note = str(result.state.metadata["divergence"])
-        return Verdict.DIVERGES
+        divergence = result.state.metadata["divergence"]
+        story.note = str(divergence)
+        may_diverge = story.program.may_diverge
+        return (
+            Verdict.ELSEWHERE
+            if may_diverge and _diverged_at(divergence) not in may_diverge
+            else Verdict.DIVERGES
+        )
     if result.status is not expected.status or story.broken:
         story.note = f"{result.status} {result.error} {story.note}"
         return Verdict.FAILS
     return _verdict_about_output(story, result, reference, expected)
+
+
+def _diverged_at(divergence: JsonValue) -> str:
+    """Return the recorded action at which a run diverged, or the one it asked for where none is recorded."""
+    facts = object_or_empty(divergence)
+    place = object_or_empty(facts.get("recorded")) or facts
+    return str(place["action"]).removesuffix("/approval").rpartition("/")[2]
 
 
 def _verdict_about_output(story: Story, result: RunResult, reference: Story, expected: RunResult) -> Verdict:

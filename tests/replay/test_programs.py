@@ -1,7 +1,7 @@
 """Every program of the kit: paused before every action, killed at every commit and behind every effect.
 
 A deterministic program completes with the output of its undisturbed run, and no person is asked without a crash. Any
-other one does no effect twice: it completes, or diverges before the second one. `make torture` also kills the process
+other one does no effect twice: it completes, or diverges before the second one, at a row that is written beside it. `make torture` also kills the process
 that goes on after each pause.
 """
 

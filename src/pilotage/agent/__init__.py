@@ -110,8 +110,8 @@ _NAMES = {
         DelegationPacket DelegationResult DelegationReturnPolicy DelegationToolResult""",
     # Contract 28: architectures
     "pilotage.agent.ports.architecture": """
-        AgentRef AgentSession Architecture BranchFailure Dependencies FailurePolicy IScopedModel
-        IScopedRuntime IScopedTools ToolCallOutcome""",
+        AgentRef AgentSession Architecture BranchFailure Dependencies FailurePolicy FoldedTurn IScopedModel
+        IScopedRuntime IScopedTools LoopTurns ToolCallOutcome""",
     # Contract 16: stores
     "pilotage.agent.ports.conversations": "ConversationTurn ConversationTurns ITaskStore",
     "pilotage.agent.ports.journal": """

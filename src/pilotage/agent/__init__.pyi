@@ -133,9 +133,11 @@ from pilotage.agent.ports.architecture import Architecture as Architecture
 from pilotage.agent.ports.architecture import BranchFailure as BranchFailure
 from pilotage.agent.ports.architecture import Dependencies as Dependencies
 from pilotage.agent.ports.architecture import FailurePolicy as FailurePolicy
+from pilotage.agent.ports.architecture import FoldedTurn as FoldedTurn
 from pilotage.agent.ports.architecture import IScopedModel as IScopedModel
 from pilotage.agent.ports.architecture import IScopedRuntime as IScopedRuntime
 from pilotage.agent.ports.architecture import IScopedTools as IScopedTools
+from pilotage.agent.ports.architecture import LoopTurns as LoopTurns
 from pilotage.agent.ports.architecture import ToolCallOutcome as ToolCallOutcome
 from pilotage.agent.ports.budget import BudgetAmount as BudgetAmount
 from pilotage.agent.ports.budget import BudgetExhausted as BudgetExhausted

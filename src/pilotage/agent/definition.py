@@ -51,6 +51,8 @@ class AgentDefinition(Pod):
     max_tool_calls: int | None = None
     max_tokens: int | None = None
     max_cost: Decimal | None = None
+    agent_id: str = field(init=False, default="")
+    """The name the agent's runs are known by: the spec's, else the class's."""
     tool_catalog: AgentToolCatalog = field(init=False, default_factory=AgentToolCatalog)
     execution: ExecuteContract | None = field(init=False, default=None)
     signal_handlers: Mapping[AgentSignalKind, SignalHandler] = field(init=False, default_factory=_no_handlers)
@@ -78,6 +80,7 @@ class AgentDefinition(Pod):
             teammates=self.teammates,
             limits={name: getattr(self, name) for name in LIMITS},
         )
+        self.agent_id = self.spec.name or self.target.__name__
         # A class made from a declarative agent inherits the `execute()` that was bound there, not one of its own.
         is_bound = inspect.getattr_static(self.target, "execute", None) is runner_backed_execute
         self.execution = None if is_bound else read_execute(self.target)
@@ -85,11 +88,6 @@ class AgentDefinition(Pod):
         self.signal_handlers = read_signal_handlers(self.target, self.spec.accepted_signals)
         if self.execution is None:
             self.target.execute = runner_backed_execute
-
-    @property
-    def agent_id(self) -> str:
-        """The name the agent's runs are known by: the spec's, else the class's."""
-        return self.spec.name or self.target.__name__
 
     @property
     def instructions(self) -> str | None:

@@ -45,9 +45,10 @@ class RunAgentInput:
     """The input of one run; `state_id` is the run's id.
 
     `deferred_tools` are offered to the model besides the agent's own, and carried out by the caller: the run waits for
-    the results of calls. Only a durable agent whose loop a model drives can wait so. With `steering_input_required` the
-    run waits for a steering instruction before it begins, and so before its first model call: only a run of an agent
-    that accepts such signals can. `on_rejection` counts for this run instead of the one in the agent's spec.
+    the results of calls. Only durable agents can wait so; an `execute()` gets them as `caller_tools()`. With
+    `steering_input_required` the run waits for a steering instruction before it begins, and so before its first model
+    call: only a run of an agent that accepts such signals can. `on_rejection` counts for this run instead of the one in
+    the agent's spec.
     """
 
     state_id: str

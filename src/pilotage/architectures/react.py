@@ -14,6 +14,7 @@ from pilotage.agent.ports.architecture import (
     AgentRef,
     AgentSession,
     Dependencies,
+    FoldedTurn,
     IScopedTools,
     ToolCallOutcome,
 )
@@ -25,6 +26,7 @@ from pilotage.architectures.moves import (
     SPEAK,
     CallTools,
     Course,
+    Move,
     Notes,
     RefuseTools,
     RetriesLeft,
@@ -97,46 +99,49 @@ class React:
         session.messages[:] = asked(session, prompt)
         lead = lead_of(session)
         course = Course(session, _retries_of(self), self.max_tool_errors)
-        for _ in range(self.max_turns or deps.max_turns):
-            await deps.fit(session)
-            turn = ModelTurn(session, deps, lead)
-            yield turn.begin()
-            stream = turn.stream()
-            try:
-                async for sent in stream:
-                    for event in turn.project(sent):
-                        yield event
-                    if sent.response is not None:
-                        turn.reply = sent.response
-                        break
-            except AgentStructuredOutputError as error:
-                turn.miss(error)
-            finally:
-                await close_stream(stream)
-            yield turn.end()
-            course.take_text(turn.reply.content)
-            move = turn.move(course.retries)
-            outcomes: Sequence[ToolCallOutcome] = ()
-            if isinstance(move, CallTools):
-                outcomes = await self._called(move.calls, deps.tools)
-            elif isinstance(move, RefuseTools):
-                outcomes = [ToolCallOutcome(call, error=move.why) for call in move.calls]
-            for outcome in outcomes:
-                yield turn.add_result(outcome)
-            if course.follow(move, outcomes):
-                return
+        with deps.turns() as turns:
+            for _ in range(self.max_turns or deps.max_turns):
+                turn = ModelTurn(session, deps, lead)
+                folded = turns.folded()
+                if folded is not None:
+                    if _take(folded, turn, course):
+                        return
+                    continue
+                yield turn.begin()
+                stream = turn.stream()
+                try:
+                    async for sent in stream:
+                        for event in turn.project(sent):
+                            yield event
+                        if sent.response is not None:
+                            turn.reply = sent.response
+                            break
+                except AgentStructuredOutputError as error:
+                    turn.miss(error)
+                finally:
+                    await close_stream(stream)
+                yield turn.end()
+                course.take_text(turn.reply.content)
+                move = turn.move(course.retries)
+                outcomes = await self._answered(move, deps.tools)
+                for outcome in outcomes:
+                    yield turn.add_result(outcome)
+                if course.follow(move, outcomes):
+                    return
+                turns.ended(_calls_in(move))
         course.interrupt(StopReason.MAX_STEPS)
 
     def declared_workers(self) -> Mapping[str, AgentRef]:
         """Return no workers: the agent works alone."""
         return {}
 
-    def _called(
-        self, calls: Sequence[ModelToolCall], tools: IScopedTools
-    ) -> Awaitable[Sequence[ToolCallOutcome]]:
+    def _answered(self, move: Move, tools: IScopedTools) -> Awaitable[Sequence[ToolCallOutcome]]:
+        """Return the outcomes of the calls of a reply: of those that are made, or are refused."""
+        if not isinstance(move, CallTools):
+            return _refused(move)
         if self.parallel_tools:
-            return tools.call_all(calls, limit=self.max_parallel)
-        return _one_by_one(calls, tools)
+            return tools.call_all(move.calls, limit=self.max_parallel)
+        return _one_by_one(move.calls, tools)
 
 
 @lru_cache(maxsize=256)
@@ -150,6 +155,34 @@ def _retries_of(loop: React) -> RetriesLeft:
         loop.repair_prompt,
     )
     return RetriesLeft(loop.max_repairs, loop.max_continuations, notes=notes)
+
+
+def _take(folded: FoldedTurn, turn: ModelTurn, course: Course) -> bool:
+    """Take a turn that is not made again; return whether the loop is over."""
+    turn.recall(folded)
+    course.take_text(turn.reply.content)
+    move = turn.move(course.retries)
+    made = folded.outcomes(move.calls if isinstance(move, CallTools) else ())
+    outcomes = made or _refusals(move)
+    for outcome in outcomes:
+        turn.add(outcome)
+    return course.follow(move, outcomes)
+
+
+def _calls_in(move: Move) -> int:
+    """Return the number of tool calls that a move makes."""
+    return len(move.calls) if isinstance(move, CallTools) else 0
+
+
+def _refusals(move: Move) -> Sequence[ToolCallOutcome]:
+    """Return the outcomes of calls that are refused; none for a reply without any."""
+    if not isinstance(move, RefuseTools):
+        return ()
+    return [ToolCallOutcome(call, error=move.why) for call in move.calls]
+
+
+async def _refused(move: Move) -> Sequence[ToolCallOutcome]:
+    return _refusals(move)
 
 
 async def _one_by_one(calls: Sequence[ModelToolCall], tools: IScopedTools) -> Sequence[ToolCallOutcome]:

@@ -12,7 +12,7 @@ from pilotage.agent.messages import ModelMessage, ModelMessageRole, new_message
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage, no_usage
 from pilotage.agent.model_request import ModelRequest, StreamingOptions
 from pilotage.agent.model_stream import ModelEventProjector, call_id_at
-from pilotage.agent.ports.architecture import AgentSession, Dependencies, ToolCallOutcome
+from pilotage.agent.ports.architecture import AgentSession, Dependencies, FoldedTurn, ToolCallOutcome
 from pilotage.architectures.moves import WITH_CALLS, Move, RetriesLeft, next_move, repair
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
@@ -74,24 +74,34 @@ class ModelTurn:
         """Record that the reply does not have the declared type; its text is needed for the repair."""
         self._misfit, self.reply = misfit, ModelResponse("".join(self._texts))
 
+    def recall(self, folded: FoldedTurn) -> None:
+        """Take the reply of a folded turn: the step has no events."""
+        self._take(folded.reply, folded.message_id)
+
     def end(self) -> StepFinishedEvent:
         """End the step with its reply; raise `ModelCallError` if there is none."""
         if self.reply is _NO_REPLY:
             raise ModelCallError("the model's stream ended without a reply", retryable=True)
-        session, reply = self._session, self.reply
-        session.turns += 1
+        reply = self.reply
         # Facts about the reply besides its text; not all models report token counts.
         facts: dict[str, JsonValue] = {}
-        if reply.usage is not _NO_USAGE and reply.usage != _NO_USAGE:
-            session.cumulative_usage = added(session.cumulative_usage, reply.usage)
+        if self._take(reply, self._projector.message_id):
             facts["usage"] = _known(reply.usage)
         if reply.finish_reason is not None:
             facts["finish_reason"] = reply.finish_reason.value
         if self._misfit is not None:
             facts["problems"] = list(self._misfit.problems)
-        if reply.tool_calls:
-            self.reply = with_call_ids(reply, self._projector.message_id)
         return _step_finished(self._deps.attribution, self._step, facts)
+
+    def _take(self, reply: ModelResponse, message_id: str) -> bool:
+        """Count the reply of the step, and return whether its tokens are known."""
+        session = self._session
+        session.turns += 1
+        self.reply = with_call_ids(reply, message_id) if reply.tool_calls else reply
+        if reply.usage is _NO_USAGE or reply.usage == _NO_USAGE:
+            return False
+        session.cumulative_usage = added(session.cumulative_usage, reply.usage)
+        return True
 
     def move(self, retries: RetriesLeft) -> Move:
         """Append the reply to the transcript and return the next move of the loop.
@@ -112,6 +122,10 @@ class ModelTurn:
         if calls or text.strip():
             self._session.messages.append(new_message(_ASSISTANT, text, {}, calls))
         return move
+
+    def add(self, outcome: ToolCallOutcome) -> None:
+        """Append the outcome of a call to the transcript."""
+        self._session.messages.append(outcome.message)
 
     def add_result(self, outcome: ToolCallOutcome) -> ToolCallResultEvent:
         """Append the outcome of a call to the transcript, and return the event with it."""
@@ -194,8 +208,11 @@ def _sum(so_far: int | None, more: int | None) -> int | None:
     return so_far if more is None else more + (so_far or 0)
 
 
-async def close_stream(stream: AsyncIterator[object]) -> None:
+def close_stream(stream: AsyncIterator[object]) -> Awaitable[None]:
     """Close the stream, which ends the generation of the model."""
-    aclose: Callable[[], Awaitable[None]] | None = getattr(stream, "aclose", None)
-    if aclose is not None:
-        await aclose()
+    aclose: Callable[[], Awaitable[None]] = getattr(stream, "aclose", _nothing_to_close)
+    return aclose()
+
+
+async def _nothing_to_close() -> None:
+    return

@@ -7,6 +7,7 @@ A contribution is what one plugin (the provider) adds to another (the feature): 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
@@ -19,14 +20,26 @@ from pilotage.container.names import enumerate_names
 from pilotage.errors import PluginError
 from pilotage.values import value
 
-SearchPath = tuple[tuple[str, float], ...]
+SearchPath = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
 PLUGINS = "pilotage.plugins"
 CONTRIBUTIONS = "pilotage.contributions."
+_METADATA = (".dist-info", ".egg-info")
 
 
 def search_path() -> SearchPath:
-    """Return the folders that Python searches, each with the time of its last change, which an installation updates."""
-    return tuple([(path, _changed(path)) for path in sys.path])
+    """Return the folders that Python searches, each with the packages that are installed there."""
+    return tuple([(path, _installed_in(path, _changed(path))) for path in sys.path])
+
+
+@lru_cache(maxsize=256)
+def _installed_in(path: str, changed: float) -> tuple[tuple[str, float], ...]:
+    """Return the metadata of packages in a folder, by name and time: files of an application come and go beside it."""
+    try:
+        with os.scandir(path or ".") as entries:
+            found = [each for each in entries if each.name.endswith(_METADATA)]
+            return tuple(sorted((each.name, each.stat().st_mtime) for each in found))
+    except OSError:  # an archive, or a folder that does not exist
+        return (("", changed),)
 
 
 @lru_cache(maxsize=1)

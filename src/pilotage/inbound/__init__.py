@@ -11,8 +11,7 @@ from pilotage.inbound.bodies import (
     StartBody,
     cursor_of,
 )
-from pilotage.inbound.limits import InboundLimits, RequestLimits, check_body
-from pilotage.inbound.open_streams import OpenStreams
+from pilotage.inbound.limits import InboundLimits, OpenStreams, RequestLimits, check_body
 from pilotage.inbound.problems import (
     AnswerConflictView,
     BodyTooLargeError,

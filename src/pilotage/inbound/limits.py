@@ -1,12 +1,25 @@
-"""Limits of what a client may send and hold open, and the check of a body before it is decoded. Pure."""
+"""Limits of what a client may send and hold open: the check of a body before it is decoded, the open streams."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from typing import Protocol
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import ClassVar, Protocol
+from weakref import WeakKeyDictionary
 
+from pilotage.agent.principal import LOCAL, Principal
 from pilotage.checks import reject_not_positive
-from pilotage.inbound.problems import BodyTooLargeError, RequestRefusedError
+from pilotage.container.application import Application
+from pilotage.inbound.problems import (
+    BodyTooLargeError,
+    RequestRefusedError,
+    ServerStoppingError,
+    TooManyOwnStreamsError,
+    TooManyStreamsError,
+)
 from pilotage.jsonvalue import repeated_key
 from pilotage.values import value
 
@@ -90,3 +103,115 @@ def is_deeper_than(levels: int, body: bytes) -> bool:
         if depth > levels:
             return True
     return False
+
+
+# The part of the process that all streams together may take; everything else belongs to the runs.
+_SHARE = 0.05
+# Waking up and reading cost about as much again as writing.
+_FACTOR = 2.0
+_SMOOTHED = 0.02
+# A longer write waits for its client, which costs the process nothing.
+_LONGEST_WRITE = 0.005
+_SHORTEST_REST, _LONGEST_REST = 0.005, 2.0
+# Its multiples lie evenly between zero and one, however many there are.
+_GOLDEN = 0.618
+
+
+class OpenStreams:
+    """Open streams of an application over all adapters, which end when its server stops."""
+
+    _known: ClassVar[WeakKeyDictionary[Application, OpenStreams]] = WeakKeyDictionary()
+
+    def __init__(self) -> None:
+        self._by: Counter[tuple[str, str]] = Counter()
+        self._shutdowns: set[asyncio.Future[None]] = set()
+        self._is_empty = asyncio.Event()
+        self._is_empty.set()
+        self._cost = self._phase = 0.0
+        self.is_closing = False
+
+    @staticmethod
+    def of(app: Application) -> OpenStreams:
+        """Return the open streams of an application."""
+        return OpenStreams._known.setdefault(app, OpenStreams())
+
+    @property
+    def count(self) -> int:
+        """How many are open."""
+        return len(self._shutdowns)
+
+    def refuse(self, principal: Principal | None, limits: RequestLimits) -> None:
+        """Refuse one more stream where no more may be opened.
+
+        Raises:
+            ServerStoppingError: the server stops.
+            TooManyStreamsError: the application has as many as it may have.
+            TooManyOwnStreamsError: the principal has as many as one principal may have.
+        """
+        if self.is_closing:
+            raise ServerStoppingError
+        if self.count >= limits.max_streams:
+            raise TooManyStreamsError
+        if self._by[_key(principal)] >= limits.max_streams_per_principal:
+            raise TooManyOwnStreamsError(
+                f"{limits.max_streams_per_principal} streams of yours are open, which is what this server gives you. "
+                "Close one first."
+            )
+
+    @contextmanager
+    def entered(
+        self, principal: Principal | None, limits: RequestLimits
+    ) -> Generator[asyncio.Future[None], None, None]:
+        """Count a stream that `refuse` allows, while the block lasts; the future is done when the server stops."""
+        self.refuse(principal, limits)
+        key = _key(principal)
+        shutdown: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._by[key] += 1
+        self._shutdowns.add(shutdown)
+        self._is_empty.clear()
+        try:
+            yield shutdown
+        finally:
+            self._by[key] -= 1
+            if not self._by[key]:
+                del self._by[key]
+            self._shutdowns.discard(shutdown)
+            if not self._shutdowns:
+                self._is_empty.set()
+
+    def open(self) -> None:
+        """Allow new streams, also after `close`."""
+        self.is_closing = False
+
+    def close(self) -> None:
+        """End all streams and refuse new ones."""
+        self.is_closing = True
+        for shutdown in self._shutdowns:
+            if not shutdown.done():
+                shutdown.set_result(None)
+
+    async def empty(self) -> None:
+        """Return when no stream is open."""
+        await self._is_empty.wait()
+
+    def wrote(self, seconds: float) -> None:
+        """Take in how long a write to a client took."""
+        if seconds < _LONGEST_WRITE:
+            self._cost += (seconds - self._cost) * _SMOOTHED
+
+    def rest(self) -> float:
+        """Return how many seconds a stream pauses after a write, so that many readers do not slow down the runs.
+
+        Events of the pause go out together. A few streams do not pause at all. No two pause equally long, or all of
+        them would wake up at once.
+        """
+        seconds = self.count * self._cost * _FACTOR / _SHARE
+        if seconds < _SHORTEST_REST:
+            return 0.0
+        self._phase = (self._phase + _GOLDEN) % 1
+        return min(seconds, _LONGEST_REST) * (0.5 + self._phase)
+
+
+def _key(principal: Principal | None) -> tuple[str, str]:
+    by = principal or LOCAL
+    return by.tenant, by.id

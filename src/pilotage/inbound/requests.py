@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pilotage.agent.principal import Principal
 from pilotage.agent.state import AgentState
+from pilotage.container.names import enumerate_names
 from pilotage.errors import AgentDefinitionError, ModelNotFoundError
 from pilotage.inbound.bodies import AnswerBody, StartBody
 from pilotage.inbound.problems import RequestRefusedError
@@ -14,7 +15,8 @@ from pilotage.runtime.runs import AgentRuns
 def refuse_unknown_agent(runs: AgentRuns, agent: str | None) -> None:
     """Raise RequestRefusedError for a name of no agent."""
     if agent is not None and agent not in runs.services.agent_ids:
-        raise RequestRefusedError(f"there is no agent {agent!r} here.")
+        known = enumerate_names([repr(each) for each in sorted(runs.services.agent_ids)]) or "none"
+        raise RequestRefusedError(f"there is no agent {agent!r} here. There is {known}.")
 
 
 async def start_run(runs: AgentRuns, body: StartBody, principal: Principal) -> AgentState:

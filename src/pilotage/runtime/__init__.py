@@ -12,7 +12,19 @@ from pilotage.runtime.door.hooks import GateSettings
 from pilotage.runtime.door.model import RunAwareModel
 from pilotage.runtime.door.model_retry import ModelRetrySettings
 from pilotage.runtime.door.signals import next_signal
-from pilotage.runtime.door.step import changed, now, patch_state, random, set_state, sleep, step, timeout, uid
+from pilotage.runtime.door.step import (
+    changed,
+    now,
+    patch_state,
+    random,
+    read_state,
+    set_state,
+    sleep,
+    step,
+    timeout,
+    uid,
+)
+from pilotage.runtime.door.tool_call import caller_tools
 from pilotage.runtime.events.feed import EventCursor, Transcript
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.journal.interruptions import (
@@ -56,12 +68,14 @@ __all__ = [
     "Transcript",
     "WatchdogSettings",
     "WorkerSettings",
+    "caller_tools",
     "changed",
     "find_architecture",
     "next_signal",
     "now",
     "patch_state",
     "random",
+    "read_state",
     "set_state",
     "sleep",
     "step",

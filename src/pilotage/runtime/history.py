@@ -34,6 +34,7 @@ from pilotage.runtime.journal.record_fields import DamagedRecordError
 from pilotage.runtime.journal.resolution import resolution_mismatch
 from pilotage.runtime.journal.seals import unopened
 from pilotage.runtime.journal.start_record import decode_start
+from pilotage.runtime.journal.stretches import Stretches, fold_mismatch
 from pilotage.runtime.people.answers import refused_evidence
 from pilotage.runtime.results import as_shown, evidence_in, result_in, typed_output
 from pilotage.runtime.services import Services
@@ -47,8 +48,8 @@ _is_plain: Callable[[JournalRow], bool] = attrgetter("is_plain")
 class RunHistory:
     """The rows of a run, sorted by their stage.
 
-    `claims` are the CLAIMED rows, `actions` the rows of actions. `events` are the recorded events: replay removes each
-    one as the program emits it again.
+    `claims` are the CLAIMED rows, `actions` the rows of actions, without those inside of `stretches`. `events` are the
+    recorded events: replay removes each one as the program emits it again. Those of stretches are not emitted again.
     """
 
     first: JournalRow
@@ -56,6 +57,7 @@ class RunHistory:
     claims: Sequence[JournalRow]
     actions: Sequence[JournalRow]
     events: deque[LoggedEvent]
+    stretches: Stretches
 
     @classmethod
     def of(cls, rows: Sequence[JournalRow], run_id: str) -> RunHistory:
@@ -64,26 +66,44 @@ class RunHistory:
         Raises:
             DamagedRecordError: a row does not hold the events that its stage says.
         """
-        claims, actions, events = list[JournalRow](), list[JournalRow](), deque[LoggedEvent]()
-        log = LogRows(run_id)
-        for row in rows:
-            stage = row.stage
-            try:
-                events.extend(log.events_in(row))
-            except (LookupError, TypeError, ValueError) as error:
-                raise DamagedRecordError(
-                    words.VIEW, "a list of events", seq=row.seq, action_id=row.action_id
-                ) from error
-            if stage is _CLAIMED:
-                claims.append(row)
-            elif stage is not _EVENTS:
-                actions.append(row)
-        return cls(rows[0], rows[-1], claims, actions, events)
+        stretches = Stretches(rows)
+        claims = [row for row in rows if row.stage is _CLAIMED]
+        actions = [row for row in rows if row.stage is not _CLAIMED and row.stage is not _EVENTS]
+        if stretches:
+            actions = stretches.rest_of(actions)
+        events = _events_in(rows, run_id, stretches)
+        return cls(rows[0], rows[-1], claims, actions, events=events, stretches=stretches)
 
     @property
     def last_number(self) -> int:
         """The number of the last recorded event, 0 where there is none."""
         return self.events[-1].number if self.events else 0
+
+
+def _events_in(rows: Sequence[JournalRow], run_id: str, stretches: Stretches) -> deque[LoggedEvent]:
+    """Return the events of the log, the last one included, without those that only folded turns emitted.
+
+    Raises:
+        DamagedRecordError: a row does not hold the events that its stage says.
+    """
+    events, log = deque[LoggedEvent](), LogRows(run_id)
+    folded = {row.seq for row in stretches.silent(rows)}
+    read = 0
+    for place, row in enumerate(rows):
+        if not (row.events or row.stage is _EVENTS) or row.seq in folded:
+            continue
+        log.pass_over(rows[read:place])
+        read = place + 1
+        emitted = stretches.emitted_at(row.seq)
+        try:
+            events.extend(
+                each for each in log.events_in(row) if each.is_warning or each.number not in emitted
+            )
+        except (LookupError, TypeError, ValueError) as error:
+            raise DamagedRecordError(
+                words.VIEW, "a list of events", seq=row.seq, action_id=row.action_id
+            ) from error
+    return events
 
 
 @value
@@ -309,7 +329,7 @@ class RunReader:
             opened = self._opened(run, rows)
             if opened is not rows and (damage := unopened(opened)) is not None:
                 return str(damage)
-            return approval_mismatch(opened)
+            return approval_mismatch(opened) or fold_mismatch(opened)
         return None
 
     async def _mismatch(self, state: AgentState, rows: Sequence[JournalRow]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache, wraps
@@ -132,9 +132,9 @@ class AgentRunner(IAgentRunner):
         finally:
             await run.leave()
 
-    async def open(self, given: object) -> ReadRun:
+    def open(self, given: object) -> Coroutine[Any, Any, ReadRun]:
         """Open a run of the agent; a `RunAgentInput` with `resume` resumes the run of its `state_id`."""
-        return await self.runs.open(
+        return self.runs.open(
             self.definition, self.instance, given, principal=self.principal, overrides=self.overrides
         )
 

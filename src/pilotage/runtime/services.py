@@ -262,6 +262,11 @@ class Services:
         """Return the keys that authenticate records, the current one first; none in an application without a key."""
         return () if self.sealer is None else tuple(map(ChainKey.of, self.sealer.record_keys().values()))
 
+    @property
+    def salt_key(self) -> str:
+        """Return the tag of the key that salts the fingerprints of runs that begin now; empty without a key."""
+        return self.record_keys[0].tag if self.record_keys else ""
+
     def chain(self, run: RunKey, agent_type: str) -> Chain:
         """Return the chain of a run's rows."""
         return Chain.of(run, agent_type, self.record_keys)

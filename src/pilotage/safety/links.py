@@ -41,11 +41,12 @@ def neutralize_links(text: str, hosts: Collection[str] = ()) -> str:
     attributes. Text without any of them comes back as it is.
     """
     allowed = frozenset(host.casefold() for host in hosts)
-    text = _TARGET.sub(lambda found: _without_target(found, allowed), text)
     text = _TAG.sub(lambda found: _without_tag(found, allowed), text)
     text = _BARE.sub(lambda found: _without_scheme(found, allowed), text)
     text = _BARE_HOST.sub(lambda found: _without_dots(found[0]), text)
-    return _BARE_NAME.sub(lambda found: _without_name(found, allowed), text)
+    text = _BARE_NAME.sub(lambda found: _without_name(found, allowed), text)
+    # Last, because the address of a target may hold another one that was changed.
+    return _TARGET.sub(lambda found: _without_target(found, allowed), text)
 
 
 def _without_target(found: re.Match[str], allowed: Collection[str]) -> str:

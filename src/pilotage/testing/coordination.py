@@ -38,6 +38,11 @@ class MemoryLeases(OverTables, IAgentLeases):
         lease, held = self._lease(run, owner, seconds), self._current(run)
         return self._grant(lease) if held is not None and held.owner == owner else None
 
+    async def renew_all(self, runs: Collection[RunKey], owner: str, seconds: float) -> frozenset[RunKey]:
+        held = [(self._lease(run, owner, seconds), self._current(run)) for run in runs]
+        own = {self._grant(lease).run for lease, now in held if now is not None and now.owner == owner}
+        return frozenset(runs) - own
+
     async def release(self, run: RunKey, owner: str) -> None:
         held = self._tables.leases.get(run)
         if held is not None and held.owner == owner:

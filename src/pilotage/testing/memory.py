@@ -7,6 +7,7 @@ everything else anew.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime
 
@@ -269,6 +270,10 @@ class MemorySignalRepository(IAgentSignalRepository):
     async def list_pending(self, state_id: str) -> Sequence[AgentSignal]:
         queue = self._tables.queues.get(self._tables.run_of(self._tenant, state_id), {})
         return [signal.read() for signal in queue.values()]
+
+    async def newest_pending(self, runs: AbstractSet[RunKey]) -> Mapping[RunKey, str]:
+        queues = {run: queue for run, queue in self._tables.queues.items() if queue and run in runs}
+        return {run: next(reversed(queues[run])) for run in queues if self._tenant in (None, run.tenant_id)}
 
     async def mark_consumed(self, signal_id: str) -> AgentSignal:
         signal = self._tables.signals.find(self._tenant, signal_id)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 SOURCES = Path(__file__).parent / "javascript"
-_FILES = ("package.json", ".npmrc", "client.mjs")
+_FILES = ("package.json", ".npmrc", "client.mjs", "tabs.mjs")
 Step = dict[str, Any]
 Report = dict[str, Any]
 
@@ -73,3 +73,32 @@ class OfficialClient:
         out, err = await process.communicate(json.dumps(given).encode())
         assert process.returncode == 0, err.decode()
         return list(json.loads(out))
+
+
+class Tabs:
+    """The tabs of a page in one process of the client."""
+
+    def __init__(self, folder: Path) -> None:
+        self._process = subprocess.Popen(  # noqa: S603
+            [str(shutil.which("node")), "tabs.mjs"],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def tell(self, tab: str, **command: Any) -> Report:
+        """What came of a command to a tab."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"tab": tab, **command}) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "the client has ended"
+        return dict(json.loads(line))
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 
+import pytest
 from tests.adapters.agui.bank import Frame, ask
 from tests.adapters.agui.samples import ag_ui_input
 
 from pilotage import Agent, AgentYield, Application, Final, Pod, Principal, State, StatePatch, agent_tool
 from pilotage.adapters.agui import AgUiConfig, driver_for, frames_for, line_of
 from pilotage.agent import Idempotency, ToolApprovalRequirement, ToolEffects
-from pilotage.runtime import patch_state
+from pilotage.jsonvalue import object_or_empty
+from pilotage.runtime import AgentRuns, patch_state, read_state
 from pilotage.testing import MemoryStore, ScriptedModel, calls, says
 
 FIRST = {"op": "add", "path": "/steps/-", "value": "first"}
@@ -29,6 +31,13 @@ class Plan:
         """Note the first step."""
         await patch_state([FIRST])
         return "noted"
+
+    @agent_tool(effects=ToolEffects.read_only())
+    async def account(self) -> str:
+        """Return the account that the page shows, and show it as read."""
+        state = object_or_empty(await read_state())
+        await patch_state([{"op": "add", "path": "/read", "value": True}])
+        return str(state.get("account"))
 
 
 @Agent(name="planner", durable=True)
@@ -97,3 +106,28 @@ async def test_a_page_that_comes_back_gets_the_changes_again_in_order() -> None:
         first = [json.loads(line_of(frame)) async for frame in frames_for(factory, given)]
         again = [json.loads(line_of(frame)) async for frame in frames_for(factory, given)]
     assert states(first) == states(again) == [{"steps": [], "done": False}, [FIRST], [SECOND]]
+
+
+async def test_a_tool_reads_the_state_that_the_page_sends_and_changes_what_the_page_shows() -> None:
+    model = ScriptedModel([calls("account"), says("Savings.")])
+    app = Application("planning").add(Noter, Plan, model, *MemoryStore().ports).load_plugins()
+    async with app:
+        frames = await ask(app, ag_ui_input("Which account?", state={"account": "savings"}), Noter)
+        (run,) = (await app.get(AgentRuns).list()).runs
+        assert await app.get(AgentRuns).verify(run.id) > 0
+    (result,) = [frame["content"] for frame in frames if frame["type"] == "TOOL_CALL_RESULT"]
+    assert result == '"savings"'
+    assert states(frames) == [[{"op": "add", "path": "/read", "value": True}]]
+
+
+@pytest.mark.parametrize(("is_own", "is_asked"), [(False, True), (True, False)])
+async def test_the_state_of_a_page_is_untrusted_unless_it_is_declared_to_be_our_own(
+    is_own: bool, is_asked: bool
+) -> None:
+    given, config = ag_ui_input("Plan", state={"steps": []}), AgUiConfig(owns_page_state=is_own)
+    async with planning(calls("account"), calls("note"), says("Noted.")) as app:
+        frames = await ask(app, given, Noter, config=config)
+    outcome = frames[-1]["outcome"]
+    assert (outcome["type"] == "interrupt") is is_asked
+    if is_asked:
+        assert outcome["interrupts"][0]["metadata"]["reason"].startswith("untrusted content")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Callable
 from typing import Any
 
 import pytest
@@ -52,6 +52,16 @@ def by_hitl_call(request_id: str, payload: object) -> RunAgentInput:
     messages = [
         {"id": "a1", "role": "assistant", "toolCalls": [call]},
         tool_message(request_id, payload if isinstance(payload, str) else json.dumps(payload)),
+    ]
+    return ag_ui_input(messages=messages, runId="client-2")
+
+
+def with_call(request_id: str) -> RunAgentInput:
+    """A further message of a page that shows the deferred call."""
+    call = {"id": request_id, "type": "function", "function": {"name": "hitl_approval", "arguments": "{}"}}
+    messages = [
+        {"id": "a1", "role": "assistant", "toolCalls": [call]},
+        {"id": "u2", "role": "user", "content": "Well?"},
     ]
     return ag_ui_input(messages=messages, runId="client-2")
 
@@ -252,16 +262,50 @@ async def test_an_input_that_answers_in_two_ways_gets_the_question_again() -> No
     assert bank.payments.paid == []
 
 
-async def test_old_clients_may_be_shown_a_call_and_get_its_result_once_it_is_decided() -> None:
+def by_resume(request_id: str) -> RunAgentInput:
+    return resume(request_id, True)
+
+
+def by_result(request_id: str) -> RunAgentInput:
+    return by_hitl_call(request_id, True)
+
+
+@pytest.mark.parametrize(("answer", "shown"), [(by_resume, '{"decision":"approve"}'), (by_result, None)])
+async def test_old_clients_may_be_shown_a_call_and_get_its_result_once_it_is_decided(
+    answer: Callable[[str], RunAgentInput], shown: str | None
+) -> None:
     bank, config = Bank(), AgUiConfig(approval_calls=True)
     async with bank.open(paying()) as app:
         asked = await ask(app, ag_ui_input("Pay Bo"), config=config)
         (interrupt,) = interrupts_of(asked)
-        frames = await ask(app, by_hitl_call(interrupt["id"], True), config=config)
+        frames = await ask(app, answer(interrupt["id"]), config=config)
     deferred = [f["toolCallId"] for f in asked if f.get("toolCallName") == "hitl_approval"]
     results = {f["toolCallId"]: f["content"] for f in frames if f["type"] == "TOOL_CALL_RESULT"}
     assert deferred == [interrupt["id"]]
-    assert results[interrupt["id"]] == '{"decision":"approve"}'
+    # A client that answered the call has its result: it is what it sent.
+    assert results.get(interrupt["id"]) == shown
+    assert bank.payments.paid == ["5 to Bo"]
+
+
+async def test_a_call_is_not_shown_again_while_it_has_no_result_and_is_another_one_after_a_refused_answer() -> (
+    None
+):
+    bank, config = Bank(), AgUiConfig(approval_calls=True)
+    async with bank.open(paying()) as app:
+        asked = await ask(app, ag_ui_input("Pay Bo"), config=config)
+        (interrupt,) = interrupts_of(asked)
+        waiting = await ask(app, with_call(interrupt["id"]), config=config)
+        refused = await ask(app, by_hitl_call(interrupt["id"], {"colour": "red"}), config=config)
+        again = by_hitl_call(f"{interrupt['id']}~2", True)
+        await ask(app, again, config=config)
+    shown = [
+        [f["toolCallId"] for f in frames if f.get("toolCallName") == "hitl_approval"]
+        for frames in (asked, waiting, refused)
+    ]
+    assert shown == [[interrupt["id"]], [], [f"{interrupt['id']}~2"]]
+    (arguments,) = [json.loads(f["delta"]) for f in refused if f["type"] == "TOOL_CALL_ARGS"]
+    assert "The answer was not accepted" in arguments["prompt"]
+    assert list(arguments)[:3] == ["prompt", "allowed_decisions", "arguments"]
     assert bank.payments.paid == ["5 to Bo"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from pilotage import Application, Principal
 from pilotage.adapters.asgi import ServerStoppingError
 from pilotage.adapters.fastapi import HttpSettings
-from pilotage.inbound.open_streams import OpenStreams
+from pilotage.inbound.limits import OpenStreams
 from pilotage.inbound.problems import TooManyOwnStreamsError, TooManyStreamsError
 
 ADA, EVE = Principal("ada"), Principal("eve")

@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed
 from pilotage import IAgentModel
 from pilotage.adapters.fastapi import HttpSettings
 from pilotage.adapters.fastapi.server import GracefulServer
-from pilotage.inbound.open_streams import OpenStreams
+from pilotage.inbound.limits import OpenStreams
 
 
 @dataclass(frozen=True)

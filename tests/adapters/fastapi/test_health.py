@@ -13,7 +13,7 @@ from tests.adapters.fastapi.harbour import PEOPLE
 from pilotage import Application
 from pilotage.adapters.fastapi import ApiController, asgi_application, get
 from pilotage.agent.ports.repositories import RunPage
-from pilotage.inbound.open_streams import OpenStreams
+from pilotage.inbound.limits import OpenStreams
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import MemoryStore, VirtualClock
 from pilotage.testing.memory import MemoryStateRepository

@@ -32,11 +32,11 @@ from pilotage import (
 )
 from pilotage.adapters.agui import AGUICompatible, agui_extension
 from pilotage.adapters.fastapi import ApiController, TrustedHeaders, asgi_application, get
-from pilotage.adapters.fastapi.event_schemas import event_schema
+from pilotage.adapters.fastapi.description import event_schema
 from pilotage.agent import IPrincipalResolver
 from pilotage.agent.events import AgentEvent
 from pilotage.errors import NotAuthenticatedError
-from pilotage.inbound.examples import example_of
+from pilotage.inbound.agents import example_of
 from pilotage.models import OfflineModel
 from pilotage.testing import MemoryStore
 

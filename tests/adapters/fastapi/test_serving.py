@@ -19,8 +19,7 @@ from starlette.websockets import WebSocket
 from tests.adapters.fastapi.harbour import ADA, PEOPLE, Frame
 
 from pilotage import Agent, AgentExecutionSpec, Application, Pod, RecoveryStrategy
-from pilotage.adapters.asgi.authentication import is_from_this_machine, is_loopback
-from pilotage.adapters.asgi.cross_origin import is_allowed_origin
+from pilotage.adapters.asgi.authentication import is_allowed_origin, is_from_this_machine, is_loopback
 from pilotage.adapters.fastapi import (
     ApiController,
     BindingRefusedError,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, text
 
 from pilotage.adapters.sqlalchemy import (
     DatabaseDurabilityError,
@@ -25,6 +27,8 @@ from pilotage.adapters.sqlalchemy.store import (
     VERSION,
     VERSION_TABLE,
     current_version,
+    make_tables,
+    migrate,
     open_database,
     upgrade_schema,
 )
@@ -58,6 +62,62 @@ def test_a_database_without_tables_gets_those_of_this_version(nothing: DatabaseS
     with opened(nothing) as store, store.database.engines.reading.connect() as connection:
         assert current_version(connection) == VERSION
         assert differences(connection) == []
+
+
+def test_the_migrations_make_the_tables_that_the_code_knows(nothing: DatabaseSettings) -> None:
+    database = Database(nothing)
+    try:
+        with database.engines.writing.begin() as connection:
+            migrate(connection)
+        with database.engines.reading.connect() as connection:
+            assert current_version(connection) == VERSION
+            assert differences(connection) == []
+    finally:
+        database.close()
+
+
+def test_the_tables_of_a_new_database_are_those_of_all_migrations(tmp_path: Path) -> None:
+    assert tables_made_by(make_tables, tmp_path / "at_once") == tables_made_by(migrate, tmp_path / "migrated")
+
+
+def tables_made_by(make: Callable[[Connection], None], folder: Path) -> dict[str, object]:
+    """What SQLite knows of the tables and indexes of a new database, whatever the order of their columns."""
+    folder.mkdir()
+    database = Database(sqlite_settings(folder))
+    try:
+        with database.engines.writing.begin() as connection:
+            make(connection)
+            return {name: described(connection, name) for name in inspect(connection).get_table_names()}
+    finally:
+        database.close()
+
+
+def described(connection: Connection, table: str) -> object:
+    columns = connection.execute(text(f"PRAGMA table_info({table})")).mappings()
+    indexes = connection.execute(
+        text("SELECT name, sql FROM sqlite_master WHERE tbl_name = :table AND type = 'index'"),
+        {"table": table},
+    )
+    keys = connection.execute(text(f"PRAGMA foreign_key_list({table})")).mappings()
+    return (
+        sorted(
+            (each["name"], each["type"], each["notnull"], each["dflt_value"], each["pk"]) for each in columns
+        ),
+        sorted((name, sql) for name, sql in indexes),
+        sorted((each["from"], each["table"], each["to"]) for each in keys),
+    )
+
+
+def test_a_new_database_is_made_without_the_migrations(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from pilotage.adapters.sqlalchemy import DatabaseSettings\n"
+        "from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore\n"
+        f"SqlAlchemyStore.open(DatabaseSettings('sqlite:///{tmp_path}/new.db')).close()\n"
+        "print([name for name in sys.modules if name.partition('.')[0] in ('alembic', 'mako')])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout == "[]\n"
 
 
 def differences(connection: Connection) -> list[object]:

@@ -13,8 +13,8 @@ SENTENCES = frozenset({"prompt", "reason", "current_activity", "difference", "li
 """Keys whose values may be sentences for people: their words may change."""
 
 
-OF_MACHINES = frozenset({"owner"})
-"""Keys whose values are names of a process: another one in every test."""
+OF_MACHINES = frozenset({"owner", "salt_key"})
+"""Keys whose values are names of a process or of a key: another one in every test."""
 
 
 async def text_of(bureau: Bureau, run_id: str, *, with_events: bool) -> list[str]:

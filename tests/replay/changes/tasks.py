@@ -89,8 +89,8 @@ def bought(effects: str) -> GoesOn:
 
 
 BUYING = written(buying("a", "b"))
-A, B = "run/task:tool:pay:f706ce9a#1", "run/task:tool:pay:0b24cfd0#1"
-"""The branches: tasks are named by their first call."""
+A, B = "run/task:tool:pay:c7cfb8a2#1", "run/task:tool:pay:f40b0887#1"
+"""The branches: tasks are named by their first call and by what they were given."""
 BOUGHT = (
     bought("pay b, ship b, pay a, ship a"),  # before a is paid
     bought("pay a, ship a, pay b, ship b"),  # before b is paid

@@ -1,6 +1,7 @@
 """The programs of the kit; importing this package fills `kit.PROGRAMS`."""
 
 from tests.replay.programs import (
+    begun_by_chance,
     cancellation,
     endings,
     handlers,
@@ -16,6 +17,7 @@ from tests.replay.programs import (
 )
 
 __all__ = [
+    "begun_by_chance",
     "cancellation",
     "endings",
     "handlers",

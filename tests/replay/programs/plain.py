@@ -57,7 +57,7 @@ async def recorded_time_as_argument(shop: Shop, model: IAgentModel) -> str:
     return await shop.pay("apple", note=(await now()).isoformat())
 
 
-@program(may_diverge="at the payment")
+@program(may_diverge="tool:pay#1 tool:ship#1")
 async def branch_on_chance(shop: Shop, model: IAgentModel) -> str:
     await shop.price("apple")
     if chance.random() < 0.5:  # noqa: S311 - on purpose
@@ -67,19 +67,19 @@ async def branch_on_chance(shop: Shop, model: IAgentModel) -> str:
     return await shop.mark("end")
 
 
-@program(may_diverge="at the payment")
+@program(may_diverge="tool:pay#1")
 async def uuid_as_argument(shop: Shop, model: IAgentModel) -> str:
     await shop.price("apple")
     return await shop.pay("apple", note=str(uuid4()))
 
 
-@program(may_diverge="at the payment")
+@program(may_diverge="tool:pay#1")
 async def clock_as_argument(shop: Shop, model: IAgentModel) -> str:
     await shop.pay("apple", note=str(time.time_ns()))
     return await shop.ship("apple")
 
 
-@program(may_diverge="at the second payment", at_most=3)
+@program(may_diverge="tool:pay#2 tool:pay#3 result#1", at_most=3)
 async def number_of_calls_by_chance(shop: Shop, model: IAgentModel) -> str:
     for item in ("apple", "pear", "plum"):
         await shop.pay(item)
@@ -88,7 +88,7 @@ async def number_of_calls_by_chance(shop: Shop, model: IAgentModel) -> str:
     return "done"
 
 
-@program(may_diverge="at a payment")
+@program(may_diverge="tool:pay#1 tool:pay#2")
 async def order_by_chance(shop: Shop, model: IAgentModel) -> str:
     items = ["apple", "pear", "plum"]
     chance.shuffle(items)
@@ -231,7 +231,7 @@ async def effect_in_finally(shop: Shop, model: IAgentModel) -> str:
         await shop.mark("end")
 
 
-@program(may_diverge="at the first payment")
+@program(may_diverge="tool:pay#1")
 async def two_payments_in_order_of_chance(shop: Shop, model: IAgentModel) -> str:
     first, second = chance.sample(["apple", "pear"], 2)
     await shop.pay(first)
@@ -239,7 +239,7 @@ async def two_payments_in_order_of_chance(shop: Shop, model: IAgentModel) -> str
     return await shop.mark("end")
 
 
-@program(may_diverge="at the first shipping")
+@program(may_diverge="tool:ship#1 tool:ship#2")
 async def shipping_of_a_shuffled_basket(shop: Shop, model: IAgentModel) -> str:
     basket = ["apple", "pear", "plum"]
     chance.shuffle(basket)
@@ -247,7 +247,7 @@ async def shipping_of_a_shuffled_basket(shop: Shop, model: IAgentModel) -> str:
     return await shop.pay("all", note=str(len(shipped)))
 
 
-@program(may_diverge="at the payment", at_least=2)
+@program(may_diverge="tool:pay#1", at_least=2)
 async def returns_early_if_it_sees_its_own_effect(shop: Shop, model: IAgentModel) -> str:
     """Looks at the outside without a call: in replay its payment is already there."""
     if shop.process.world.done["pay apple"]:
@@ -256,7 +256,7 @@ async def returns_early_if_it_sees_its_own_effect(shop: Shop, model: IAgentModel
     return await shop.ship("apple")
 
 
-@program(may_diverge="at the payment")
+@program(may_diverge="tool:pay#1")
 async def refuses_if_it_sees_its_own_effect(shop: Shop, model: IAgentModel) -> str:
     if shop.process.world.done["pay apple"]:
         raise ValueError("somebody has paid")
@@ -264,7 +264,7 @@ async def refuses_if_it_sees_its_own_effect(shop: Shop, model: IAgentModel) -> s
     return await shop.ship("apple")
 
 
-@program(may_diverge="at the payment", at_least=2)
+@program(may_diverge="tool:pay#1", at_least=2)
 async def task_that_returns_early_if_it_sees_its_own_effect(shop: Shop, model: IAgentModel) -> str:
     async def buy() -> None:
         if not shop.process.world.done["pay apple"]:

@@ -74,9 +74,9 @@ async def lock_shared_with_a_task_without_calls(shop: Shop, model: IAgentModel) 
     return f"{log}; {await shop.transfer('all')}"
 
 
-@program(may_diverge="at the payment: how far the helper has got is in no record", at_most=2)
+@program(may_diverge="tool:pay#1", at_most=2)
 async def progress_of_a_task_without_calls(shop: Shop, model: IAgentModel) -> str:
-    """In replay the read returns at once, and the helper has not begun."""
+    """How far the helper has got is in no record: in replay the read returns at once, and the helper has not begun."""
     seen: list[str] = []
 
     async def helper() -> None:

@@ -50,7 +50,7 @@ async def group_of_buyers(shop: Shop, model: IAgentModel) -> str:
     return await shop.mark("end")
 
 
-@program(may_diverge="at a payment")
+@program(may_diverge="tool:pay#1 tool:pay#2 tool:pay#3")
 async def group_with_uuids(shop: Shop, model: IAgentModel) -> str:
     async with asyncio.TaskGroup() as group:
         for item in ITEMS:
@@ -58,7 +58,7 @@ async def group_with_uuids(shop: Shop, model: IAgentModel) -> str:
     return await shop.mark("end")
 
 
-@program(may_diverge="at a payment")
+@program(may_diverge="tool:pay#1")
 async def tasks_in_order_of_chance(shop: Shop, model: IAgentModel) -> str:
     items = list(ITEMS)
     chance.shuffle(items)
@@ -189,9 +189,9 @@ async def chain_of_events(shop: Shop, model: IAgentModel) -> str:
     return await shop.mark("end")
 
 
-@program(may_diverge="run/tool:pay#1: a task that makes no calls gets other turns of the loop in replay")
+@program(may_diverge="tool:pay#1")
 async def helper_without_calls(shop: Shop, model: IAgentModel) -> str:
-    """A task that makes no call adds up what the only calling task hands it."""
+    """A task that makes no call adds up what the only calling task hands it; it gets other turns of the loop in replay."""
     todo: asyncio.Queue[int] = asyncio.Queue()
     total = 0
 
@@ -317,7 +317,7 @@ async def callback_of_a_task(shop: Shop, model: IAgentModel) -> str:
     return await shop.pay("apple", note=",".join(ended))
 
 
-@program(may_diverge="at a payment")
+@program(may_diverge="tool:pay#1")
 async def tasks_that_begin_with_uuids(shop: Shop, model: IAgentModel) -> str:
     """Tasks are named by their first call: in replay these are others."""
 
@@ -327,7 +327,7 @@ async def tasks_that_begin_with_uuids(shop: Shop, model: IAgentModel) -> str:
     return ",".join(await asyncio.gather(buy("apple"), buy("pear")))
 
 
-@program(may_diverge="at a payment")
+@program(may_diverge="tool:pay#1")
 async def background_payment_with_a_uuid(shop: Shop, model: IAgentModel) -> str:
     async def buy() -> str:
         return await shop.pay("pear", note=str(uuid4()))
@@ -337,7 +337,7 @@ async def background_payment_with_a_uuid(shop: Shop, model: IAgentModel) -> str:
     return f"{await paying}; {seen}; {await shop.pay('apple')}"
 
 
-@program(may_diverge="at a payment")
+@program(may_diverge="tool:pay#1")
 async def tasks_that_begin_with_the_clock(shop: Shop, model: IAgentModel) -> str:
     async def buy(item: str) -> str:
         return await shop.pay(item, note=str(time.perf_counter_ns()))

@@ -146,7 +146,6 @@ class PlainDependencies(Dependencies):
         *,
         output_type: object = None,
         max_turns: int = 10,
-        keep_messages: int | None = None,
     ) -> None:
         self.model = self.plain_model = PlainModel(model)
         self.plain_tools = PlainTools(tools)
@@ -163,7 +162,6 @@ class PlainDependencies(Dependencies):
         self.context = RunContext(run_id=BY.run_id)
         self.max_turns = max_turns
         self.streaming = True
-        self._keep_messages = keep_messages
         self._messages = 0
         self.told: list[AgentEvent] = []
         self._trust = TrustLabel()
@@ -200,10 +198,6 @@ class PlainDependencies(Dependencies):
     def next_message_id(self) -> str:
         self._messages += 1
         return f"run-1:message-{self._messages}"
-
-    async def fit(self, session: AgentSession) -> None:
-        if self._keep_messages is not None:
-            del session.messages[: -self._keep_messages]
 
     def progress(self, step: str, **facts: JsonValue) -> AgentEvent:
         return StepFinishedEvent(BY, step, facts)

@@ -92,13 +92,10 @@ async def tell(
     tools: Sequence[Callable[..., object]] = (nickname, broken),
     output_type: object = None,
     max_turns: int = 10,
-    keep_messages: int | None = None,
 ) -> Told:
     """The story of a script, told to its end; every turn of the script must be used."""
     model = ScriptedModel(script)
-    deps = PlainDependencies(
-        model, tools, output_type=output_type, max_turns=max_turns, keep_messages=keep_messages
-    )
+    deps = PlainDependencies(model, tools, output_type=output_type, max_turns=max_turns)
     told = Told(deps.fresh_session("Be kind."), deps, model)
     async for event in (react or React()).run(told.session, deps, "Greet Ada."):
         told.events.append(event)
@@ -308,11 +305,6 @@ async def test_without_instructions_or_prompt_the_session_speaks_for_itself() ->
     session.messages.append(ModelMessage.user("Greet Ada."))
     [event async for event in React().run(session, deps, "")]
     assert [message.role for message in model.requests[0].messages] == [ModelMessageRole.USER]
-
-
-async def test_the_session_is_fitted_before_every_request() -> None:
-    told = await tell([ASK, says("Hello.")], keep_messages=2)
-    assert [len(request.messages) for request in told.model.requests] == [2, 3]
 
 
 @pytest.mark.parametrize(

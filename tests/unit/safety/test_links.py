@@ -49,10 +49,12 @@ def test_what_leads_to_a_named_host_or_nowhere_stays(text: str) -> None:
             "[b](https://docs.example.org/[c](//evil.example)",
             "[b]&#40;https://docs.example.org/[c]&#40;//evil.example)",
         ),
+        ("[x](https://docs.example.org/https://)", "[x]&#40;https://docs.example.org/https(:)//)"),
     ],
 )
 def test_everything_else_is_text_that_can_be_read(text: str, shown: str) -> None:
     assert neutralize_links(text, GOOD) == shown
+    assert neutralize_links(shown, GOOD) == shown
 
 
 PARTS = (

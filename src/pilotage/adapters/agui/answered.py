@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ag_ui.core import BaseEvent, CustomEvent, RunAgentInput, ToolCallResultEvent
+from ag_ui.core import BaseEvent, CustomEvent, RunAgentInput, ToolCallResultEvent, ToolMessage
 
 from pilotage.adapters.agui import decisions
 from pilotage.adapters.agui.decisions import AgUiContinuation, AgUiDecision, AgUiToolResult
 from pilotage.adapters.agui.errors import AgUiPendingApprovalError
 from pilotage.adapters.agui.frames import marked_call
 from pilotage.adapters.agui.openers import Opener
+from pilotage.adapters.agui.questions import calls_of_question
 from pilotage.adapters.agui.reading import GivenRun, ReadRun
 from pilotage.adapters.agui.stream import Bookmark, StreamedRun
 from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent, RunStartedEvent
@@ -91,19 +92,24 @@ class AnsweredRuns(Opener):
         return ReadRun(self._runs, Bookmark(top.id, at, at), self._principal, notices=notices, events=events)
 
     def _results_of_calls(self, decided: Sequence[AgUiDecision | AgUiContinuation]) -> list[BaseEvent]:
-        """Return the results of the deferred calls of questions, where clients are shown such calls."""
+        """Return the results of the calls that show questions, if clients are shown such calls and have no result."""
         if not self._shows_calls:
             return []
-        return [
-            ToolCallResultEvent(
-                message_id=f"{each.request_id}:answer",
-                tool_call_id=each.request_id,
-                content=canonical_json({"decision": each.decision.value}),
-                role="tool",
-            )
-            for each in decided
-            if isinstance(each, AgUiDecision)
-        ]
+        messages = self._input.messages
+        answered = {each.tool_call_id for each in messages if isinstance(each, ToolMessage)}
+        results: list[BaseEvent] = []
+        for each in decided:
+            if isinstance(each, AgUiDecision):
+                shown = calls_of_question(each.request_id, messages) or [each.request_id]
+                content = canonical_json({"decision": each.decision.value})
+                results += [
+                    ToolCallResultEvent(
+                        message_id=f"{call}:answer", tool_call_id=call, content=content, role="tool"
+                    )
+                    for call in shown
+                    if call not in answered
+                ]
+        return results
 
     async def _refused(self, given: CoreRunInput, refused: CallerError) -> StreamedRun:
         """Return the questions that are open after an answer was refused; without any, a run that ends at once."""

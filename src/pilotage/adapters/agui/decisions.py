@@ -16,8 +16,8 @@ from uuid import uuid4
 from ag_ui import core as agui
 
 from pilotage.adapters.agui.errors import AgUiApprovalDecodeError, AgUiRunResolutionError
-from pilotage.adapters.agui.frames import messages_at_the_end
-from pilotage.adapters.agui.questions import HITL_TOOL, PAUSE
+from pilotage.adapters.agui.frames import calls_in, messages_at_the_end
+from pilotage.adapters.agui.questions import HITL_TOOL, PAUSE, question_of_call
 from pilotage.agent.decisions import foreign_field
 from pilotage.agent.ports.repositories import IAgentSignalRepository
 from pilotage.agent.recovery_request import ACTIONS, RecoveryDecision
@@ -62,7 +62,7 @@ def carries_approval_decision(ag_ui_input: agui.RunAgentInput) -> bool:
 def asking_runs(ag_ui_input: agui.RunAgentInput) -> list[str]:
     """Return the runs whose questions an input is about, whether or not its answers can be read."""
     ids = [entry.interrupt_id for entry in ag_ui_input.resume or ()]
-    ids += [message.tool_call_id for message, _ in _answers_at_the_end(ag_ui_input)]
+    ids += [question_of_call(message.tool_call_id) for message, _ in _answers_at_the_end(ag_ui_input)]
     named = object_or_empty(_forwarded(ag_ui_input)).get("request_id")
     ids += [named] if isinstance(named, str) else []
     runs = (each.removeprefix(PAUSE) if each.startswith(PAUSE) else run_of(each) for each in ids)
@@ -174,11 +174,8 @@ def is_decision(ag_ui_input: agui.RunAgentInput, message: agui.ToolMessage) -> b
 
 def _called(ag_ui_input: agui.RunAgentInput, call_id: str) -> str | None:
     """Return the tool of a call, where the messages of the client have it."""
-    for message in ag_ui_input.messages:
-        for call in (message.tool_calls or ()) if isinstance(message, agui.AssistantMessage) else ():
-            if call.id == call_id:
-                return call.function.name
-    return None
+    named = (call.function.name for call in calls_in(ag_ui_input.messages) if call.id == call_id)
+    return next(named, None)
 
 
 def _answers_at_the_end(ag_ui_input: agui.RunAgentInput) -> Iterator[tuple[agui.ToolMessage, JsonValue]]:
@@ -192,11 +189,12 @@ def _answered(message: agui.ToolMessage, content: JsonValue) -> AgUiDecision:
     if (repeated := repeated_key(str(message.content))) is not None:
         raise AgUiApprovalDecodeError(f"{where} has the key {repeated!r} twice in one object. Write it once.")
     answer = _as_answer(where, content)
-    if answer.get("request_id", message.tool_call_id) != message.tool_call_id:
+    request_id = question_of_call(message.tool_call_id)
+    if answer.get("request_id", request_id) not in (request_id, message.tool_call_id):
         raise AgUiApprovalDecodeError(
             f"{where} decides about another request. Write the id of the call as its request_id."
         )
-    return _read(where, message.tool_call_id, answer)
+    return _read(where, request_id, {**answer, "request_id": request_id})
 
 
 def _as_answer(where: str, given: JsonValue) -> JsonObject:

@@ -278,6 +278,16 @@ def messages_at_the_end(messages: Sequence[agui.Message]) -> list[agui.ToolMessa
     return found[::-1]
 
 
+def calls_in(messages: Sequence[agui.Message]) -> list[agui.ToolCall]:
+    """Return the tool calls in the messages of a client."""
+    return [
+        call
+        for message in messages
+        if isinstance(message, agui.AssistantMessage)
+        for call in message.tool_calls or ()
+    ]
+
+
 def message_of(error: JsonObject) -> str:
     """Return the message of an error, else its reason, else all of it."""
     for name in ("message", "reason"):

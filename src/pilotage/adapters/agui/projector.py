@@ -7,6 +7,7 @@ one end, before which open frames are closed, whatever the events of the run are
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
 from ag_ui import core as agui
@@ -17,8 +18,10 @@ from pilotage.adapters.agui.frames import (
     SubAgents,
     TokensUsed,
     TranscriptOfFrames,
+    calls_in,
     code_of,
     marked,
+    marked_call,
     message_of,
     messages_at_the_end,
 )
@@ -26,7 +29,7 @@ from pilotage.adapters.agui_plugin import AgUiConfig
 from pilotage.agent import events as neutral
 from pilotage.agent.events import SUPERSEDED
 from pilotage.agent.state import AgentStateReason
-from pilotage.jsonvalue import canonical_json
+from pilotage.jsonvalue import canonical_json, object_or_empty
 from pilotage.runtime.events.projections import CANCELLED
 
 BROKEN = "agui_stream_broken"
@@ -68,6 +71,7 @@ class AgUiProjector:
         self._messages = tuple(messages)
         self._protocol = protocol
         self._marks_calls = marks_calls
+        self._shown_calls = {call.id for call in calls_in(messages)}
         self._own_results = {message.tool_call_id for message in messages_at_the_end(messages)}
         self._notices: Sequence[agui.BaseEvent] = ()
         self._is_earlier = False
@@ -76,7 +80,7 @@ class AgUiProjector:
         self._frames = OpenFrames()
         self._subagents = SubAgents()
         self._interrupts: list[agui.Interrupt] = []
-        self._waits_for_client = False
+        self._calls_of_client: list[neutral.RunPausedEvent] = []
         self._usage = TokensUsed()
         self._transcript = TranscriptOfFrames(self._messages)
         self._has_begun = self._has_ended = False
@@ -108,7 +112,7 @@ class AgUiProjector:
         if ended is not None and ended.error is not None:
             frames_out.append(_ended_early(ended))
         self._root, self._held_end, self._is_earlier = None, None, not is_last
-        self._interrupts, self._waits_for_client = [], False
+        self._interrupts, self._calls_of_client = [], []
         return frames_out
 
     def project(self, event: neutral.AgentEvent) -> list[agui.BaseEvent]:
@@ -128,11 +132,12 @@ class AgUiProjector:
             return []
         if self._held_end is not None:
             return self._end_with(self._held_end)
+        calls = self._open_calls()
         if self._interrupts:
-            return self._end(agui.RunFinishedInterruptOutcome(interrupts=self._interrupts))
-        if self._waits_for_client:
+            return [*calls, *self._end(agui.RunFinishedInterruptOutcome(interrupts=self._interrupts))]
+        if self._calls_of_client:
             # The client continues: it has a tool call without a result.
-            return self._end(agui.RunFinishedSuccessOutcome())
+            return [*calls, *self._end(agui.RunFinishedSuccessOutcome())]
         if not self._has_begun:
             return self._close()
         return self.fail("The stream ended and the run has not. Send the same input again to go on.", BROKEN)
@@ -195,6 +200,7 @@ class AgUiProjector:
                 shown = self._config.emit_reasoning
                 return frames.reasoning(event.reasoning_id, event.delta) if shown else []
             case neutral.ToolCallStartEvent():
+                self._shown_calls.add(event.call_id)
                 return frames.call(event.call_id, event.tool_name, event.parent_message_id)
             case neutral.ToolCallArgsDeltaEvent():
                 return frames.arguments(event.call_id, event.args_delta)
@@ -226,7 +232,7 @@ class AgUiProjector:
 
     def _started(self, event: neutral.RunStartedEvent) -> list[agui.BaseEvent]:
         # A run that paused and was resumed is one run here: its questions were answered.
-        self._interrupts, self._waits_for_client = [], False
+        self._interrupts, self._calls_of_client = [], []
         if self._has_begun:
             return []
         return self._run_started(event.attribution.parent_run_id, *self._ids())
@@ -242,17 +248,34 @@ class AgUiProjector:
     def _paused(self, event: neutral.RunPausedEvent) -> list[agui.BaseEvent]:
         frames_out = self._close()
         if questions.is_for_the_client(event):
-            self._waits_for_client = True
+            self._calls_of_client.append(event)
             return frames_out
         asked_by = event.metadata.get("agent_state_id")
         asking = asked_by if isinstance(asked_by, str) and asked_by != self._top.run_id else None
         self._interrupts.append(questions.interrupt_of(event, asking))
         if event.approval_id is None or not self._config.approval_calls:
             return frames_out
-        return [
-            *frames_out,
-            *questions.project_approval(questions.approval_from_pause(event), event.attribution),
-        ]
+        call_id = questions.call_of_question(event.approval_id, self._messages)
+        if call_id is None:
+            return frames_out
+        approval = replace(questions.approval_from_pause(event), id=call_id)
+        return [*frames_out, *questions.project_approval(approval, event.attribution)]
+
+    def _open_calls(self) -> list[agui.BaseEvent]:
+        """Return the calls that the client performs and no reply of a model has shown: a program made them."""
+        frames_out: list[agui.BaseEvent] = []
+        for event in self._calls_of_client:
+            call_id, asking = questions.deferred_call_of(event) or "", event.metadata.get("agent_state_id")
+            if self._marks_calls:
+                call_id = marked_call(str(asking or event.attribution.run_id), call_id)
+            if call_id not in self._shown_calls:
+                arguments = object_or_empty(object_or_empty(event.metadata.get("arguments")).get("view"))
+                frames_out += self._frames.call(call_id, str(event.metadata.get("action_name")), None)
+                frames_out += self._frames.arguments(call_id, canonical_json(arguments))
+                frames_out += self._frames.end_call(call_id)
+        if self._config.messages_snapshot_enabled:
+            self._transcript.take(frames_out)
+        return frames_out
 
     def _finished(self, event: neutral.RunFinishedEvent) -> list[agui.BaseEvent]:
         if self._is_earlier:

@@ -5,17 +5,20 @@ A question is a native interrupt, and for clients that know none a deferred tool
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ag_ui import core as agui
 
 from pilotage.adapters.agui.errors import AgUiPendingApprovalError
+from pilotage.adapters.agui.frames import calls_in
 from pilotage.agent.events import AgentEventAttribution, RunPausedEvent
 from pilotage.agent.recovery_request import ACTIONS, DEFERRED_CALL
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentState
 from pilotage.agent.yields import Approval
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, object_or_empty
+from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
 from pilotage.values import value
 
 HITL_TOOL = "hitl_approval"
@@ -24,6 +27,8 @@ PAUSE = "pause:"
 """The prefix of the id of an interrupt without a question; the run's id follows."""
 
 
+_AGAIN = "~"
+_NUMBERED = re.compile(rf"{_AGAIN}[0-9]{{1,6}}\Z")
 _RISKS = {
     "read": "reads data",
     "write": "changes data",
@@ -90,17 +95,41 @@ def project_approval(
     approval: AgUiApproval | Approval, attribution: AgentEventAttribution
 ) -> list[agui.BaseEvent]:
     """Return a question as a call of `hitl_approval` that has no result yet."""
-    asked: dict[str, JsonValue] = {
+    # The prompt of a pause has the problem of an answer that was refused; people read it first, and ids last.
+    first: dict[str, JsonValue] = {
         "prompt": approval.prompt,
         "allowed_decisions": [str(each) for each in approval.allowed_decisions],
-        "run_id": attribution.run_id,
-        **_with_reason(approval.metadata or {}),
     }
+    about = {"run_id": attribution.run_id, **_with_reason(approval.metadata or {})}
+    asked = {**first, **_in_order({name: each for name, each in about.items() if name not in first})}
+    arguments = json.dumps(asked, ensure_ascii=False, separators=(",", ":"))
     return [
         agui.ToolCallStartEvent(tool_call_id=approval.id, tool_call_name=HITL_TOOL),
-        agui.ToolCallArgsEvent(tool_call_id=approval.id, delta=canonical_json(asked)),
+        agui.ToolCallArgsEvent(tool_call_id=approval.id, delta=arguments),
         agui.ToolCallEndEvent(tool_call_id=approval.id),
     ]
+
+
+def call_of_question(question_id: str, messages: Sequence[agui.Message]) -> str | None:
+    """Return the id of the call that shows a question; None where the messages of the client have one without a result.
+
+    A question that is asked again after an answer that was refused is another call: the one before has its result.
+    """
+    shown = calls_of_question(question_id, messages)
+    if not shown:
+        return question_id
+    answered = {each.tool_call_id for each in messages if isinstance(each, agui.ToolMessage)}
+    return f"{question_id}{_AGAIN}{len(shown) + 1}" if answered.issuperset(shown) else None
+
+
+def calls_of_question(question_id: str, messages: Sequence[agui.Message]) -> list[str]:
+    """Return the ids of the calls in the messages of a client that show a question."""
+    return [call.id for call in calls_in(messages) if question_of_call(call.id) == question_id]
+
+
+def question_of_call(call_id: str) -> str:
+    """Return the id of the question that a call shows."""
+    return _NUMBERED.sub("", call_id)
 
 
 def interrupt_of(event: RunPausedEvent, by: str | None = None) -> agui.Interrupt:

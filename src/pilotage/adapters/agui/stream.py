@@ -234,7 +234,7 @@ class StreamedRun(Protocol):
         """Return the events of the run."""
         ...
 
-    async def result(self) -> object:
+    def result(self) -> Awaitable[object]:
         """Return when the run has ended or waits; raise the error that ended the attempt."""
         ...
 
@@ -246,7 +246,7 @@ class StreamedRun(Protocol):
 class RunOpener(Protocol):
     """Opens runs; an `AgentRunner` does."""
 
-    async def open(self, given: CoreRunInput, /) -> StreamedRun:
+    def open(self, given: CoreRunInput, /) -> Awaitable[StreamedRun]:
         """Return a run for this input."""
         ...
 
@@ -352,10 +352,12 @@ class AgUiRunDriver(AsyncIterable[str]):
 
     async def _read_all(self, run: StreamedRun) -> AsyncGenerator[Marked, None]:
         """Read a run, and those that follow in the same stream."""
+        passed: set[str] = set()
         async with AsyncExitStack() as opened:
             while (following := run.following if isinstance(run, NotedRun) else None) is not None:
                 # The cached frames may have come to a run that follows.
-                is_read = self._seen is not None and self._seen.run_id != run.id
+                passed.add(run.id)
+                is_read = self._seen is not None and self._seen.run_id not in passed
                 if not is_read:
                     async with aclosing(self._read(run, is_last=False)) as frames:
                         async for each in frames:

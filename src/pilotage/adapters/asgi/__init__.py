@@ -7,7 +7,7 @@ from pilotage.adapters.asgi.problems import problem_response
 from pilotage.adapters.asgi.streaming import Heartbeat, StreamFormat, StreamingResponse
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.inbound.authentication import BearerTokens, TrustedHeaders
-from pilotage.inbound.open_streams import OpenStreams
+from pilotage.inbound.limits import OpenStreams
 from pilotage.inbound.problems import (
     BodyTooLargeError,
     OriginRefusedError,

@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.container.application import Application
 from pilotage.errors import ApplicationStateError
-from pilotage.inbound.open_streams import OpenStreams
+from pilotage.inbound.limits import OpenStreams
 from pilotage.runtime.runs import AgentRuns
 
 _PLACE = "pilotage_application"

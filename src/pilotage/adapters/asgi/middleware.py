@@ -10,8 +10,7 @@ from starlette.responses import Response
 from starlette.routing import request_response
 from starlette.types import ASGIApp, Message
 
-from pilotage.adapters.asgi.authentication import Authentication
-from pilotage.adapters.asgi.cross_origin import CrossOrigin
+from pilotage.adapters.asgi.authentication import Authentication, CrossOrigin
 from pilotage.adapters.asgi.problems import NOSNIFF, problem_response
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.errors import PilotageError

@@ -19,7 +19,7 @@ from pilotage.agent.principal import Principal
 from pilotage.container.application import Application
 from pilotage.errors import PilotageError
 from pilotage.ids import IClock, SystemClock
-from pilotage.inbound.open_streams import OpenStreams
+from pilotage.inbound.limits import OpenStreams
 from pilotage.inbound.problems import INTERNAL, ProblemView, problem_of
 from pilotage.values import value
 

@@ -15,8 +15,12 @@ from starlette.exceptions import HTTPException
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from pilotage.adapters.asgi import websockets
-from pilotage.adapters.asgi.authentication import Authentication, has_resolver, principal_in
-from pilotage.adapters.asgi.cross_origin import refuse_foreign_origin
+from pilotage.adapters.asgi.authentication import (
+    Authentication,
+    has_resolver,
+    principal_in,
+    refuse_foreign_origin,
+)
 from pilotage.adapters.asgi.middleware import HttpMiddleware
 from pilotage.adapters.asgi.problems import problem_response
 from pilotage.adapters.asgi.streaming import COMPLETED, RECONNECT, StreamingResponse, Streams, stopped

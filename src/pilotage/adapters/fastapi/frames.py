@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from itertools import count, groupby
 from operator import attrgetter
-from typing import TypeAlias, cast
+from typing import TypeAlias, cast, get_args
 
 from fastapi import APIRouter
 from starlette.requests import ClientDisconnect
@@ -77,8 +77,7 @@ RECONNECT_FRAME = Frame(
 
 def event_frame(event: AgentEvent, cursor: str, *, is_attributed: bool = True) -> Frame:
     """Return an event with the cursor after it; without an attribution for readers who know it already."""
-    read, names = _members_of(type(event))
-    members: dict[str, object] = dict(zip(names, read(event), strict=True))
+    members = {name: read(event) for name, read in _MEMBERS[type(event)].items()}
     if not members["metadata"]:
         del members["metadata"]
     if is_attributed:
@@ -86,11 +85,11 @@ def event_frame(event: AgentEvent, cursor: str, *, is_attributed: bool = True) -
     return Frame(event.kind.value, text_of(members), cursor)
 
 
-@cache
-def _members_of(kind: type[AgentEvent]) -> tuple[Callable[[AgentEvent], tuple[object, ...]], tuple[str, ...]]:
-    """Return what reads the members of an event except its attribution, and their names."""
-    names = tuple(each.name for each in fields(kind) if each.name != "attribution")
-    return attrgetter(*names), names
+# Without the attribution: by a name, what reads one member.
+_MEMBERS: Mapping[type[AgentEvent], Mapping[str, Callable[[AgentEvent], object]]] = {
+    kind: {each.name: attrgetter(each.name) for each in fields(kind) if each.name != "attribution"}
+    for kind in get_args(AgentEvent)
+}
 
 
 def problem_frame(problem: ProblemView) -> Frame:

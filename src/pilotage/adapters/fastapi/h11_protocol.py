@@ -10,8 +10,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from pilotage.adapters.fastapi.bounded_config import BoundedConfig
-from pilotage.adapters.fastapi.request_guard import Refusal, RequestGuard
+from pilotage.adapters.fastapi.request_guard import BoundedConfig, Refusal, RequestGuard
 
 
 class _GuardedParser(h11.Connection):

@@ -18,7 +18,7 @@ from pilotage.agent.principal import LOCAL
 from pilotage.container.application import Application
 from pilotage.errors import ApplicationStateError, PilotageError
 from pilotage.ids import IClock, SystemClock
-from pilotage.inbound.open_streams import OpenStreams
+from pilotage.inbound.limits import OpenStreams
 from pilotage.inbound.problems import RunStoreUnreachableError, ServerStoppingError
 from pilotage.runtime.journal.interruptions import StoreUnavailable
 from pilotage.runtime.runs import AgentRuns

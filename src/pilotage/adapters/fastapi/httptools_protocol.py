@@ -9,8 +9,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from pilotage.adapters.fastapi.bounded_config import BoundedConfig
-from pilotage.adapters.fastapi.request_guard import Refusal, RequestGuard
+from pilotage.adapters.fastapi.request_guard import BoundedConfig, Refusal, RequestGuard
 
 
 class GuardedHttpTools(HttpToolsProtocol):

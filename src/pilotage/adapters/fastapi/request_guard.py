@@ -13,6 +13,9 @@ from enum import Enum, auto
 from http import HTTPStatus
 from typing import Protocol
 
+import uvicorn
+from starlette.types import ASGIApp
+
 from pilotage.adapters.asgi.problems import problem_response
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.inbound.problems import problem_of_status
@@ -285,3 +288,22 @@ class RequestGuard:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+class BoundedConfig(uvicorn.Config):
+    """Configuration of uvicorn with the limits of our settings."""
+
+    def __init__(
+        self, api: ASGIApp, limits: HttpSettings, *, host: str, port: int, protocol: type[asyncio.Protocol]
+    ) -> None:
+        super().__init__(
+            api,
+            host=host,
+            port=port,
+            http=protocol,
+            ws_max_size=limits.max_body_bytes,
+            timeout_graceful_shutdown=max(1, round(limits.shutdown_seconds)),
+            server_header=False,
+        )
+        self.limits = limits
+        self.crowd = Crowd(limits.max_connections)

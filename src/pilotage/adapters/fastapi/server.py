@@ -14,13 +14,13 @@ from typing import Any, ClassVar, Self
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.container.application import Application
 from pilotage.errors import StartupError
-from pilotage.inbound.open_streams import OpenStreams
+from pilotage.inbound.limits import OpenStreams
 
 try:
     import uvicorn
     from fastapi import FastAPI
 
-    from pilotage.adapters.fastapi.bounded_config import BoundedConfig
+    from pilotage.adapters.fastapi.request_guard import BoundedConfig
 except ImportError as error:
     raise ImportError('serving needs an extra: pip install "pilotage[serve]"') from error
 

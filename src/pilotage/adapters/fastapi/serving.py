@@ -14,8 +14,7 @@ from starlette.websockets import WebSocket
 
 from pilotage.adapters.agui_plugin import AgUiConfig
 from pilotage.adapters.asgi import websockets
-from pilotage.adapters.asgi.authentication import Authentication, has_resolver, is_loopback
-from pilotage.adapters.asgi.cross_origin import CrossOrigin
+from pilotage.adapters.asgi.authentication import Authentication, CrossOrigin, has_resolver, is_loopback
 from pilotage.adapters.asgi.lifespan import pilotage_lifespan
 from pilotage.adapters.asgi.problems import problem_response
 from pilotage.adapters.fastapi.controller import Place, place_of, problems_of

@@ -10,6 +10,7 @@ from typing import Protocol
 from pilotage.adapters.sealing.key_file import OLD_KEY_FILES, SealingKey
 from pilotage.agent.ports.persistence import SealedRecord
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
+from pilotage.container.plugins import is_installed
 from pilotage.jsonvalue import to_bytes
 
 _NONCE = 12
@@ -19,28 +20,37 @@ class AesGcmSealer(IRecordSealer):
     """Sealer that seals with one key and opens with that and older ones. The nonce of each seal is random."""
 
     def __init__(self, key: SealingKey, old_keys: Iterable[SealingKey] = ()) -> None:
+        if not is_installed("cryptography"):
+            raise ImportError('sealing needs an extra: pip install "pilotage[sealing]"')
         self.key_id = key.id
-        keys = (key, *old_keys)
-        self._ciphers = {each.id: _aes_gcm(each) for each in keys}
-        self._record_keys = {each.id: each.of_records for each in keys}
+        self._keys = {each.id: each for each in (key, *old_keys)}
+        self._ciphers: dict[str, _Cipher] = {}
+        self._record_keys = {name: each.of_records for name, each in self._keys.items()}
 
     def record_keys(self) -> Mapping[str, bytes]:
         return self._record_keys
 
     def seal(self, context: SealContext, plaintext: str) -> SealedRecord:
         nonce = os.urandom(_NONCE)
-        body = self._ciphers[self.key_id].encrypt(nonce, to_bytes(plaintext), context.binding)
+        body = self._cipher(self.key_id).encrypt(nonce, to_bytes(plaintext), context.binding)
         return SealedRecord(self.key_id, b64encode(nonce + body).decode("ascii"))
 
     def open(self, context: SealContext, sealed: SealedRecord) -> str:
-        cipher = self._ciphers.get(sealed.key_id)
-        if cipher is None:
+        if sealed.key_id not in self._keys:
             way_out = f"Name the file of that key in {OLD_KEY_FILES} or SealingSettings.old_key_files."
             raise RecordSealError.unknown_key(context, sealed.key_id, way_out)
-        plaintext = _decrypted(cipher, sealed.ciphertext, context.binding)
+        plaintext = _decrypted(self._cipher(sealed.key_id), sealed.ciphertext, context.binding)
         if plaintext is None:
             raise RecordSealError.does_not_open(context, sealed.key_id)
         return plaintext.decode(errors="surrogatepass")
+
+    def _cipher(self, key_id: str) -> _Cipher:
+        """Return the cipher of a key, made when something is first sealed or opened: most runs seal nothing."""
+        if key_id not in self._ciphers:
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - loaded when needed
+
+            self._ciphers[key_id] = AESGCM(self._keys[key_id].secret)
+        return self._ciphers[key_id]
 
 
 class _Cipher(Protocol):
@@ -62,12 +72,3 @@ def _decrypted(cipher: _Cipher, ciphertext: str, binding: bytes) -> bytes | None
         return cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], binding)
     except (InvalidTag, ValueError):
         return None
-
-
-def _aes_gcm(key: SealingKey) -> _Cipher:
-    # Imported here, so that applications without the extra can load the plugin.
-    try:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
-    except ImportError as error:
-        raise ImportError('sealing needs an extra: pip install "pilotage[sealing]"') from error
-    return AESGCM(key.secret)

@@ -208,6 +208,13 @@ class seconds_from_now(FunctionElement[datetime]):  # noqa: N801 - reads as an S
     inherit_cache = True
 
 
+class seconds_after(FunctionElement[datetime]):  # noqa: N801 - reads as an SQL function
+    """The moment that many seconds after another one."""
+
+    type = MomentColumn()
+    inherit_cache = True
+
+
 class lease_now(FunctionElement[datetime]):  # noqa: N801 - reads as an SQL function
     """The clock of leases: that of the server, or, for a file, the time since its machine started.
 
@@ -244,6 +251,12 @@ def _epoch_hour(element: epoch_hour, compiler: SQLCompiler, **options: Any) -> s
 def _later(element: seconds_from_now, compiler: SQLCompiler, **options: Any) -> str:
     dialect, seconds = _dialect(compiler), compiler.process(element.clauses, **options)
     return dialect.later.format(now=dialect.now, seconds=seconds)
+
+
+@compiles(seconds_after)
+def _after(element: seconds_after, compiler: SQLCompiler, **options: Any) -> str:
+    moment, seconds = (compiler.process(clause, **options) for clause in element.clauses)
+    return _dialect(compiler).later.format(now=moment, seconds=seconds)
 
 
 @compiles(lease_seconds_from_now)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, bindparam, func, literal_column, select, text, update
 
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values, refusing_unstorable, text_of
-from pilotage.adapters.sqlalchemy.statements import Prepared, bulk_insert, of_run, place_of, prepared_insert
+from pilotage.adapters.sqlalchemy.statements import (
+    Prepared,
+    bulk_insert,
+    in_keys,
+    of_run,
+    place_of,
+    prepared_insert,
+)
 from pilotage.adapters.sqlalchemy.states import find_one, refuse_if_journaled, run_of
 from pilotage.adapters.sqlalchemy.stored_entries import SIGNALS, RowCodes
-from pilotage.adapters.sqlalchemy.tables import runs, signals
+from pilotage.adapters.sqlalchemy.tables import IS_PENDING, runs, signals
 from pilotage.agent.ports.commit_rules import refuse_after_end, refuse_empty
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import IAgentSignalRepository
@@ -23,6 +31,12 @@ from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentStatus
 from pilotage.errors import CallerError, SignalNotFoundError
 from pilotage.values import value
+
+_MOST_PENDING = 1_000
+"""So many pending signals are read whichever runs they are of; where there are more, runs are asked for by name."""
+
+_AT_ONCE = 500
+"""How many runs are asked for at once."""
 
 
 def _next_number(insert: Any) -> Any:
@@ -39,6 +53,18 @@ def _next_number(insert: Any) -> Any:
 _NEXT_NUMBER = prepared_insert(runs, _next_number)
 _PENDING = Prepared(
     select(signals).where(*of_run(signals), signals.c.consumed_at.is_(None)).order_by(signals.c.number)
+)
+
+_NEWEST = Prepared(
+    select(signals.c.tenant_id, signals.c.run_id, signals.c.number)
+    .where(text(IS_PENDING))
+    .order_by(signals.c.tenant_id, signals.c.run_id, signals.c.number)
+    .limit(literal_column(str(_MOST_PENDING + 1)))
+)
+_NEWEST_OF = (
+    select(signals.c.tenant_id, signals.c.run_id, func.max(signals.c.number))
+    .where(in_keys(signals, "tenant_id", "run_id"), text(IS_PENDING))
+    .group_by(signals.c.tenant_id, signals.c.run_id)
 )
 
 
@@ -168,6 +194,16 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
 
         return await self._database.read(look)
 
+    async def newest_pending(self, runs: AbstractSet[RunKey]) -> Mapping[RunKey, str]:
+        found = await self._database.read(lambda connection: _NEWEST.rows(connection, {}))
+        if len(found) > _MOST_PENDING:
+            asked = tuple(runs)
+            found = await self._database.read(lambda connection: _newest_of(connection, asked))
+        # Of each run the last one counts.
+        newest = {RunKey(tenant, run): str(number) for tenant, run, number in found}
+        tenant = self._tenant
+        return {run: mark for run, mark in newest.items() if run in runs and tenant in (None, run.tenant_id)}
+
     async def list_answers(self, state_id: str) -> Sequence[AgentSignal]:
         return await self._listed(state_id, _ANSWERS)
 
@@ -200,6 +236,12 @@ class SqlAlchemySignalRepository(IAgentSignalRepository):
             return replace(SIGNALS.decoded(found), end=AgentSignalEnd.TAKEN)
 
         return await self._database.write(work)
+
+
+def _newest_of(connection: Connection, runs: Collection[RunKey]) -> list[tuple[Any, ...]]:
+    keys = sorted((run.tenant_id, run.run_id) for run in runs)
+    pages = (keys[first : first + _AT_ONCE] for first in range(0, len(keys), _AT_ONCE))
+    return [tuple(row) for page in pages for row in connection.execute(_NEWEST_OF, {"keys": page})]
 
 
 def _queued(codes: RowCodes, values: Stored) -> AgentSignal:

@@ -1,7 +1,7 @@
 """`SqlAlchemyStore`: one database, its version, and the ports over it.
 
-A database has exactly one version. An upgrade holds a lock, so of several processes that start at once one upgrades
-and the others find it done.
+A database has exactly one version. A new one gets the tables of this version at once, an older one the migrations that
+it lacks. Both hold a lock: of several processes that start at once, one does it and the others find it done.
 """
 
 from __future__ import annotations
@@ -10,8 +10,20 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import Connection, exc, inspect, text
+from sqlalchemy import (
+    Column,
+    Connection,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    exc,
+    inspect,
+    text,
+)
+from sqlalchemy.schema import CreateTable
 
+from pilotage.adapters.sqlalchemy.backlog import SqlAlchemyBacklog
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import DatabaseSchemaError, DatabaseUnreachableError
 from pilotage.adapters.sqlalchemy.evidence import (
@@ -21,7 +33,7 @@ from pilotage.adapters.sqlalchemy.evidence import (
 )
 from pilotage.adapters.sqlalchemy.journal import SqlAlchemyJournal
 from pilotage.adapters.sqlalchemy.known_keys import use_keys
-from pilotage.adapters.sqlalchemy.leases import SqlAlchemyBacklog, SqlAlchemyLeases
+from pilotage.adapters.sqlalchemy.leases import SqlAlchemyLeases
 from pilotage.adapters.sqlalchemy.limits import SqlAlchemySwitches, SqlAlchemyTenantSpending
 from pilotage.adapters.sqlalchemy.memory import SqlAlchemyAgentMemory, SqlAlchemyTaskStore
 from pilotage.adapters.sqlalchemy.outbox import SqlAlchemyOutbox
@@ -30,14 +42,22 @@ from pilotage.adapters.sqlalchemy.settings import URL, DatabaseSettings
 from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
 from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
 from pilotage.adapters.sqlalchemy.stored_entries import RowCodes
+from pilotage.adapters.sqlalchemy.tables import metadata
 from pilotage.adapters.sqlalchemy.wakeups import SqlAlchemyWakeUps
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.ids import IClock
 
-VERSION = "0010"
+VERSION = "0011"
 """The version this Pilotage works with; the last migration has its name."""
 
 VERSION_TABLE = "pilotage_schema"
+_version = Table(
+    VERSION_TABLE,
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
+)
+"""The table of the migrations, as Alembic makes it."""
 
 
 def open_database(
@@ -115,13 +135,24 @@ def upgrade_schema(database: Database) -> str | None:
         with database.engines.writing.begin() as connection:
             if database.dialect.upgrade_lock is not None:
                 connection.execute(text(database.dialect.upgrade_lock))
-            if current_version(connection) != VERSION:
-                _migrate(connection)
+            before = current_version(connection)
+            if before is None:
+                make_tables(connection)
+            elif before != VERSION:
+                migrate(connection)
     check_schema(database)
     return found
 
 
-def _migrate(connection: Connection) -> None:
+def make_tables(connection: Connection) -> None:
+    """Make the tables of this version in a database without any; they are equal to those of all migrations."""
+    metadata.create_all(connection, checkfirst=False)
+    connection.execute(CreateTable(_version))
+    connection.execute(_version.insert(), {"version_num": VERSION})
+
+
+def migrate(connection: Connection) -> None:
+    """Bring the tables of an older version up to this one, or make those of all migrations."""
     # Most processes find everything done, and need not load it.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415

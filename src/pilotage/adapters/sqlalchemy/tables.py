@@ -48,6 +48,18 @@ def _index(name: str, *columns: str, unique: bool = False, where: str | None = N
     return sa.Index(name, *columns, unique=unique, sqlite_where=condition, postgresql_where=condition)
 
 
+CAN_BE_DRIVEN = "NOT ended AND (status IN ('active', 'cancelling') OR parent_id IS NOT NULL)"
+"""The runs that may go on without an answer and without a time: those under way, and children of ended parents."""
+
+HAS_TIME = "NOT ended AND wake_at IS NOT NULL"
+"""The runs that go on at a time."""
+
+IS_PENDING = "consumed_at IS NULL"
+"""The signals that no run has taken in and that have no other end."""
+
+IS_ANSWER = "consumed_at IS NULL AND kind IN ('approval_decision', 'cancel', 'resume')"
+"""The pending signals that let a run go on whatever it awaits: `ports.leases.LETS_GO_ON`."""
+
 runs = sa.Table(
     "pilotage_runs",
     metadata,
@@ -86,7 +98,9 @@ runs = sa.Table(
     sa.UniqueConstraint("tenant_id", "run_id"),
     _index("ix_pilotage_runs_by_id", "run_id", "tenant_id"),
     _index("ix_pilotage_runs_newest", "tenant_id", "position"),
-    _index("ix_pilotage_runs_open", "agent_type", "tenant_id", "updated_at", where="NOT ended"),
+    # What the backlog looks at, see `backlog`: runs that can go on without an answer, and runs whose time may be up.
+    _index("ix_pilotage_runs_driven", "tenant_id", "run_id", where=CAN_BE_DRIVEN),
+    _index("ix_pilotage_runs_due", "wake_at", "tenant_id", "run_id", where=HAS_TIME),
     _index("ix_pilotage_runs_in_status", "status", "tenant_id", "position"),
     _index(
         "uq_pilotage_runs_conversation",
@@ -181,7 +195,8 @@ signals = sa.Table(
     sa.Column("end_code", HexText),
     sa.PrimaryKeyConstraint("tenant_id", "run_id", "number"),
     sa.UniqueConstraint("signal_id", "tenant_id"),
-    _index("ix_pilotage_signals_pending", "tenant_id", "run_id", "number", where="consumed_at IS NULL"),
+    _index("ix_pilotage_signals_pending", "tenant_id", "run_id", "number", where=IS_PENDING),
+    _index("ix_pilotage_signals_answers", "tenant_id", "run_id", "number", where=IS_ANSWER),
 )
 
 evidence = sa.Table(
@@ -248,10 +263,13 @@ outbox = sa.Table(
 leases = sa.Table(
     "pilotage_leases",
     metadata,
+    # A released one has no owner and no length; runs that are not under way have no row.
     *_texts("tenant_id", "run_id", "owner"),
     sa.Column("granted_seconds", sa.Float(53), nullable=False),
     sa.Column("expires_at", MomentColumn, nullable=False),
     sa.PrimaryKeyConstraint("tenant_id", "run_id"),
+    _index("ix_pilotage_leases_end", "expires_at", "tenant_id", "run_id"),
+    _index("ix_pilotage_leases_owner", "owner"),
 )
 
 late_outcomes = sa.Table(

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution
 from pilotage.agent.messages import ModelMessage, ModelMessageRole, ModelToolCall, new_message
@@ -138,6 +138,39 @@ class IScopedTools(ABC):
 
         `limit` is how many run at once; None for all of them.
         """
+
+
+@value
+class FoldedTurn:
+    """A turn that is not made again: the reply of the model, and the outcomes of the calls that it asked for."""
+
+    reply: ModelResponse
+    message_id: str
+    outcomes: Callable[[Sequence[ModelToolCall]], Sequence[ToolCallOutcome]]
+
+
+class LoopTurns:
+    """The turns of one loop. A loop that enters it, and reports its turns, is not lived through again from the top.
+
+    A turn is one reply of the model and the calls it asks for. A loop takes a folded turn as it took it when it was
+    made, and yields no events of it.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop watching the turns of the loop."""
+
+    def folded(self) -> FoldedTurn | None:
+        """Begin the next turn; return it if it is folded, None if it is to be made."""
+        return None
+
+    def ended(self, calls: int) -> None:
+        """Take in that the turn has ended, with the number of calls made in it, and that no call is under way."""
+
+
+_NO_TURNS = LoopTurns()
 
 
 class IScopedRuntime(ABC):
@@ -289,9 +322,9 @@ class Dependencies(ABC):
         """
         return self.next_message_id(), self.model.stream(request)
 
-    @abstractmethod
-    async def fit(self, session: AgentSession) -> None:
-        """Bring the session's messages within the context budget, where there is one and they are not."""
+    def turns(self) -> LoopTurns:
+        """Return the turns of a loop that calls this model and these tools, and begins now."""
+        return _NO_TURNS
 
     @abstractmethod
     def progress(self, step: str, **facts: JsonValue) -> AgentEvent:

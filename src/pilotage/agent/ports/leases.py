@@ -73,6 +73,19 @@ class IAgentLeases(ABC):
             OSError: the store cannot be reached; whether the lease was renewed is unknown.
         """
 
+    async def renew_all(self, runs: Collection[RunKey], owner: str, seconds: float) -> Collection[RunKey]:
+        """Keep the leases of an owner on these runs for `seconds` from now; return the runs whose leases are left.
+
+        Those are left as they are, and do not keep the others from being renewed. A run may be left although its lease
+        holds, for example because another transaction has locked it: then `renew` decides. An adapter without a method
+        of its own renews one after the other.
+
+        Raises:
+            AgentDefinitionError: `owner` is blank or `seconds` is not positive.
+            OSError: the store cannot be reached; which leases were renewed is unknown.
+        """
+        return [run for run in runs if await self.renew(run, owner, seconds) is None]
+
     @abstractmethod
     async def release(self, run: RunKey, owner: str) -> None:
         """Give a lease back, so that others need not wait for it to run out; another owner's is unchanged.
@@ -236,7 +249,10 @@ class IAgentBacklog(ABC):
         leaving: Collection[RunKey] = (),
         suspects: bool = False,
     ) -> Sequence[BacklogEntry]:
-        """Take the leases of up to `limit` runs of these agents, for `seconds` from now; the longest untouched first.
+        """Take the leases of up to `limit` runs of these agents, for `seconds` from now.
+
+        The longest untouched come first, as far as the store looks: of very many open runs it may look at a part each
+        time. Every run that can go on is found within some claims.
 
         A run with a lease that has not run out is passed over, even if it is this owner's, and so are those of
         `leaving`. Suspects are passed over, too; with `suspects` one of them may come besides the others, as the last.

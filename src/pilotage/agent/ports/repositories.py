@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -163,6 +164,19 @@ class IAgentSignalRepository(ABC):
 
         A signal keeps its place: one that is appended later never comes before one that was listed.
         """
+
+    async def newest_pending(self, runs: AbstractSet[RunKey]) -> Mapping[RunKey, str]:
+        """Return a mark of the newest unconsumed signal of each of these runs that has one.
+
+        A newer signal has another mark, so a process that knows the marks of its runs reads the signals of those alone
+        that have got one since. This is asked often and for many runs, which may change meanwhile. A store without a
+        method of its own lists the signals of one run after the other.
+
+        Raises:
+            OSError: the store cannot be reached.
+        """
+        listed = {run: await self.list_pending(run.run_id) for run in tuple(runs)}
+        return {run: pending[-1].id for run, pending in listed.items() if pending}
 
     async def record_refused(self, signal: AgentSignal) -> AgentSignal:
         """Keep a signal that was refused, as evidence: it is never pending, and a run that has ended takes it, too.

@@ -7,14 +7,13 @@ read as pydantic reads JSON, leniently where nothing is lost: `"5"` is an int, a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 
 from pilotage.agent.tools.schema import ToolInterface, tool_interface
 from pilotage.agent.tools.signature import InjectedParameter
 from pilotage.errors import AgentToolBindingError
-from pilotage.jsonvalue import JsonObject, canonical_json, is_list, is_object, to_json_value
-from pilotage.schema.records import KnownDefault
+from pilotage.jsonvalue import JsonObject, is_list, is_object
 from pilotage.schema.validation import Misfit, MisfitsError
 
 # A model learns nothing from the hundredth sentence, and the payload decides how many there are.
@@ -66,9 +65,9 @@ def _about_unknown(misfit: Misfit, interface: ToolInterface) -> str:
 class AgentToolBoundInvocation:
     """The arguments of one call.
 
-    `args` and `kwargs` hold what the model filled, defaults included, without `self`. A tool with secrets
-    or a runtime context needs `with_injected` before it can be called; `injected` lists what is missing.
-    `arguments` has the same values by name, `asked` the payload by name as it came.
+    `args` and `kwargs` hold what the model filled, defaults included, without `self`. `injected` lists the parameters
+    that the runtime fills: secrets and the runtime context. `arguments` has the same values by name,
+    `asked` the payload by name as it came.
     """
 
     args: tuple[object, ...] = ()
@@ -80,26 +79,6 @@ class AgentToolBoundInvocation:
     def __repr__(self) -> str:
         """Names only: the values may be personal or secret."""
         return f"AgentToolBoundInvocation({', '.join(self.arguments)})"
-
-    @property
-    def asked_json(self) -> str:
-        """The canonical JSON of what was asked: equal questions have equal texts."""
-        return canonical_json(to_json_value(self.asked))
-
-    def with_injected(self, values: Mapping[str, object]) -> AgentToolBoundInvocation:
-        """Return the complete invocation: `values` has the secrets and the `runtime_context` by parameter name.
-
-        Raises:
-            AgentToolBindingError: a value is missing and its parameter has no default.
-        """
-        args, kwargs = list(self.args), dict(self.kwargs)
-        for parameter in self.injected:
-            value = _injected_value(parameter, values)
-            if parameter.position is None:
-                kwargs[parameter.name] = value
-            else:
-                args.insert(parameter.position, value)
-        return replace(self, args=tuple(args), kwargs=kwargs, injected=())
 
 
 def bind_agent_tool_invocation(
@@ -213,14 +192,3 @@ def _unfold(interface: ToolInterface, payload: Mapping[str, object]) -> dict[str
 
 def _refusal(interface: ToolInterface, problems: Sequence[str]) -> AgentToolBindingError:
     return AgentToolBindingError(f"{interface.label}: {' '.join(problems)}", problems=problems)
-
-
-def _injected_value(parameter: InjectedParameter, values: Mapping[str, object]) -> object:
-    if parameter.name in values:
-        return values[parameter.name]
-    if isinstance(parameter.default, KnownDefault):
-        return parameter.default.value
-    raise AgentToolBindingError(
-        f"{parameter.name!r} is filled by the runtime and was not provided. "
-        f"Hand it to with_injected({{{parameter.name!r}: ...}})."
-    )

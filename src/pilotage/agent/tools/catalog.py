@@ -6,14 +6,14 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from enum import Enum
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from inspect import Parameter
 from types import FunctionType
 from typing import cast
 
 from pilotage.agent.tools.bind import AgentToolBoundInvocation, bind_to
 from pilotage.agent.tools.context import AgentToolApprovalContext
-from pilotage.agent.tools.declare import get_agent_tool_definition, original_function, reject_covered_tool
+from pilotage.agent.tools.declare import get_agent_tool_definition, reject_covered_tool
 from pilotage.agent.tools.metadata import AgentToolMetadata, Idempotency, effective_idempotency
 from pilotage.agent.tools.schema import (
     AgentToolIdentity,
@@ -46,8 +46,7 @@ class AgentToolDescriptor:
     """One tool: its identity, its schemas, what it declares, and the function itself.
 
     `callable` is the function as the class has it, unbound; called inside a run it becomes an action of
-    the run. `call_for(owner)` gives the original function, ready to take the bound arguments. Derived facts are
-    computed once.
+    the run. Derived facts are computed once.
     """
 
     identity: AgentToolIdentity
@@ -114,17 +113,6 @@ class AgentToolDescriptor:
             AgentToolBindingError: it does not fit; `problems` has one sentence for each reason.
         """
         return bind_to(self.interface, payload)
-
-    def call_for(self, owner: object) -> Callable[..., object]:
-        """Return the original function, bound to `owner` as its kind of method demands."""
-        function = original_function(self.callable)
-        match self.binding:
-            case ToolBinding.INSTANCE:
-                return partial(function, owner)
-            case ToolBinding.CLASS:
-                return partial(function, type(owner))
-            case ToolBinding.NOTHING:
-                return function
 
     def approval_context(self, payload: Mapping[str, object]) -> AgentToolApprovalContext:
         """Return the question to a person before this call; arguments are shown guarded.

@@ -6,14 +6,13 @@ All that is wrong with a signature is collected, each problem naming the functio
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from inspect import Parameter
 from types import FunctionType, NoneType, UnionType
 from typing import Annotated, Union, get_args, get_origin
 
 from pilotage.agent.tools.context import AgentToolRuntimeContext
 from pilotage.agent.tools.declare import tool_label
-from pilotage.annotations import UnresolvedAnnotationError, resolve_annotation
+from pilotage.annotations import Names, UnresolvedAnnotationError, resolve_annotation
 from pilotage.safety.fields import SecretField
 from pilotage.schema.constraints import is_field_default
 from pilotage.schema.records import Default, KnownDefault, NoDefault
@@ -61,7 +60,7 @@ class ToolSignature:
 def read_signature(function: FunctionType) -> ToolSignature:
     """Everything about a function's signature."""
     signature = inspect.signature(function)
-    reading = _SignatureReader(tool_label(function), inspect.unwrap(function).__globals__)
+    reading = _SignatureReader(tool_label(function), Names(inspect.unwrap(function).__globals__))
     parameters = list(signature.parameters.values())
     if parameters and parameters[0].name in {"self", "cls"}:
         parameters = parameters[1:]
@@ -71,7 +70,7 @@ def read_signature(function: FunctionType) -> ToolSignature:
 
 
 class _SignatureReader:
-    def __init__(self, label: str, names: Mapping[str, object]) -> None:
+    def __init__(self, label: str, names: Names) -> None:
         self._label = label
         self._names = names
         self._parameters: list[ToolParameter] = []

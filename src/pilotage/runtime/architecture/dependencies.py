@@ -19,6 +19,7 @@ from pilotage.agent.ports.architecture import (
     Dependencies,
     IScopedModel,
     IScopedTools,
+    LoopTurns,
     ToolCallOutcome,
 )
 from pilotage.agent.ports.budget import NoBudget
@@ -27,6 +28,7 @@ from pilotage.agent.ports.permissions import AllowAll
 from pilotage.errors import AgentStructuredOutputError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.architecture.blocks import ScopedRuntime
+from pilotage.runtime.architecture.loop_turns import DurableTurns
 from pilotage.runtime.architecture.memory import ScopedMemory
 from pilotage.runtime.architecture.tools import ScopedTools
 from pilotage.runtime.door.model import RunAwareModel, next_message_id
@@ -211,8 +213,11 @@ class RunDependencies(Dependencies):
         stream = self._model.ask(request)
         return message_id_in(self._run, stream.action_id), stream
 
-    async def fit(self, session: AgentSession) -> None:
-        """Do nothing: the run's context window condenses model requests, and the session stays complete."""
+    def turns(self) -> LoopTurns:
+        run = self._run
+        if not run.ledger.is_durable:
+            return super().turns()
+        return DurableTurns(run, self._tools, self.output, self._scope, is_plain=self.tools is self._tools)
 
     def progress(self, step: str, **facts: JsonValue) -> AgentEvent:
         return StepFinishedEvent(self.attribution, step, facts)

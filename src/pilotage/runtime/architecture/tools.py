@@ -11,12 +11,18 @@ from typing import TypeAlias
 from pilotage.agent.messages import ModelToolCall
 from pilotage.agent.model_request import ToolCallingSpec
 from pilotage.agent.ports.architecture import IScopedTools, ToolCallOutcome
+from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.bind import given_arguments, reject_unreadable, validated_arguments
 from pilotage.agent.tools.declared_errors import LIBRARY_CLASSES
-from pilotage.errors import AgentToolBindingError, AgentToolDispatchError, ToolError
+from pilotage.errors import (
+    AgentStructuredOutputError,
+    AgentToolBindingError,
+    AgentToolDispatchError,
+    ToolError,
+)
 from pilotage.filling import unchecked
-from pilotage.jsonvalue import to_json_value
+from pilotage.jsonvalue import JsonObject, to_json_value
 from pilotage.runtime.children.children import Children, ChildRun
 from pilotage.runtime.children.delegation import Teammate
 from pilotage.runtime.children.tasks import ChildTask
@@ -24,7 +30,10 @@ from pilotage.runtime.door.door import ask_ahead, perform
 from pilotage.runtime.door.tool_binding import Invocation, KnownTool, offered_tool, shown_to_the_model
 from pilotage.runtime.door.tool_call import ToolCall, ToolCalls
 from pilotage.runtime.effect import ONE_TOOL_CALL, Effect
-from pilotage.runtime.journal.interruptions import RunInterruption, first_to_count
+from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.interruptions import RunDiverged, RunInterruption, first_to_count
+from pilotage.runtime.journal.record_fields import decode_row, optional_text
+from pilotage.runtime.journal.result_codec import decode_error
 from pilotage.runtime.journal.scope import StepScope, entered
 from pilotage.values import value
 
@@ -112,6 +121,33 @@ class ScopedTools(IScopedTools):
         prepared = self._prepared(call)
         return prepared if isinstance(prepared, ToolCallOutcome) else await self._done(call, prepared)
 
+    def recorded(self, calls: Sequence[ModelToolCall], rows: Sequence[JournalRow]) -> list[ToolCallOutcome]:
+        """Return the outcomes of calls that are not made again, from the rows of their results.
+
+        Raises:
+            RunDiverged: other calls are recorded.
+        """
+        if len(calls) != len(rows):
+            where, recorded = rows[0].action_id if rows else words.RUN, f"{len(rows)} tool calls are recorded"
+            raise RunDiverged(where, f"{recorded} in a folded turn, and the program makes {len(calls)}")
+        return [self._recorded(call, row) for call, row in zip(calls, rows, strict=True)]
+
+    def _recorded(self, call: ModelToolCall, row: JournalRow) -> ToolCallOutcome:
+        offered = self._offer.tool(call.name)
+        if offered is None:
+            raise RunDiverged(
+                row.action_id, f"a call of the tool {call.name!r} is recorded, and it is not on offer"
+            )
+        tool, _ = offered
+        self._run.learn_folded(tool.descriptor, row)
+        try:
+            result = decode_row(row, partial(_outcome_in, tool, row.action_id))
+        except _FAILURES as error:
+            return ToolCallOutcome(call, error=str(error))
+        if not tool.is_shown_whole:
+            result = shown_to_the_model(tool.descriptor, result)
+        return _outcome(call, to_json_value(result))
+
     async def call_all(
         self, calls: Sequence[ModelToolCall], *, limit: int | None = None
     ) -> Sequence[ToolCallOutcome]:
@@ -169,8 +205,8 @@ class ScopedTools(IScopedTools):
                 return self._children.prepared(f"child:{teammate.name}", teammate.name, task)
             offered = self._offer.tool(call.name)
             if offered is None:
-                words = f"there is no tool {call.name!r}. On offer are: {self._offer.names}."
-                return ToolCallOutcome(call, error=words)
+                unknown = f"there is no tool {call.name!r}. On offer are: {self._offer.names}."
+                return ToolCallOutcome(call, error=unknown)
             tool, owner = offered
             given = given_arguments(tool.interface, call.arguments)
             arguments = validated_arguments(tool.interface, given)
@@ -247,6 +283,17 @@ class PlacedTools(ScopedTools):
     ) -> ToolCall | ChildRun | ToolCallOutcome:
         with entered(self._scope):
             return super()._prepared(call, is_counted)
+
+
+def _outcome_in(tool: KnownTool, action_id: str, record: JsonObject) -> object:
+    """Return the recorded result of a tool; raise its error if it failed."""
+    if optional_text(record, words.ERROR) is not None:
+        raise decode_error(record, tool.errors)
+    try:
+        return tool.codec.read(record)
+    except AgentStructuredOutputError as error:
+        difference = f"the recorded result of {tool.name!r} does not fit its declared type: {error}"
+        raise RunDiverged(action_id, difference) from error
 
 
 def _shown(tools: Sequence[BoundTool], teammates: Mapping[str, Teammate]) -> ToolCallingSpec:

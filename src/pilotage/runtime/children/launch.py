@@ -42,7 +42,7 @@ from pilotage.runtime.journal.interruptions import RecordDamaged, SealMissing, S
 from pilotage.runtime.journal.record_fields import DamagedRecordError
 from pilotage.runtime.journal.run_input import encode_input
 from pilotage.runtime.journal.scope import Action
-from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest
+from pilotage.runtime.journal.start_record import RULES, RunStart, decode_start, definition_digest
 from pilotage.runtime.results import label_at_end, result_in
 from pilotage.runtime.services import Services
 from pilotage.safety.guard import guard_json_value
@@ -253,6 +253,8 @@ class ChildLauncher:
             session=start.context(parent.id).session_id,
             branch=task.branch,
             exits=task.exits,
+            rules=RULES,
+            salt_key=self._services.salt_key,
         )
 
 

@@ -23,7 +23,8 @@ from pilotage.checks import reject_not_positive
 from pilotage.container.graph import Graph
 from pilotage.errors import AgentBootstrapError, Problem
 from pilotage.ids import IClock
-from pilotage.runtime.journal.lease import SAFE_SHARE, LeaseRenewer, LeaseSettings, Leasing
+from pilotage.runtime.journal.lease import SAFE_SHARE, HeldLease, LeaseSettings, Leasing
+from pilotage.runtime.journal.renewal import LeaseRenewer
 from pilotage.runtime.services import Services
 from pilotage.values import value
 
@@ -58,7 +59,10 @@ class WatchdogSettings:
 
 @value
 class ProcessOfItsOwn:
-    """Says that the watchdog may end the process, which belongs to the application; `worker` and `serve` add it."""
+    """Says that the process belongs to the application; `worker` and `serve` add it.
+
+    The watchdog may end the process, and the garbage collector leaves alone what was made before the application began.
+    """
 
 
 class StallDetector:
@@ -90,7 +94,11 @@ class Watchdog:
     """Watches the loop that renews leases, from a thread; it calls `on_stall` there once each time it stands still."""
 
     def __init__(
-        self, clock: IClock, renewer: LeaseRenewer, limit_seconds: float, on_stall: Callable[[float], None]
+        self,
+        clock: IClock,
+        renewer: LeaseRenewer[HeldLease],
+        limit_seconds: float,
+        on_stall: Callable[[float], None],
     ) -> None:
         self._clock = clock
         self._renewer = renewer
@@ -123,7 +131,7 @@ class StallHandler:
 
     def __init__(
         self,
-        renewer: LeaseRenewer,
+        renewer: LeaseRenewer[HeldLease],
         backlog: IAgentBacklog | None,
         begun: Callable[[], Begun],
         *,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Iterable
 from contextlib import suppress
@@ -20,7 +21,12 @@ from pilotage.container.processing import IPostProcessor
 from pilotage.errors import AgentPersistenceConfigurationError, Problem, error_words
 from pilotage.runtime.delivery.relay import LAST
 from pilotage.runtime.delivery.take_up import TakeUp
-from pilotage.runtime.delivery.watchdog import Watchdog, watchdog_of, watchdog_problems
+from pilotage.runtime.delivery.watchdog import (
+    ProcessOfItsOwn,
+    Watchdog,
+    watchdog_of,
+    watchdog_problems,
+)
 from pilotage.runtime.journal.commits import OutboxNotifier
 from pilotage.runtime.journal.lease import Leasing, is_provably_dead
 from pilotage.runtime.runs import AgentRuns
@@ -37,7 +43,7 @@ class WorkerSettings:
     With `is_on=False` a process of the application goes without a worker.
     """
 
-    concurrency: int = 10
+    concurrency: int = 200
     poll_seconds: float = 2.0
     grace_seconds: float = 30.0
     is_on: bool = True
@@ -55,6 +61,8 @@ class WorkerSettings:
 
 _REPORT_SECONDS = 60.0
 _RENEW_SHARE = 1 / 3
+_GATHERED_SHARE, _GATHERED_SECONDS = 1 / 10, 0.1
+"""A worker whose places are nearly all taken fills them together: when so many are free, or so long after a claim."""
 _log = logging.getLogger("pilotage.worker")
 
 
@@ -81,6 +89,7 @@ class Sweeper:
         """Until when the suspect waits, and after that until when no other one is claimed."""
         self._is_alone = False
         self._free_at = 0.0
+        self._gathers_until = 0.0
         self._reported: set[str] = set()
         self._report_at = 0.0
         self._is_stopping = False
@@ -130,7 +139,20 @@ class Sweeper:
     @property
     def _wait_seconds(self) -> float:
         poll = self._settings.poll_seconds
-        return poll if self._suspect is None else min(poll, self._lease_seconds * _RENEW_SHARE)
+        if self._suspect is not None:
+            return min(poll, self._lease_seconds * _RENEW_SHARE)
+        now = self._services.clock.monotonic()
+        return min(poll, self._gathers_until - now) if self._is_gathering(now) else poll
+
+    @property
+    def _free_places(self) -> int:
+        return self._settings.concurrency - len(self._driven)
+
+    def _is_gathering(self, now: float) -> bool:
+        """Return whether the few places that are free are to be filled later, together with others."""
+        return (
+            now < self._gathers_until and 0 < self._free_places < self._settings.concurrency * _GATHERED_SHARE
+        )
 
     @property
     def _lease_seconds(self) -> float:
@@ -148,10 +170,13 @@ class Sweeper:
         """Claim as many runs as there are free places and drive them; False where there is nothing to do."""
         if self._suspect is not None:
             return await self._take_suspect(self._suspect)
-        free = self._settings.concurrency - len(self._driven)
+        free = self._free_places
         if free <= 0 or self._is_alone or self._runs.launcher.is_leaving:
             return False
         services, now = self._services, self._services.clock.monotonic()
+        if self._is_gathering(now):
+            return False
+        self._gathers_until = now + _GATHERED_SECONDS
         try:
             await self._free_dead_owners(now)
             entries = await self._backlog.claim(
@@ -282,9 +307,15 @@ class AgentWorker(ILifecycle):
         self._settings = settings
         self._sweeper: Sweeper | None = None
         self._watchdog: Watchdog | None = None
+        self._is_frozen = False
 
     async def start(self) -> None:
         self._runs.services.watch_leasing(self._watch)
+        self._is_frozen = self._runs.services.app.get_or_none(ProcessOfItsOwn) is not None
+        if self._is_frozen:
+            # The application is made: the collector need not look at it again, each time that many objects were made.
+            gc.collect()
+            gc.freeze()
         if self._settings is None or not self._settings.is_on:
             return
         backlog, leases = self._runs.services.backlog, self._runs.services.leases
@@ -300,6 +331,8 @@ class AgentWorker(ILifecycle):
             await self._sweeper.stop()
         if self._watchdog is not None:
             self._watchdog.stop()
+        if self._is_frozen:
+            gc.unfreeze()
 
     def _watch(self, leasing: Leasing) -> None:
         self._watchdog = watchdog_of(self._runs.services, leasing, self._begun)

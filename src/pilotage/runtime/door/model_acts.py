@@ -244,7 +244,7 @@ class ModelCall(ModelEffect):
             return replayed_misfit(record)
         if words.ERROR in record:
             raise decode_failure(record)
-        response = decode_response(object_field(record, words.RESULT), self.program_request)
+        response = decode_response(object_field(record, words.RESULT), self.program_request.structured_output)
         reasoning = optional_text(record, words.REASONING) or ""
         return iter(replayed_events(response, self.program_request, reasoning))
 

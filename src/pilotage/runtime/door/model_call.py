@@ -248,8 +248,8 @@ class ModelReading(OpenStream):
                 event = self._recorder.note(event)
             except (ModelCallError, AgentStructuredOutputError) as error:
                 return await self._after(error)
-            if event.response is not None:
-                await self._end(event.response)
+            if event.response is not None and (waiting := self._end(event.response)) is not None:
+                await waiting
         except asyncio.CancelledError:
             await self._cancelled()
             raise
@@ -258,14 +258,15 @@ class ModelReading(OpenStream):
             raise
         return event
 
-    async def _end(self, response: ModelResponse) -> None:
-        """Record the reply, and return when its reader may get the end."""
+    def _end(self, response: ModelResponse) -> Awaitable[None] | None:
+        """Record the reply; what is returned is to be awaited before its reader gets the end."""
         self.is_over = True
         call, used = self._call, self._recorder.end(response)
         if call.call is not None and call.call.takes_turn:
-            await self._give_in_turn(call.call, response, used)
-        elif call.reservation is not None or self._run.hooks is not None:
-            await self._notify(response, used)
+            return self._give_in_turn(call.call, response, used)
+        if call.reservation is not None or self._run.hooks is not None:
+            return self._notify(response, used)
+        return None
 
     async def _cancelled(self) -> None:
         """Close a stream whose reader was cancelled: its program cut the call short, or the attempt ends."""

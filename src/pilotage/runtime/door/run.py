@@ -15,7 +15,9 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal
 from pilotage.agent.state import AgentSituation, AgentStatus
+from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.metadata import Idempotency
+from pilotage.agent.yields import State, StatePatch
 from pilotage.errors import ToolError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue
@@ -27,8 +29,10 @@ from pilotage.runtime.context.fit import ContextStage
 from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.outcome import Outcomes
 from pilotage.runtime.door.run_source import RunPorts, RunSource
+from pilotage.runtime.door.shared_state import SharedState
 from pilotage.runtime.effect import (
     NOTHING,
+    ONE_TOOL_CALL,
     Ask,
     Effect,
     EffectKind,
@@ -44,7 +48,7 @@ from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import record_of
-from pilotage.runtime.journal.records import state_events_in
+from pilotage.runtime.journal.records import change_of, event_of, recorded_changes
 from pilotage.runtime.journal.replay import Replay
 from pilotage.runtime.journal.scope import Action, fingerprint_of, idempotency_key, new_action
 from pilotage.runtime.people.questions import Questions
@@ -173,8 +177,8 @@ class Run:
         self.source = source
         self.context = source.context
         """The context of the run for tools and hooks."""
-        self.salt = source.start.salt or self.id
-        """The salt of fingerprints: the run's own id, or that of the run it was forked from."""
+        self.salt = ledger.salt(source.start.salt or self.id, source.start.salt_key)
+        """The salt of fingerprints: of the run's own id, or of that of the run it was forked from."""
         self.ports = ports
         self.ledger = ledger
         self.replay = replay
@@ -358,15 +362,26 @@ class Run:
         if label is not None:
             self.trust = self.trust.join(label)
 
+    def learn_folded(self, tool: AgentToolDescriptor, row: JournalRow) -> None:
+        """Count the outcome of a tool call in a folded turn: its cost, its label and its secrets."""
+        self.spending.absorb(ONE_TOOL_CALL)
+        record = record_of(row)
+        label = label_in(record) if words.TRUST in record else tool.result_label
+        if label is not None:
+            self.trust = self.trust.join(label)
+        if tool.secrets:
+            self.secrets_to_recall.update(dict.fromkeys(secrets_of_outcome(row, tool)))
+
     def learn_inside(self, effect: Effect) -> None:
         """Count the spending and join the labels inside an effect that replay does not enter."""
         if rows := self.replay.inside(effect.action.id):
             count_rows(rows, self.spending)
             self.trust = self.trust.join(label_of_rows(rows))
             self.recall_inside(rows)
-            if self.events.holds_all:
-                for event in state_events_in(rows, self.source.attribution):
-                    self.events.write(event)
+            for row, change in recorded_changes(rows):
+                self.part(SharedState).change(change, row.seq)
+                if self.events.holds_all:
+                    self.events.write(event_of(change, row.action_id, self.source.attribution))
 
     def recall_inside(self, rows: Iterable[JournalRow]) -> None:
         """Recall the secrets of calls that replay does not enter before anything new is shown."""
@@ -391,6 +406,10 @@ class Run:
             self.learn_inside(effect)
             if effect.descriptor is not None and effect.descriptor.secrets:
                 self.secrets_to_recall.update(dict.fromkeys(secrets_of_outcome(row, effect.descriptor)))
+
+    def note_state(self, item: State | StatePatch) -> None:
+        """Add a change that the program yields to the state that tools and programs read."""
+        self.part(SharedState).change(change_of(item), None)
 
     def learn_from_signals(self) -> None:
         """Join the labels of the signals that were taken in."""

@@ -16,7 +16,7 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation
-from pilotage.agent.yields import AgentYield, Error, Evidence, Final, Tool
+from pilotage.agent.yields import AgentYield, Error, Evidence, Final, State, StatePatch, Tool
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.door.door import perform
@@ -117,6 +117,8 @@ class SignalHandlers:
             raise _failed(signal, "it yields a Final, and only the agent itself gives the answer of a run")
         if run.secrets_to_recall:
             await self._recall_secrets()
+        if isinstance(payload, State | StatePatch):
+            run.note_state(payload)
         for event in events_of(item, run.source.attribution, run.message_id, ordinal=ordinal):
             run.events.write(event)
 

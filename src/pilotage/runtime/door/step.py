@@ -7,7 +7,7 @@ A timer (`sleep()`, `timeout()`) fires in its place among the outcomes of the ru
 goes on while the run is paused: a long one holds no memory. Timers of asyncio measure one attempt only.
 
 A change of the shared state (`set_state`, `patch_state`) is an action of the run: its event and its row are one
-commit, so that replay emits nothing twice.
+commit, so that replay emits nothing twice. So is a reading (`read_state`): in replay a program reads what it has read.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from pilotage.ids import SystemClock, SystemIds
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.run import Run
+from pilotage.runtime.door.shared_state import SharedState
 from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.effect import STEP, VALUE, Effect, EffectKind, PlainEffect
 from pilotage.runtime.journal import stored_words as words
@@ -201,8 +202,8 @@ class Timer(Effect):
 
     def __init__(self, run: Run, label: str, seconds: float) -> None:
         reject_negative(label, seconds=seconds)
-        scope = scope_for(label)
         asked: JsonObject = {words.SECONDS: seconds}
+        scope = scope_for(label, asked if run.source.start.names_tasks else None)
         action = run.action(
             scope.next_id(label),
             AgentActionKind.VALUE,
@@ -328,6 +329,32 @@ async def patch_state(operations: Sequence[JsonObject]) -> None:
     await _share(StatePatch(operations))
 
 
+async def read_state() -> JsonValue:
+    """Return the state that this run shares with its clients, as it is now: `state = await read_state()`.
+
+    It begins with the state that the caller gave (over AG-UI that of the page), else with an empty object. For tools
+    and for `execute()`; a child run has a state of its own. Outside a run it is empty.
+
+    Raises:
+        AgentToolDispatchError: it is called in another thread than the run; make the tool async.
+    """
+    run = active_run()
+    if run is None:
+        return {}
+    label = words.READ_STATE
+    scope = scope_for(label)
+    action = run.action(scope.next_id(label), AgentActionKind.VALUE, label)
+    shared = run.part(SharedState)
+
+    async def read() -> JsonValue:
+        return shared.read()
+
+    effect = PlainEffect(VALUE, scope, action, read)
+    run.number(effect)
+    found: JsonValue = await perform(run, effect)
+    return found
+
+
 async def _share(item: State | StatePatch) -> None:
     run = active_run()
     if run is None:
@@ -351,9 +378,12 @@ class _StateChange(Effect):
 
     async def act(self) -> object:
         self._run.events.write(self._event)
+        self._run.part(SharedState).change(self._change)
         return self._change
 
     def reuse(self, record: JsonObject) -> object:
+        row = self.call.end if self.call is not None else None
+        self._run.part(SharedState).change(self._change, row.outcome.seq if row is not None else None)
         if self._run.events.holds_all:
             self._run.events.write(self._event)
         return super().reuse(record)

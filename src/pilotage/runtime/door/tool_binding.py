@@ -30,7 +30,7 @@ from pilotage.runtime.door.run import Run
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.result_codec import UNTYPED_BRANCH, ResultCodec, codec_of
-from pilotage.runtime.journal.scope import StepScope, branch_name, fingerprint_of, scope_for
+from pilotage.runtime.journal.scope import NameOf, StepScope, fingerprint_of, scope_for
 from pilotage.safety.guard import ContextExposurePolicy, EvidenceExposurePolicy, guard_json_value
 from pilotage.values import value
 
@@ -289,10 +289,12 @@ def _recorded_place(run: Run, invocation: Invocation, given: JsonObject) -> Call
     return scope, action_id, _fingerprint(run, action_id, name, given)
 
 
-def _recorded_branch(run: Run, invocation: Invocation, given: JsonObject, scope: StepScope) -> str | None:
+def _recorded_branch(
+    run: Run, invocation: Invocation, given: JsonObject, scope: StepScope, name_of: NameOf
+) -> str | None:
     """Return the name under which the branch is recorded that a call begins; None if it is not."""
     labels = [label for _, label in _names(invocation)]
-    names = (branch_name(label, form) for form in _forms(given, invocation) for label in labels)
+    names = (name_of(label, form) for form in _forms(given, invocation) for label in labels)
     return next((each for each in names if run.replay.has_scope(scope.coming_id(each))), None)
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from inspect import isawaitable
 from threading import get_ident
-from typing import ClassVar
+from typing import ClassVar, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
@@ -20,6 +20,7 @@ from pilotage.agent.state import AgentStatus
 from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.context import AgentToolRuntimeContext, CancellationToken
 from pilotage.agent.tools.declare import active_tool_calls
+from pilotage.agent.tools.deferred import deferred_tool, label_of_deferred
 from pilotage.errors import (
     AgentToolBindingError,
     AgentToolDispatchError,
@@ -345,6 +346,24 @@ def active_run() -> Run | None:
             "thread. Only tools can be called here; make the calling tool async for everything else."
         )
     return place.calls.run
+
+
+CallerTool: TypeAlias = Callable[..., Awaitable[JsonValue]]
+
+
+def caller_tools() -> Mapping[str, CallerTool]:
+    """Return the tools that the caller of this run performs, by name, for an `execute()` that offers or calls them.
+
+    `ToolCallingSpec.from_tools([self.payments.pay, *caller_tools().values()])` offers them to a model. A call pauses
+    the run until the caller sends the result, and the run goes on with it. What a caller writes is untrusted, so from
+    now on the run is, unless the caller is a page that the application declares to be its own. Empty where the caller
+    brings none, and outside a run.
+    """
+    run = active_run()
+    if run is None or not (deferred := run.source.start.deferred):
+        return {}
+    run.trust = run.trust.join(label_of_deferred(deferred))
+    return {tool.name: cast(CallerTool, deferred_tool(tool).callable) for tool in deferred}
 
 
 @value

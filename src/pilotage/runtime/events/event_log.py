@@ -68,6 +68,11 @@ class LoggedEvent(NamedTuple):
         return self.kind in _ENDS and "by" not in self.encoded
 
     @property
+    def is_warning(self) -> bool:
+        """Whether it warns of a limit: such an event is written once, over all attempts, wherever it came."""
+        return self.kind == AgentEventKind.ARTIFACT.value
+
+    @property
     def child_run_id(self) -> str | None:
         """The run below that emitted the event; None for the run's own. Cheaper than decoding the event."""
         by = self.encoded.get("by")
@@ -111,6 +116,10 @@ class LogRows:
             return ()
         first, *items = as_list(parsed(row.events))
         return self._events(row, first, items)
+
+    def pass_over(self, rows: Sequence[JournalRow]) -> None:
+        """Take in the next rows, whose events are not read."""
+        self._named.add_all(rows)
 
     def _events(self, row: JournalRow, first: JsonValue, items: Sequence[JsonValue]) -> Sequence[LoggedEvent]:
         named, epoch, number = self._named, row.epoch, as_integer(first)

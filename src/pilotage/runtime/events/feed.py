@@ -142,11 +142,14 @@ def wake(waiter: asyncio.Future[None] | None) -> None:
         waiter.set_result(None)
 
 
-async def close(stream: AsyncIterator[object] | None) -> None:
+def close(stream: AsyncIterator[object] | None) -> Awaitable[None]:
     """Close a stream that can be closed; does nothing for one that has ended."""
-    aclose: Callable[[], Awaitable[None]] | None = getattr(stream, "aclose", None)
-    if aclose is not None:
-        await aclose()
+    aclose: Callable[[], Awaitable[None]] = getattr(stream, "aclose", _nothing_to_close)
+    return aclose()
+
+
+async def _nothing_to_close() -> None:
+    return
 
 
 class Transcript:

@@ -90,6 +90,20 @@ class NamedRows:
             if len(held) > HELD:
                 del held[next(iter(held))]
 
+    def add_all(self, rows: Sequence[JournalRow]) -> None:
+        """Add the next rows: only the last ones of them can be named."""
+        last: list[JournalRow] = []
+        counts = dict.fromkeys(self._held, 0)
+        for row in reversed(rows):
+            kind = row.kind
+            if row.stage is _AFTER and kind is not None and counts.get(kind, HELD) < HELD:
+                counts[kind] += 1
+                last.append(row)
+                if len(last) == HELD * len(counts):
+                    break
+        for row in reversed(last):
+            self.add(row)
+
     def __getitem__(self, seq: int) -> JournalRow | OutcomeView:
         for held in self._held.values():
             if seq in held:

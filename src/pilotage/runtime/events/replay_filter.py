@@ -69,6 +69,11 @@ class ReplayFilter:
         self._index_rest()
         return not (self._texts or self._events or self._marks)
 
+    @property
+    def coming(self) -> int | None:
+        """The number of the next event of the log; None if there is none."""
+        return self._logged[0].number if self._logged else None
+
     def is_next(self, event: AgentEvent) -> bool:
         """Return whether the event is one of the next in the log, and remove it there; if not, ask `new_part`.
 

@@ -36,6 +36,16 @@ class EventWriter(ABC):
         """Whether all events of the program wait for the final guard: the log has none of them before."""
         return self._exposure.holds_all
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether what the program emits may wait for what it emits later."""
+        return not self._exposure.holds_nothing
+
+    @property
+    def emitted(self) -> int:
+        """The number of the events that the program has emitted by now, in this attempt or the ones before it."""
+        return 0
+
     @abstractmethod
     def write(self, event: AgentEvent) -> None:
         """Write an event of the program, as far as it may be seen by now.
@@ -210,6 +220,11 @@ class DurableEventWriter(EventWriter):
 
     def compare_children(self, runs: Iterable[str], new_part: NewPart) -> None:
         self._compared.update(dict.fromkeys(runs, new_part))
+
+    @property
+    def emitted(self) -> int:
+        coming = None if self._replay is None else self._replay.coming
+        return self.last_number if coming is None else coming - 1
 
     @property
     def last_number(self) -> int:

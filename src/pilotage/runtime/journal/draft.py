@@ -92,7 +92,7 @@ class CommitDraft:
         self._salt = text_digest(f"{words.SALT_OF}{writer_id}")[:_SALT]
         self._opening = opening or _NO_OPENING
         self._commits = 0
-        self._chain, self._clock = chain, clock
+        self.chain, self._clock = chain, clock
         self._seq, self._digest = head.seq, head.digest
         self._rows: list[JournalRow] = []
         self._open: tuple[Place, RowTexts, datetime | None] | None = None
@@ -136,7 +136,7 @@ class CommitDraft:
         if self._open is None:
             return
         (place, texts, at), salt = self._open, self._salt
-        self._digest = digest = self._chain.link(self._digest, place, at, payload_digest(texts, salt, events))
+        self._digest = digest = self.chain.link(self._digest, place, at, payload_digest(texts, salt, events))
         seq, action_id, kind, stage, attempt, epoch, fingerprint, idempotency, number, turn = place
         self._rows.append(
             # By position: Python makes a dictionary of so many keywords, which costs as much as the row's digest.

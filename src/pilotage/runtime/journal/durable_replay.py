@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,10 +25,12 @@ from pilotage.runtime.journal.record_rows import record_rows
 from pilotage.runtime.journal.recording import difference, name_in, named
 from pilotage.runtime.journal.replay import Replay, RunningPlace
 from pilotage.runtime.journal.scope import Action, StepScope, running_task
+from pilotage.runtime.journal.stretches import Stretches
 from pilotage.runtime.journal.turns import Got, Turns
 
 _ENDED = "the program has ended"
 _NO_ROWS: tuple[JournalRow, ...] = ()
+_NO_STRETCHES = Stretches(())
 
 
 class DurableReplay(Replay):
@@ -41,8 +43,10 @@ class DurableReplay(Replay):
         ledger: Ledger,
         rows: Sequence[JournalRow] = _NO_ROWS,
         claims: Sequence[JournalRow] = _NO_ROWS,
+        stretches: Stretches = _NO_STRETCHES,
     ) -> None:
         super().__init__(ledger, rows, claims)
+        self._stretches = stretches
         self._ledger = ledger
         self.has_record = bool(self._actions)
         self._kernel = Kernel(Record(record_rows(rows, claims))) if rows else Kernel()
@@ -236,6 +240,30 @@ class DurableReplay(Replay):
         for row in turns:
             self._kernel.folded(row.action_id)
         return turns
+
+    def folded_turns(self, scope: StepScope) -> Sequence[Sequence[JournalRow]]:
+        if not self._stretches:
+            return ()
+        calls = scope.calls or self._opened(scope)
+        stretch = self._stretches.at(calls.path, self._kernel.coming_number(calls))
+        return () if stretch is None else self._stretches.turns_in(stretch)
+
+    def pass_over(self, scope: StepScope, rows: Sequence[JournalRow], folded_by: Action | None) -> None:
+        calls = scope.calls or self._opened(scope)
+        for row in rows:
+            scope.pass_over(row.action_id)
+            calls.number = row.number
+        if folded_by is not None:
+            self.folded(folded_by)
+
+    def calls_in(self, scope: StepScope) -> CallScope | None:
+        return scope.calls or self._opened(scope)
+
+    def rows_below(self, path: str) -> Iterator[JournalRow]:
+        below = f"{path}/"
+        for action_id, recorded in self._actions.items():
+            if action_id.startswith(below):
+                yield from filter(None, (recorded.before, recorded.after))
 
     def pause_below(self, path: str) -> Paused | None:
         """Return what a parked call at a path or below it waits for; None if there is none."""

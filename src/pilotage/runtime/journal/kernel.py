@@ -92,15 +92,18 @@ class Kernel(HeldCalls):
         """Return the row of a branch that has ended; replay does not enter it."""
         return self._progress.folded(path)
 
+    def coming_number(self, scope: CallScope) -> int:
+        """Return the number of the next call of a scope."""
+        number = scope.number + 1
+        while number in scope.skipped:
+            number += 1
+        return number
+
     def make(self, scope: CallScope, asked: Requested, is_repeatable: bool = True, call_id: str = "") -> Call:
         """Return the call with the next number of a scope; a call that differs from the record sets `over`."""
         domain = scope.domain
         domain.moves += 1
-        number = scope.number + 1
-        if scope.skipped:
-            while number in scope.skipped:
-                number += 1
-        scope.number = number
+        number = scope.number = self.coming_number(scope) if scope.skipped else scope.number + 1
         call = self._recorded(scope, asked, call_id) if self._progress.is_replaying else None
         if call is None:
             call = Call(scope.path, number, asked, call_id)

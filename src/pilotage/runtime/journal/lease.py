@@ -1,4 +1,4 @@
-"""Leases of runs: how long an owner may be sure of a run, the task that renews all leases, proofs of death.
+"""Leases of runs: how long an owner may be sure of a run, what it holds, and proofs of death.
 
 On Linux the name of an owner has the place and the start of the process: a digest of host, boot, process and time
 namespace, and the start time by the clock of that boot. Another process of the same place proves a death by the
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,6 +26,7 @@ from pilotage.errors import RunConflictError
 from pilotage.ids import IClock
 from pilotage.jsonvalue import text_digest
 from pilotage.runtime.journal.interruptions import EventLoopStalled, RunOwnershipLost, StoreUnavailable
+from pilotage.runtime.journal.renewal import LeaseRenewer
 from pilotage.values import value
 
 _PROC = Path("/proc")
@@ -115,86 +116,6 @@ def _stat(pid: int) -> tuple[str, int, int] | None:
         return None
 
 
-_IDLE_CHECK_SECONDS = 2.0
-"""The longest time that the task outlives its last lease: runs that follow each other share one task."""
-
-
-class LeaseRenewer:
-    """Renews leases at equal intervals, each from when it is added until it is dropped.
-
-    The task starts with the first lease. It ends by itself when there is none left, or in `stop_if_idle`. Most runs
-    end before their lease has to be renewed.
-    """
-
-    def __init__(self, clock: IClock, every_seconds: float) -> None:
-        self._clock, self._every = clock, every_seconds
-        # The interval is the same for all: the first entry is always the next one due.
-        self._due: dict[HeldLease, float] = {}
-        self._renewals: dict[HeldLease, asyncio.Task[None]] = {}
-        self._task: asyncio.Task[None] | None = None
-        self.beats = 0
-        """Grows at least every `beat_seconds` while leases are held and the event loop moves."""
-        self.beat_seconds = _IDLE_CHECK_SECONDS
-
-    def add(self, lease: HeldLease) -> None:
-        """Renew a lease from now on."""
-        self._due[lease] = self._clock.monotonic() + self._every
-        task = self._task
-        # An application may be used in one event loop after the other.
-        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
-            self._task = asyncio.create_task(self._renew_all(), name="renewal of leases")
-
-    def drop(self, lease: HeldLease) -> None:
-        """Stop renewing a lease."""
-        self._due.pop(lease, None)
-        if lease in self._renewals:
-            self._renewals[lease].cancel()
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether there are leases to renew and a loop that should do it; may be asked in any thread."""
-        task = self._task
-        return bool(self._due) and task is not None and not task.done() and task.get_loop().is_running()
-
-    def revoke(self, reason: str) -> list[RunKey]:
-        """Renew none of the present leases any more: no further effect begins under them. May be called in any thread.
-
-        Returns:
-            The runs whose leases were revoked.
-        """
-        leases = list(self._due)
-        for lease in leases:
-            lease.revoke(reason)
-        return [lease.run for lease in leases]
-
-    async def stop_if_idle(self) -> None:
-        """End all tasks of the renewer, unless there still is a lease to renew."""
-        tasks = [*self._renewals.values(), *([self._task] if self._task is not None else ())]
-        if self._due or not tasks:
-            return
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-
-    async def _renew_all(self) -> None:
-        while self._due:
-            self.beats += 1
-            now = self._clock.monotonic()
-            lease, due = next(iter(self._due.items()))
-            if due > now:
-                await self._clock.sleep(min(due - now, self.beat_seconds))
-                continue
-            del self._due[lease]
-            self._due[lease] = now + self._every
-            self._renew(lease)
-
-    def _renew(self, lease: HeldLease) -> None:
-        """Renew one lease in a task of its own: a store that is slow for one must not delay the others."""
-        if lease not in self._renewals:
-            task = self._renewals[lease] = asyncio.create_task(lease.renew_ahead())
-            task.add_done_callback(lambda _: self._renewals.pop(lease, None))
-
-
 @value
 class LeaseSettings:
     """The time after which other processes take over a run, if its owner does not renew the lease.
@@ -257,7 +178,25 @@ class Leasing:
         self.seconds = settings.seconds
         self.frees_dead_owners = settings.frees_dead_owners
         self.request = LeaseRequest(owner, self.seconds)
-        self.renewer = LeaseRenewer(clock, self.seconds * _RENEW_SHARE)
+        self.renewer = LeaseRenewer[HeldLease](clock, self.seconds * _RENEW_SHARE, self.renew)
+
+    async def renew(self, held: Sequence[HeldLease]) -> None:
+        """Renew leases before they expire, by one request; those that it does not renew are renewed one by one.
+
+        So a lease that cannot be renewed, or a request that fails because of one of them, takes no other one along.
+        """
+        held = [lease for lease in held if lease.is_renewable]
+        if len(held) > 1:
+            asked, runs = self.clock.monotonic(), [lease.run for lease in held]
+            # Whatever the error is: each of them then meets its own.
+            with suppress(Exception):
+                left = frozenset(await self.leases.renew_all(runs, self.owner, self.seconds))
+                for lease in held:
+                    if not left or lease.run not in left:
+                        lease.renewed(asked)
+                held = [lease for lease in held if lease.run in left] if left else []
+        # An error ends nothing: the next effect asks for the lease again, and gets it.
+        await asyncio.gather(*(lease.renew_ahead() for lease in held), return_exceptions=True)
 
 
 class HeldLease:
@@ -286,6 +225,11 @@ class HeldLease:
     def revoke(self, reason: str) -> None:
         """Renew the lease no more: the run is left to another owner."""
         self._revoked = reason
+
+    @property
+    def is_renewable(self) -> bool:
+        """Whether the lease is to be renewed ahead: it was neither released nor revoked."""
+        return self._holders is not None and self._revoked is None
 
     @property
     def is_held(self) -> bool:
@@ -354,13 +298,18 @@ class HeldLease:
 
     async def renew_ahead(self) -> None:
         """Renew the lease before it expires. An expired one is left to `renew`, before the next effect."""
-        if self._revoked is not None:
+        if not self.is_renewable:
             return
         asked = self._clock.monotonic()
         with suppress(OSError):
             lease = await self._leases.renew(self._run, self._owner, self._seconds)
             if lease is not None:
-                self._granted(asked, lease.granted_seconds)
+                self.renewed(asked)
+
+    def renewed(self, asked: float) -> None:
+        """Take in that the lease was renewed, by a request of that moment; one that was released stays so."""
+        if self._holders is not None:
+            self._granted(asked, self._seconds)
 
     def end(self) -> None:
         """Stop renewing: the commit that ended the run has removed the lease, so it need not be released.

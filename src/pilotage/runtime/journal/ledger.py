@@ -6,7 +6,8 @@ another owner has the run, and ends the attempt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.facts import fact_of, signal_too_late
@@ -34,6 +35,8 @@ from pilotage.runtime.journal.start_record import ownership_proof, suspension
 __all__ = ["EphemeralLedger", "Ledger", "Opening"]
 
 _BEFORE = JournalStage.BEFORE
+Watch: TypeAlias = Callable[[Action, JournalStage, int, int | None, object], None]
+"""Takes an action, the stage of its row, the number of its call, its turn and its record."""
 
 
 class Ledger(CommitQueue):
@@ -61,9 +64,15 @@ class Ledger(CommitQueue):
         self._seals = seals or Seals(None, run)
         self.has_key = self._seals.has_key
         """Whether records of this run can be sealed."""
+        self.watches: list[Watch] = []
+        """Functions that get every row of an action that is appended, with its record."""
         self.unread: dict[str, AgentSignal] = {}
         """The signals that were read from the store and have no end yet."""
         self._ended: set[str] = set()
+
+    def salt(self, text: str, key: str) -> str:
+        """Return the salt of the run's fingerprints, made with the key of this tag."""
+        return self._draft.chain.salt(text, key)
 
     def claim(self, record: JsonValue, view: JsonValue) -> None:
         """Append a CLAIMED row; as the first row of an attempt it takes the run over.
@@ -145,6 +154,14 @@ class Ledger(CommitQueue):
             number,
             turn,
         )
+        for watch in self.watches:
+            watch(
+                action,
+                stage,
+                number,
+                turn,
+                record if isinstance(texts.record, SealedRecord) else texts.record,
+            )
         if stage is not _BEFORE:
             self.commit_soon()
 
@@ -324,6 +341,10 @@ class EphemeralLedger(Ledger):
         self.epoch = 1
         self.death: BaseException | None = None
         self.unread = {}
+        self.watches = []
+
+    def salt(self, text: str, key: str) -> str:
+        return text
 
     def claim(self, record: JsonValue, view: JsonValue) -> None:
         return

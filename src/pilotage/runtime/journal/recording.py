@@ -25,7 +25,7 @@ from pilotage.runtime.journal.scope import Action
 from pilotage.runtime.journal.seals import has_record
 from pilotage.runtime.journal.start_record import suspended_in
 
-_BEFORE = JournalStage.BEFORE
+_BEFORE, _FOLDED = JournalStage.BEFORE, JournalStage.FOLDED
 _ASKED_ABOUT = (AgentActionKind.TOOL_CALL, AgentActionKind.STEP)
 
 
@@ -231,7 +231,8 @@ class Recording:
         recorded = self._actions.get(row.action_id)
         if recorded is None:
             recorded = self._actions[row.action_id] = RecordedAction()
-            self._kinds.add(row.kind)
+            if row.stage is not _FOLDED:
+                self._kinds.add(row.kind)
         if row.stage is _BEFORE:
             recorded.before = row
         else:

@@ -18,7 +18,7 @@ from pilotage.agent.model_reply import (
     ModelUsage,
     no_usage,
 )
-from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
@@ -205,12 +205,12 @@ def encode_response(response: ModelResponse) -> JsonObject:
     return reply
 
 
-def decode_response(reply: JsonObject, request: ModelRequest) -> ModelResponse:
-    """Return the recorded reply to a request."""
+def decode_response(reply: JsonObject, spec: StructuredOutputSpec | None) -> ModelResponse:
+    """Return the recorded reply to a request for text, or for an answer of a type."""
     # Checked in place instead of by the functions of `record_fields`: a long run has thousands of replies.
     content, calls = reply.get(words.CONTENT, ""), reply.get(words.TOOL_CALLS, ())
     usage, metadata = reply.get(words.USAGE), reply.get(words.METADATA, {})
-    structured, spec = reply.get(words.STRUCTURED_OUTPUT), request.structured_output
+    structured = reply.get(words.STRUCTURED_OUTPUT)
     if not isinstance(content, str):
         raise DamagedRecordError(words.CONTENT, "a text")
     if not isinstance(calls, _LIST):
@@ -309,28 +309,29 @@ def _decode_reason(reply: JsonObject) -> ModelFinishReason | None:
     raise DamagedRecordError(words.FINISH_REASON, "a finish reason")
 
 
-_SNAPSHOT, _PATCH = "snapshot", "patch"
+SNAPSHOT, PATCH = "snapshot", "patch"
+"""The keys of a change: the whole state, or operations of a JSON Patch."""
 _LABEL = f"/{words.SHARED_STATE}{words.ORDINAL}"
 
 
 def change_of(item: State | StatePatch) -> JsonObject:
     """Return a change as its row holds it."""
-    return {_SNAPSHOT: item.snapshot} if isinstance(item, State) else {_PATCH: item.operations}
+    return {SNAPSHOT: item.snapshot} if isinstance(item, State) else {PATCH: item.operations}
 
 
 def event_of(change: JsonObject, action_id: str, by: AgentEventAttribution) -> AgentEvent:
     """Return the event of a change; with the id of its action it differs from all others of the run."""
     metadata: JsonObject = {ITEM_FIELDS: {"action": action_id}}
-    if _SNAPSHOT in change:
-        return StateSnapshotEvent(by, change[_SNAPSHOT], metadata)
-    return StateDeltaEvent(by, change[_PATCH], metadata)
+    if SNAPSHOT in change:
+        return StateSnapshotEvent(by, change[SNAPSHOT], metadata)
+    return StateDeltaEvent(by, change[PATCH], metadata)
 
 
-def state_events_in(rows: Iterable[JournalRow], by: AgentEventAttribution) -> Iterator[AgentEvent]:
-    """Return the events of the changes in rows of outcomes."""
+def recorded_changes(rows: Iterable[JournalRow]) -> Iterator[tuple[JournalRow, JsonObject]]:
+    """Return the changes in rows of outcomes, each with its row."""
     for row in rows:
         if _LABEL in row.action_id and isinstance(change := decode_row(row, _result), Mapping):
-            yield event_of(cast("Mapping[str, Any]", change), row.action_id, by)
+            yield row, cast("Mapping[str, Any]", change)
 
 
 def _result(record: JsonObject) -> object:

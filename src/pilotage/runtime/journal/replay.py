@@ -7,7 +7,7 @@ record, and orders nothing. `DurableReplay` numbers calls, and gives every outco
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ from pilotage.runtime.journal.decisions import BEGIN, Begin
 from pilotage.runtime.journal.interruptions import Paused, RunInterruption
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.liveness import Liveness
-from pilotage.runtime.journal.positions import Call, RecordRow
+from pilotage.runtime.journal.positions import Call, CallScope, RecordRow
 from pilotage.runtime.journal.recording import Recording
 from pilotage.runtime.journal.scope import Action, StepScope
 from pilotage.runtime.journal.turns import Got
@@ -212,6 +212,25 @@ class Replay(Recording):
             RunDiverged: another action is recorded at this place.
         """
         return None
+
+    def folded_turns(self, scope: StepScope) -> Sequence[Sequence[JournalRow]]:
+        """Return the outcomes of the folded turns that begin with the next call of a scope, turn by turn."""
+        return ()
+
+    def pass_over(self, scope: StepScope, rows: Sequence[JournalRow], folded_by: Action | None) -> None:
+        """Count the calls of a folded turn as made; `folded_by` is the fold of which it is the last turn.
+
+        Raises:
+            RunDiverged: another action is recorded in place of the fold.
+        """
+
+    def calls_in(self, scope: StepScope) -> CallScope | None:
+        """Return the numbers of the calls of a scope; None where calls have no numbers."""
+        return None
+
+    def rows_below(self, path: str) -> Iterable[JournalRow]:
+        """Return the recorded rows of actions below a path: of each the last one before it and its outcome."""
+        return ()
 
     async def part_ended(self, path: str) -> None:
         """Check that a branch or turn that has ended, and is about to be folded, has used its part of the record.

@@ -23,6 +23,7 @@ from pilotage.runtime.journal.record_fields import decode_row
 from pilotage.runtime.journal.record_rows import call_around, is_skip
 from pilotage.runtime.journal.scope import RESULT, Action
 from pilotage.runtime.journal.stored_words import RESULT_ACTION
+from pilotage.runtime.journal.stretches import Stretch, Stretches
 from pilotage.values import value
 
 _GIVEN_BY_PEOPLE = (AgentActionKind.TOOL_CALL, AgentActionKind.STEP)
@@ -193,9 +194,19 @@ def _recorded_id(run_id: str, rows: Sequence[JournalRow], name: str) -> str:
                 run_id, action_id, f"it is inside of {above!r}, which has ended: decide about that"
             )
         above = above.rpartition("/")[0]
+    if (fold := _fold_over(rows, action_id)) is not None:
+        raise _refused(
+            run_id, action_id, f"it is one of the turns that row {fold.seq} folds. Fork before that row"
+        )
     if any(row.action_id == action_id and is_skip(row) for row in rows):
         raise _refused(run_id, action_id, "it is skipped already")
     return action_id
+
+
+def _fold_over(rows: Sequence[JournalRow], action_id: str) -> Stretch | None:
+    """Return the folded stretch that a call is inside of; None if replay makes it again."""
+    folds, own = Stretches(rows), [row for row in rows if row.action_id == action_id]
+    return next(filter(None, map(folds.over, own)), None)
 
 
 def _some(rows: Sequence[JournalRow], known: set[str]) -> str:

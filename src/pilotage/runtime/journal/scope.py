@@ -11,6 +11,7 @@ from asyncio import Task, current_task
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Token
 from types import TracebackType
+from typing import TypeAlias
 
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.recovery import AgentActionKind
@@ -19,9 +20,14 @@ from pilotage.agent.tools.metadata import Idempotency
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
 from pilotage.runtime.journal.positions import Call, CallIdentity, CallScope
+from pilotage.runtime.journal.task_names import TaskNames
 from pilotage.values import value
 
 _NONE: frozenset[str] = frozenset()
+_OLD_NAMES = TaskNames(None)
+
+NameOf: TypeAlias = Callable[[str, JsonValue], str]
+"""Returns the name of a task's branch by the label and the arguments of its first request."""
 
 
 class StepScope:
@@ -56,6 +62,11 @@ class StepScope:
         self._ordinals[label] = ordinal
         return f"{self.path}/{label}#{ordinal}"
 
+    def pass_over(self, action_id: str) -> None:
+        """Count a recorded action of this scope as made: the next one with its label has the next ordinal."""
+        label, _, ordinal = action_id.rpartition("/")[2].rpartition("#")
+        self._ordinals[label] = int(ordinal)
+
     def coming_id(self, label: str) -> str:
         """Return the id that `next_id` will return."""
         ordinal = self._ordinals.get(label, 0) + 1
@@ -84,19 +95,16 @@ class StepScope:
             guests[name] = StepScope(f"{self.path}/{name}", self.owner, skipped=self.skipped)
         return guests[name]
 
-    def is_led_by(self, task: Task[object] | None) -> bool:
-        """Return whether the task is the owner of the scope."""
-        return self.owner is task
-
 
 class Place:
-    """The place of the running code: its scope, and the performer of its run's tool calls."""
+    """The place of the running code: its scope, the performer of its run's tool calls, and the names of its tasks."""
 
-    __slots__ = ("calls", "scope")
+    __slots__ = ("calls", "names", "scope")
 
-    def __init__(self, calls: IToolCalls, scope: StepScope) -> None:
+    def __init__(self, calls: IToolCalls, scope: StepScope, names: TaskNames) -> None:
         self.calls = calls
         self.scope = scope
+        self.names = names
 
     def call(
         self, tool: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
@@ -115,9 +123,9 @@ class InsideCall(Place):
     __slots__ = ("_parts",)
 
     def __init__(
-        self, calls: IToolCalls, parts: tuple[str, Task[object] | None, Call | None, frozenset[str]]
+        self, around: Place, parts: tuple[str, Task[object] | None, Call | None, frozenset[str]]
     ) -> None:
-        self.calls = calls
+        self.calls, self.names = around.calls, around.names
         self._parts = parts
 
     def __getattr__(self, name: str) -> StepScope:
@@ -133,16 +141,16 @@ def current_place() -> Place | None:
     return place if isinstance(place, Place) else None
 
 
-def enter_run(calls: IToolCalls, scope: StepScope) -> Token[IToolCalls | None]:
+def enter_run(calls: IToolCalls, scope: StepScope, names: TaskNames = _OLD_NAMES) -> Token[IToolCalls | None]:
     """Make the code of this task part of a run; return the token for `leave`."""
-    return active_tool_calls.set(Place(calls, scope))
+    return active_tool_calls.set(Place(calls, scope, names))
 
 
 def enter_call(
     action_id: str, task: Task[object] | None, around: Call | None, skipped: frozenset[str]
 ) -> Token[IToolCalls | None]:
     """Put the calls of a task inside of the call that it carries out; return the token for `leave`."""
-    return active_tool_calls.set(InsideCall(_here().calls, (action_id, task, around, skipped)))
+    return active_tool_calls.set(InsideCall(_here(), (action_id, task, around, skipped)))
 
 
 def leave(token: Token[IToolCalls | None]) -> None:
@@ -152,7 +160,8 @@ def leave(token: Token[IToolCalls | None]) -> None:
 
 def enter(scope: StepScope) -> None:
     """Make a scope of the same run the current one of this task, to the end of the task."""
-    active_tool_calls.set(Place(_here().calls, scope))
+    here = _here()
+    active_tool_calls.set(Place(here.calls, scope, here.names))
 
 
 def _here() -> Place:
@@ -179,7 +188,7 @@ class Inside:
             place = active_tool_calls.get()
             if not isinstance(place, Place):
                 raise LookupError("no run is active in this context")
-            self._token = active_tool_calls.set(Place(place.calls, self._scope))
+            self._token = active_tool_calls.set(Place(place.calls, self._scope, place.names))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -207,13 +216,10 @@ def worker_scope(name: str) -> StepScope:
     return scope_for(name).branch(name, running_task())
 
 
-def branch_name(label: str, asked: JsonValue = None) -> str:
-    """Return the name of an implicit branch: that of its first request."""
-    return f"task:{label}" if asked is None else f"task:{label}:{text_digest(canonical_json(asked))[:8]}"
-
-
 def scope_for(
-    label: str, asked: JsonValue = None, recorded: Callable[[StepScope], str | None] | None = None
+    label: str,
+    asked: JsonValue = None,
+    recorded: Callable[[StepScope, NameOf], str | None] | None = None,
 ) -> StepScope:
     """Return the scope of the calling task; the branch of a new task is named by its first request.
 
@@ -233,10 +239,11 @@ def scope_for(
         return scope
     if task is owner or task is None:
         return scope
-    name = recorded(scope) if recorded is not None else None
-    branch = scope.branch(name or branch_name(label, asked), task)
+    name_of = place.names.of(task)
+    name = recorded(scope, name_of) if recorded is not None else None
+    branch = scope.branch(name or name_of(label, asked), task)
     branch.host = scope
-    active_tool_calls.set(Place(place.calls, branch))
+    active_tool_calls.set(Place(place.calls, branch, place.names))
     return branch
 
 

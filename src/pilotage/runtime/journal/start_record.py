@@ -18,6 +18,7 @@ from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.principal import Principal, RunContext
 from pilotage.agent.signals import RejectionPolicy
 from pilotage.agent.spec import AgentExecutionLimits
+from pilotage.errors import RunConflictError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_object, text_digest, to_json_value
 from pilotage.runtime.journal import stored_words as words
@@ -35,6 +36,9 @@ from pilotage.runtime.journal.record_fields import (
 from pilotage.values import value
 
 MOST_GENERATIONS = 8
+
+RULES = 2
+"""The version of the rules by which runs that begin now are replayed: 2 names tasks by what they were given."""
 _new_attribution, _new_context = unchecked(AgentEventAttribution), unchecked(RunContext)
 
 
@@ -79,6 +83,15 @@ class RunStart:
     resolved_model: str | None = None
     on_rejection: RejectionPolicy | None = None
     """The caller's choice; None where that of the agent's spec counts."""
+    rules: int = 1
+    """The version of the rules by which the run is replayed."""
+    salt_key: str = ""
+    """The key that the salt of its fingerprints is made with, by its tag; empty without one."""
+
+    @property
+    def names_tasks(self) -> bool:
+        """Whether tasks are named by what they were given."""
+        return self.rules > 1
 
     @property
     def chosen_model(self) -> str | None:
@@ -140,6 +153,20 @@ def _defaults() -> tuple[tuple[str, object], ...]:
         for each in fields(plain)
         if each.name not in {words.AGENT, words.INPUT, words.PRINCIPAL}
     )
+
+
+def require_known_rules(first: JournalRow, run_id: str) -> None:
+    """Check that this version can replay a run by the rules that its first row names.
+
+    Raises:
+        RunConflictError: a later version began it; the run is left as it is for a process of that version.
+    """
+    rules = object_or_empty(first.record).get(words.RULES)
+    if isinstance(rules, int) and rules > RULES:
+        raise RunConflictError(
+            f"run {run_id!r} was begun by a later version of Pilotage, whose rules of replay this one does not know. "
+            "A process of that version resumes it."
+        )
 
 
 def decode_start(first: JournalRow) -> RunStart:

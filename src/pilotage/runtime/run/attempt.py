@@ -39,6 +39,7 @@ from pilotage.runtime.journal.interruptions import (
 )
 from pilotage.runtime.journal.scope import StepScope, enter_run, leave
 from pilotage.runtime.journal.start_record import trace_position
+from pilotage.runtime.journal.task_names import TaskNames
 from pilotage.runtime.people.answers import is_closing
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.ending import Ending
@@ -340,7 +341,9 @@ class RunAttempt:
         if run.source.start.steering_input_required:
             await wait_for_steering(run)
         enter_run_context(run.context)
-        self._entered = enter_run(self._tools, StepScope("run", self._task, skipped=run.replay.skipped))
+        names = TaskNames(run.salt if run.ledger.is_durable and run.source.start.names_tasks else None)
+        scope = StepScope("run", self._task, skipped=run.replay.skipped)
+        self._entered = enter_run(self._tools, scope, names)
         await self._write(self._program.events())
         run.replay.returned()
         for stream in tuple(run.open_streams):

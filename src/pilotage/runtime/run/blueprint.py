@@ -108,7 +108,7 @@ def _output_of(output_type: object) -> StructuredOutputSpec | None:
 
 def can_wait_for_callers(definition: AgentDefinition) -> bool:
     """Return whether runs of an agent accept tools that their callers carry out."""
-    return definition.is_declarative and definition.spec.is_durable
+    return definition.spec.is_durable
 
 
 def deferred_tools_of(
@@ -122,8 +122,8 @@ def deferred_tools_of(
     """
     if not can_wait_for_callers(definition):
         raise CallerError(
-            f"agent {definition.agent_id!r} cannot wait for tools that its caller carries out: that takes "
-            "durable runs, and a loop that a model drives. Leave the tools out."
+            f"agent {definition.agent_id!r} cannot wait for tools that its caller carries out: that takes durable "
+            "runs. Make it durable, or leave the tools out."
         )
     known = set(_names(blueprint_of(definition, services.instance_of(definition), services).offer))
     for tool in given:

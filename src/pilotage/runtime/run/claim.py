@@ -96,7 +96,9 @@ class RunClaims:
             run.run_id, definition.agent_id, situation.status, tenant_id=run.tenant_id, metadata=facts
         )
         parent = RunKey(run.tenant_id, start.parent) if start.parent else None
-        conversation = start.conversation if start.history is not None else None
+        # A declarative agent that is given messages instead of the history adds no turns.
+        is_held = start.history is not None or not definition.is_declarative
+        conversation = start.conversation if is_held else None
         ledger = self.ledger_at(state, NO_HEAD, PendingEvents(), Opening(parent, conversation, lease))
         record = {**encode_start(start), **self._owner}
         ledger.claim(record, self._view_of_start(definition, start, record))

@@ -18,6 +18,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.filling import unchecked
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.architecture.dependencies import (
     DEFAULT_MAX_TURNS,
     RunDependencies,
@@ -38,6 +39,7 @@ from pilotage.runtime.door.model import RunAwareModel, models_held_by, within_le
 from pilotage.runtime.door.model_acts import count_lost, lost_holds
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides, RunSource
+from pilotage.runtime.door.shared_state import SharedState, given_state
 from pilotage.runtime.door.signals import SignalHandlers
 from pilotage.runtime.door.tool_call import ToolCalls, tools_in_threads
 from pilotage.runtime.events.writer import DirectEventWriter, DurableEventWriter, EventWriter
@@ -110,6 +112,7 @@ class Composer:
             ContextStage: self._context_stage,
             Children: self._children,
             SignalHandlers: _handlers,
+            SharedState: _shared_state,
         }
 
     def compose(self, claimed: Claimed) -> RunAttempt:
@@ -326,7 +329,9 @@ def _replay(ledger: Ledger, history: RunHistory | None) -> Replay:
     if not ledger.is_durable:
         return Replay(ledger)
     return (
-        DurableReplay(ledger) if history is None else DurableReplay(ledger, history.actions, history.claims)
+        DurableReplay(ledger)
+        if history is None
+        else DurableReplay(ledger, history.actions, history.claims, history.stretches)
     )
 
 
@@ -376,6 +381,14 @@ def _signals(run: Run) -> SignalQueue:
         has_recorded=has_recorded,
         steering=partial(_steering_inputs, run.replay),
     )
+
+
+def _shared_state(run: Run) -> SharedState:
+    return SharedState(partial(_given_state, run.source.start.given))
+
+
+def _given_state(given: JsonObject) -> JsonValue:
+    return given_state(decode_context(given))
 
 
 def _steering_inputs(replay: Replay) -> SteeringInputs:

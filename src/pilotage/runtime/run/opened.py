@@ -6,7 +6,7 @@ A durable agent has durable runs. Other agents have ephemeral runs: closing the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol, TypeAlias, cast
 
 from pilotage.agent.definition import AgentDefinition
@@ -44,7 +44,7 @@ class OpenedRun(Protocol):
         """Return the events of the run."""
         ...
 
-    async def result(self) -> RunResult:
+    def result(self) -> Awaitable[RunResult]:
         """Return the result of the run when it has ended or waits."""
         ...
 
@@ -63,8 +63,8 @@ class DurableRun:
     def events(self) -> Subscription:
         return self._handle.events()
 
-    async def result(self) -> RunResult:
-        return await self._handle.result()
+    def result(self) -> Awaitable[RunResult]:
+        return self._handle.result()
 
     async def leave(self) -> None:
         """Do nothing: the run continues."""
@@ -81,8 +81,8 @@ class EphemeralRun:
     def events(self) -> DirectEventWriter:
         return self._writer
 
-    async def result(self) -> RunResult:
-        return await self._task
+    def result(self) -> Awaitable[RunResult]:
+        return self._task
 
     async def leave(self) -> None:
         if not self._task.done():

@@ -25,7 +25,7 @@ from pilotage.agent.messages import ModelMessage, ModelMessageRole, new_message
 from pilotage.agent.ports.architecture import AgentSession, Architecture, Dependencies
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentSituation
-from pilotage.agent.yields import AgentYield, Error, Evidence, Final, Tool
+from pilotage.agent.yields import AgentYield, Error, Evidence, Final, State, StatePatch, Tool
 from pilotage.errors import StoppedShortError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, canonical_json, to_json_value
@@ -124,6 +124,8 @@ class ExecuteProgram(Program):
                 if isinstance(payload, Tool | Evidence):
                     # Replay yields text in fewer items, so text is not numbered: other items keep their ordinals.
                     ordinal += 1
+                elif isinstance(payload, State | StatePatch):
+                    run.note_state(payload)
                 if (speaking := run.message_id) != spoken:
                     run.events.end_text((MESSAGE, run.id, spoken))
                     spoken = speaking

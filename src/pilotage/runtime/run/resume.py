@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 from pilotage.agent.ports.leases import IAgentWakeUps
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import LOCAL, Principal
+from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentState, AgentStatus
@@ -25,14 +26,24 @@ from pilotage.runtime.services import Services
 
 POLL_SECONDS = 2.0
 
+_MOST_LEFT_OUT = 4
+"""How many polls in a row are left out while hints come."""
+
 
 class SignalWatch:
-    """Delivers pending signals to the live runs of this process while there are any."""
+    """Delivers pending signals to the live runs of this process while there are any.
+
+    Wake-up hints save time; a slow poll always runs, one request for all of them. While hints come it is slower still,
+    and never ends: a hint may be lost.
+    """
 
     def __init__(self, services: Services, launcher: RunSupervisor) -> None:
         self._services = services
         self._launcher = launcher
         self._watching: asyncio.Task[None] | None = None
+        self._seen: dict[asyncio.Task[RunResult], str] = {}
+        """The newest pending signal that was delivered to each attempt, as the store marks it."""
+        self._got_hint, self._left_out = False, 0
 
     def begin(self) -> None:
         """Start watching, until `stop` or until no run is live."""
@@ -68,8 +79,12 @@ class SignalWatch:
     async def _poll(self) -> None:
         while self._launcher.live_runs:
             await self._services.clock.sleep(POLL_SECONDS)
-            for run in self._launcher.live_runs:
-                await self._look(run)
+            if self._got_hint and self._left_out < _MOST_LEFT_OUT:
+                self._left_out += 1
+            else:
+                self._left_out = 0
+                await self._look_after_all()
+            self._got_hint = False
         # No run is live. A run that begins while this task ends must start a new watch.
         self._watching = None
 
@@ -79,16 +94,29 @@ class SignalWatch:
             async with wake_ups.subscribe() as hints:
                 while True:
                     live = self._launcher.live(await hints.next())
+                    self._got_hint = True
                     if live is not None:
                         await self._look(live.run.ledger.run)
 
-    async def _look(self, run: RunKey) -> None:
-        """Deliver the pending signals of a run; if the store fails, the next poll tries again."""
+    async def _look_after_all(self) -> None:
+        """Deliver the signals of all runs that have got one since; if the store fails, the next poll tries again."""
+        with suppress(Exception):
+            marks = await self._services.signals.newest_pending(self._launcher.live_runs)
+            seen, self._seen = self._seen, {}
+            for run, mark in marks.items():
+                live = self._launcher.live(run.run_id)
+                if live is not None and (seen.get(live.task) == mark or await self._look(run)):
+                    self._seen[live.task] = mark
+
+    async def _look(self, run: RunKey) -> bool:
+        """Deliver the pending signals of a run; False if the store fails, and the next poll tries again."""
         with suppress(Exception):
             for signal in await self._services.pending_signals(run):
                 live = self._launcher.live(run.run_id)
                 if live is not None:
                     await _hand_over(live, signal)
+            return True
+        return False
 
 
 async def _hand_over(live: LiveRun, signal: AgentSignal) -> None:

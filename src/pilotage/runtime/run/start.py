@@ -44,7 +44,7 @@ from pilotage.runtime.exposure.trust import encode_context, label_of_context, la
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import list_field
 from pilotage.runtime.journal.run_input import encode_input
-from pilotage.runtime.journal.start_record import RunStart, decode_start, definition_digest
+from pilotage.runtime.journal.start_record import RULES, RunStart, decode_start, definition_digest
 from pilotage.runtime.run.blueprint import check_can_be_steered, deferred_tools_of
 from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.resume import SignalWatch
@@ -154,7 +154,9 @@ class RunStarts:
         has_turns = keeps_turns and conversation is not None
         if isinstance(given, RunAgentInput) and given.deferred_tools:
             deferred = deferred_tools_of(self._services, definition, given.deferred_tools)
-        is_given_any = bool(context.packs or deferred or history)
+        # A program of its own may use none of the tools; it joins their label when it asks for them.
+        shown = deferred if definition.is_declarative else ()
+        is_given_any = bool(context.packs or shown or history)
         encoded = encode_input(definition, given)
         if self._services.secrets is not None:
             encoded, metadata = self._without_secrets(principal.tenant, encoded, metadata)
@@ -169,11 +171,13 @@ class RunStarts:
             definition=definition_digest(definition),
             metadata=metadata,
             given=encode_context(context),
-            trust=_trust_record(context, deferred, history) if is_given_any else {},
+            trust=_trust_record(context, shown, history) if is_given_any else {},
             model=selected,
             deferred=deferred,
             steering_input_required=is_steered,
             on_rejection=on_rejection,
+            rules=RULES,
+            salt_key=self._services.salt_key,
         )
 
     def _without_secrets(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, KeysView, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -28,7 +28,13 @@ from pilotage.runtime.journal.interruptions import RunOwnershipLost, damage_of
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import EphemeralLedger
 from pilotage.runtime.journal.record_fields import DamagedRecordError
-from pilotage.runtime.journal.start_record import RunStart, decode_start, last_limits, raised
+from pilotage.runtime.journal.start_record import (
+    RunStart,
+    decode_start,
+    last_limits,
+    raised,
+    require_known_rules,
+)
 from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.cancel import begin_cancellation
 from pilotage.runtime.run.claim import RunClaims, is_resume_requested, settle_resumption
@@ -98,6 +104,7 @@ class RunSupervisor(RunStarter):
         self.poisoned = PoisonedRuns(services, self.claims)
         self._composer = Composer(services, ChildLauncher(services, self.records, self))
         self._live: dict[str, LiveRun] = {}
+        self._keys: dict[RunKey, LiveRun] = {}
         self.subscriptions = RunSubscriptions(services, self.records, self._live)
         self.models = ModelChoices(services)
         self.conversations = Conversations(services, self.records)
@@ -113,9 +120,9 @@ class RunSupervisor(RunStarter):
         return self._is_leaving
 
     @property
-    def live_runs(self) -> list[RunKey]:
-        """Return the keys of the runs that are live in this process."""
-        return [live.run.ledger.run for live in self._live.values()]
+    def live_runs(self) -> KeysView[RunKey]:
+        """Return the keys of the runs that are live in this process, as they change."""
+        return self._keys.keys()
 
     async def begin(
         self,
@@ -236,6 +243,7 @@ class RunSupervisor(RunStarter):
     ) -> Claimed:
         services = self._services
         history = RunHistory.of(rows, state.id)
+        require_known_rules(history.first, state.id)
         definition, start = services.definition_of(state.agent_type), decode_start(history.first)
         known = last_limits(history.claims) or start.limits
         limits = None if limits is None else raised(known, limits)
@@ -316,6 +324,7 @@ class RunSupervisor(RunStarter):
     ) -> None:
         """End a run with a whole record: what was under way in it is cleaned up."""
         definition, history = self._services.definition_of(state.agent_type), RunHistory.of(rows, state.id)
+        require_known_rules(history.first, state.id)
         start = decode_start(history.first)
         ledger = await self.claims.take_over(definition, state, history, principal)
         if state.status is not AgentStatus.CANCELLING:
@@ -389,7 +398,7 @@ class RunSupervisor(RunStarter):
         attempt = self._composer.compose(claimed)
         run_id = claimed.ledger.run.run_id
         task = asyncio.create_task(drive(attempt, claimed.lease, self._audit_trail), name=f"run {run_id}")
-        live = self._live[run_id] = attempt.live(task)
+        live = self._live[run_id] = self._keys[claimed.ledger.run] = attempt.live(task)
         task.add_done_callback(partial(self._forget, live))
         if self._is_leaving:
             attempt.hand_over()
@@ -399,4 +408,4 @@ class RunSupervisor(RunStarter):
         # Retrieve the exception, so that asyncio does not log it: callers get it from `result()`.
         _ = task.cancelled() or task.exception()
         if self._live.get(live.id) is live:
-            del self._live[live.id]
+            del self._live[live.id], self._keys[live.run.ledger.run]

@@ -92,6 +92,34 @@ class BacklogConformance(ClaimCounting):
         await leases.release(RUN, "ada")
         assert await claimed(backlog) == [RUN]
 
+    @pytest.mark.parametrize("is_released", [True, False])
+    async def test_a_run_that_was_driven_comes_again_only_while_it_is_under_way(
+        self,
+        journal: IAgentJournal,
+        leases: IAgentLeases,
+        backlog: IAgentBacklog,
+        pass_time: PassTime,
+        is_released: bool,
+    ) -> None:
+        for run in (RUN, OTHER_RUN, FOREIGN_RUN):
+            await stand(journal, AgentStatus.ACTIVE, run=run)
+            await leases.acquire(run, "bob", self.short)
+        await stand(journal, AgentStatus.INTERRUPTED, head=1)
+        await stand(journal, AgentStatus.COMPLETED, run=FOREIGN_RUN, head=1)
+        if is_released:
+            await leases.release_all("bob")
+            for run in (RUN, OTHER_RUN):
+                await leases.release(run, "bob")
+        else:
+            await pass_time(self.short)
+        assert await claimed(backlog) == [OTHER_RUN]
+        assert await claimed(backlog) == []
+        # The run that waits has no lease, and any process can drive it.
+        assert await leases.acquire(RUN, "cleo", LONG) is not None
+        await leases.release(RUN, "cleo")
+        await stand(journal, AgentStatus.ACTIVE, head=2)
+        assert await claimed(backlog) == [RUN]
+
     async def test_of_many_who_claim_at_once_each_run_goes_to_one(
         self, journal: IAgentJournal, backlog: IAgentBacklog, second_backlog: IAgentBacklog
     ) -> None:

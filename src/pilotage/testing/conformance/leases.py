@@ -173,6 +173,44 @@ class LeasesConformance(TimedKit):
         assert await leases.renew(RUN, "ada", LONG) is None
         assert await leases.holder(RUN) is None
 
+    async def test_leases_that_are_renewed_together_last_from_now_on(
+        self, leases: IAgentLeases, second_leases: IAgentLeases, pass_time: PassTime
+    ) -> None:
+        runs = (RUN, OTHER_RUN, FOREIGN_RUN)
+        first = [await leases.acquire(run, "ada", LONG) for run in runs]
+        await pass_time(self.short)
+        assert not await second_leases.renew_all(runs, "ada", LONG)
+        for lease, run in zip(first, runs, strict=True):
+            renewed = await leases.holder(run)
+            assert _span(lease, renewed) >= self.short
+            assert renewed is not None
+            assert (renewed.run, renewed.owner, renewed.granted_seconds) == (run, "ada", LONG)
+
+    async def test_together_only_the_named_leases_of_the_owner_are_renewed(
+        self, leases: IAgentLeases, pass_time: PassTime
+    ) -> None:
+        free, unnamed = RunKey(RUN.tenant_id, "run-3"), RunKey(RUN.tenant_id, "run-4")
+        await leases.acquire(RUN, "ada", LONG)
+        others = [await leases.acquire(OTHER_RUN, "bob", LONG), await leases.acquire(unnamed, "ada", LONG)]
+        await leases.acquire(FOREIGN_RUN, "ada", self.short)
+        await pass_time(self.short)
+        asked = (OTHER_RUN, FOREIGN_RUN, RUN, free)
+        assert set(await leases.renew_all(asked, "ada", LONG)) == {OTHER_RUN, FOREIGN_RUN, free}
+        assert await leases.holder(FOREIGN_RUN) is None
+        assert await leases.holder(free) is None
+        assert [await leases.holder(OTHER_RUN), await leases.holder(unnamed)] == others
+
+    async def test_renewed_together_the_last_word_counts(
+        self, leases: IAgentLeases, pass_time: PassTime
+    ) -> None:
+        for run in (RUN, OTHER_RUN):
+            await leases.acquire(run, "ada", LONG)
+        assert not await leases.renew_all([RUN, OTHER_RUN], "ada", self.short)
+        await pass_time(self.short)
+        assert await leases.holder(RUN) is None
+        assert set(await leases.renew_all([RUN, OTHER_RUN], "ada", LONG)) == {RUN, OTHER_RUN}
+        assert not await leases.renew_all([], "ada", LONG)
+
     async def test_a_released_lease_is_free_at_once(
         self, leases: IAgentLeases, second_leases: IAgentLeases
     ) -> None:
@@ -229,6 +267,8 @@ class LeasesConformance(TimedKit):
             await leases.acquire(RUN, *asked)
         with pytest.raises(AgentDefinitionError):
             await leases.renew(RUN, *asked)
+        with pytest.raises(AgentDefinitionError):
+            await leases.renew_all([RUN], *asked)
         assert await leases.holder(RUN) is None
 
 

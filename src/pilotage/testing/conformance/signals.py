@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import IAgentSignalRepository
 from pilotage.agent.signals import (
     AgentSignal,
@@ -98,6 +99,37 @@ class SignalRepositoryConformance(Kit):
             assert now[: len(seen)] == seen
             assert sorted(now[len(seen) :]) == [each.id for each in coming]
             seen = now
+
+    async def test_each_run_with_a_pending_signal_has_a_mark_that_a_newer_one_changes(
+        self, signals: IAgentSignalRepository
+    ) -> None:
+        runs = dict.fromkeys(RunKey("default", f"run-{number}") for number in (1, 2, 3))
+        one, two, _ = runs
+        assert await signals.newest_pending(runs.keys()) == {}
+        for number in (1, 2, 9):
+            await signals.append(replace(SIGNAL, id=f"first-{number}", agent_state_id=f"run-{number}"))
+        first = await signals.newest_pending(runs.keys())
+        assert set(first) == {one, two}
+        assert await signals.newest_pending(runs.keys()) == first
+        await signals.append(replace(SIGNAL, id="another", agent_state_id="run-2"))
+        second = await signals.newest_pending(runs.keys())
+        assert (second[one] == first[one], second[two] == first[two]) == (True, False)
+        await signals.mark_consumed("first-2")
+        assert await signals.newest_pending(runs.keys()) == second
+        await signals.mark_consumed("another")
+        assert await signals.newest_pending(runs.keys()) == {one: first[one]}
+        await signals.append(replace(SIGNAL, id="a third", agent_state_id="run-2"))
+        assert (await signals.newest_pending(runs.keys()))[two] not in (first[two], second[two])
+        assert await signals.newest_pending(frozenset()) == {}
+
+    async def test_the_marks_of_another_tenant_are_not_given(
+        self, signals: IAgentSignalRepository, foreign_signals: IAgentSignalRepository
+    ) -> None:
+        await foreign_signals.append(SIGNAL)
+        assert await signals.newest_pending({RunKey("default", "run-1")}) == {}
+        assert set(await foreign_signals.newest_pending({RunKey("elsewhere", "run-1")})) == {
+            RunKey("elsewhere", "run-1")
+        }
 
     async def test_an_id_is_queued_once_and_the_first_signal_stays(
         self, signals: IAgentSignalRepository

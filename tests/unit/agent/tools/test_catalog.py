@@ -138,30 +138,6 @@ def lambda_free(self: object, word: str) -> str:
     return word
 
 
-async def test_a_bound_and_completed_call_reaches_the_function() -> None:
-    pay = tool("payments.pay")
-    context = AgentToolRuntimeContext("state", "conversation", "call", "pay")
-    bound = pay.bind_invocation({"to": "DE", "amount": "1.50"})
-    complete = bound.with_injected({"api_key": "key", "runtime_context": context})
-    result: Any = pay.call_for(Payments())(*complete.args, **complete.kwargs)
-    assert await result == "1.50 to DE with key (state/call)"
-
-
-@pytest.mark.parametrize(
-    ("name", "payload", "result"),
-    [
-        ("balance", {}, Decimal(0)),
-        ("currency", {"country": "France"}, "money of France"),
-        ("kind", {"loud": True}, "PAYMENTS"),
-    ],
-)
-def test_a_call_is_bound_as_its_kind_of_method_demands(
-    name: str, payload: dict[str, object], result: object
-) -> None:
-    bound = tool(name).bind_invocation(payload)
-    assert tool(name).call_for(Payments())(*bound.args, **bound.kwargs) == result
-
-
 def test_an_approval_shows_what_would_run_and_guards_it() -> None:
     context = tool("payments.pay").approval_context({"to": "DE-4711", "amount": 1})
     assert context.prompt == 'Approve payments.pay with {"amount":"1","to":"[REDACTED]"}?'

@@ -12,9 +12,8 @@ import pytest
 from tests.unit.runtime.rows import a_claim, a_row, an_action
 
 from pilotage.agent.decisions import AgentApprovalDecisionOutcome
-from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelUsage
-from pilotage.agent.model_request import JsonSchemaConstraint, ModelRequest, ModelToolSpec
+from pilotage.agent.model_request import JsonSchemaConstraint, ModelToolSpec
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.persistence import ErasedRecord, JournalRow, JournalStage, SealedRecord
 from pilotage.agent.principal import Principal
@@ -212,6 +211,8 @@ def test_a_start_with_every_field_has_its_json_and_comes_back_from_it() -> None:
         steering_input_required=True,
         resolved_model="large",
         on_rejection=RejectionPolicy.TELL_MODEL,
+        rules=2,
+        salt_key="k",
     )
     tool_json = '{"description":"Pick.","metadata":{},"name":"pick","parameters":{"schema":{"type":"object"},"strict":true}}'
     text = (
@@ -219,7 +220,7 @@ def test_a_start_with_every_field_has_its_json_and_comes_back_from_it() -> None:
         f'"deadline":"2030-01-02T12:00:00+00:00","deferred":[{tool_json}],"definition":"d","delegation":{{"id":"p1"}},"exits":[{tool_json}],'
         '"generation":1,"given":{"context":1},"history":2,"input":{"amount":5},"limits":{"max_cost":null,"max_steps":3,'
         '"max_tokens":null,"max_tool_calls":null,"timeout_seconds":null},"metadata":{"alias":"a"},"model":"small",'
-        '"on_rejection":"tell_model","owner":"worker-1","parent":"p","principal":{"id":"ada","permissions":["pay"],"tenant":"acme"},"resolved_model":"large","salt":"s","session":"talk-1",'
+        '"on_rejection":"tell_model","owner":"worker-1","parent":"p","principal":{"id":"ada","permissions":["pay"],"tenant":"acme"},"resolved_model":"large","rules":2,"salt":"s","salt_key":"k","session":"talk-1",'
         '"steering_input_required":true,"trust":{"integrity":"user"}}'
     )
     assert set(json.loads(text)) == {each.name for each in fields(RunStart)}
@@ -330,7 +331,7 @@ def test_a_damaged_start_names_its_row() -> None:
 @pytest.mark.parametrize("key", ["content", "tool_calls", "usage", "metadata", "finish_reason"])
 def test_a_damaged_reply_names_its_key(key: str) -> None:
     with pytest.raises(DamagedRecordError) as caught:
-        decode_response({key: 5}, ModelRequest([ModelMessage.user("?")]))
+        decode_response({key: 5}, None)
     assert caught.value.key == key
 
 
@@ -338,7 +339,7 @@ def test_a_damaged_reply_names_its_key(key: str) -> None:
 def test_a_damaged_tool_call_of_a_reply_names_its_key(call: object) -> None:
     record: JsonObject = json.loads(json.dumps({"tool_calls": [call]}))
     with pytest.raises(DamagedRecordError) as caught:
-        decode_response(record, ModelRequest([ModelMessage.user("?")]))
+        decode_response(record, None)
     assert caught.value.key.startswith("tool_calls")
 
 

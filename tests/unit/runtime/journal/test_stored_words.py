@@ -31,6 +31,8 @@ from pilotage.runtime.journal import scope, stored_words
 from pilotage.runtime.journal.start_record import RunStart
 
 WORDS = {
+    "FOLDED_TURNS": "turns:",
+    "EMITTED": "emitted",
     "KEY_TAG": "tag",
     "RUN": "run",
     "RUN_PREFIX": "run/",
@@ -171,6 +173,7 @@ WORDS = {
     "STILL_CLAIMED": "still_claimed",
     "STATE": "state",
     "SHARED_STATE": "shared_state",
+    "READ_STATE": "read_state",
     "TRACE": "trace",
     "DEADLINE": "deadline",
     "WAITS_COUNTED_UNTIL": "waits_counted_until",
@@ -203,6 +206,7 @@ WORDS = {
     "FORKED_FROM": "forked_from",
     "DIVERGENCE": "divergence",
     "OWNER": "owner",
+    "RULES": "rules",
     "BEGUN": "begun",
     "SKIPPED": "skipped",
     "RESOLUTION": "resolution",
@@ -235,6 +239,7 @@ WORDS = {
     "OPEN_PAYLOAD": "open",
     "TOKEN_OF": "token of ",
     "SALT_OF": "salt of ",
+    "FINGERPRINTS_OF": "fingerprints of ",
     "CHILD_DIGEST": "child",
     "START_DIGEST": "start",
 }
@@ -273,7 +278,7 @@ def test_the_names_of_answers_are_those_of_their_classes() -> None:
 FIELDS = {
     RunStart: "agent input principal conversation parent generation deadline limits capabilities history definition salt "
     "trust metadata given model deferred session branch exits owner delegation "
-    "steering_input_required resolved_model on_rejection",
+    "steering_input_required resolved_model on_rejection rules salt_key",
     AgentApprovalRequest: "id agent_state_id boundary prompt risk action_ref allowed_decisions metadata arguments "
     "argument_digest tool_digest attempt call_id expires_at requested_by approver_scope policy_version binding",
     AgentRecoveryRequest: "id agent_state_id action_id attempt reason action_kind action_name arguments late_outcomes "
