@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import httpx
@@ -34,12 +34,16 @@ class Frame:
     id: str | None
     event: str | None
     data: Any
+    text: str = field(default="", compare=False)
 
     @classmethod
     def read(cls, text: str) -> Frame:
         fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
         return cls(
-            fields.get("id"), fields.get("event"), json.loads(fields["data"]) if "data" in fields else None
+            fields.get("id"),
+            fields.get("event"),
+            json.loads(fields["data"]) if "data" in fields else None,
+            text,
         )
 
 
@@ -136,3 +140,14 @@ async def served(
 def frames_in(text: str) -> list[Frame]:
     """The frames of a whole stream."""
     return [Frame.read(each) for each in text.split("\n\n") if each]
+
+
+def attributed(frames: Iterable[Frame]) -> Iterator[Frame]:
+    """Frames as a client completes them: an event that does not say whose it is is whose the one before it was."""
+    last: object = None
+    for frame in frames:
+        if "kind" not in frame.data:
+            yield frame
+            continue
+        last = frame.data.get("attribution", last)
+        yield Frame(frame.id, frame.event, {"metadata": {}, **frame.data, "attribution": last})

@@ -6,7 +6,7 @@ import asyncio
 import json
 
 import pytest
-from tests.adapters.fastapi.harbour import ADA, EVE, Frame
+from tests.adapters.fastapi.harbour import ADA, EVE, Frame, attributed
 from tests.adapters.fastapi.quay import Moored, Wire, messages, moored, read
 from tests.behaviour.newsroom import Gate, Newsroom, Slow, let_run, parts
 from websockets.asyncio.client import connect
@@ -24,10 +24,10 @@ async def start(here: Moored, count: int = 2) -> str:
 
 
 def told(frames: list[Frame]) -> tuple[list[tuple[str | None, str]], dict[str, str]]:
-    """What a client has in the end: each event other than pieces of text, whole, and each text."""
+    """What a client has in the end: each event other than pieces of text, with whose it is, and each text."""
     texts: dict[str, str] = {}
     others: list[tuple[str | None, str]] = []
-    for frame in frames:
+    for frame in attributed(frames):
         if frame.event == "message_delta":
             key = frame.data["message_id"]
             texts[key] = texts.get(key, "") + frame.data["delta"]

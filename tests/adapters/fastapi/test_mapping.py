@@ -11,9 +11,11 @@ from pydantic import ValidationError
 
 from pilotage.adapters.fastapi.frames import (
     RECONNECT_FRAME,
+    EncodedEvents,
     Frame,
     event_frame,
     item_frame,
+    joined,
     problem_frame,
 )
 from pilotage.agent import (
@@ -27,6 +29,8 @@ from pilotage.agent import (
     AgentState,
     AgentStatus,
     MessageDeltaEvent,
+    ReasoningDeltaEvent,
+    RunStartedEvent,
     Token,
     ToolRisk,
 )
@@ -38,6 +42,7 @@ from pilotage.inbound.problems import RequestRefusedError, json_text, problem_of
 from pilotage.inbound.questions import QuestionView
 from pilotage.inbound.views import ResultView, RunView, SignalView
 from pilotage.runtime import RunResult
+from pilotage.runtime.events.feed import PositionedEvent
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 STATE = AgentState(
@@ -181,6 +186,51 @@ def test_an_event_is_a_frame_with_its_cursor_whatever_its_text_holds() -> None:
     assert data.count("\n") == 2
     assert '"delta":"a\\nb\\r\\u2028\\u00e9\\ud800"' in data
     assert '"attribution":{"agent_id":"clerk","run_id":"run-1"' in data
+    assert "metadata" not in data
+
+
+def test_an_event_of_a_known_source_is_its_kind_and_what_is_new() -> None:
+    by = AgentEventAttribution("clerk", "run-1", "run-1")
+    frame = event_frame(MessageDeltaEvent(by, "m-1", " word"), "1.2.3", is_attributed=False)
+    assert frame.data == '{"message_id":"m-1","delta":" word","kind":"message_delta"}'
+    marked = event_frame(MessageDeltaEvent(by, "m-1", "", {"superseded": True}), "1.2.3")
+    assert json.loads(marked.data)["metadata"] == {"superseded": True}
+
+
+BY, CHILD = AgentEventAttribution("clerk", "run-1", "run-1"), AgentEventAttribution("kid", "run-2", "run-1")
+SAID: list[PositionedEvent] = [
+    (1, 1, 0, RunStartedEvent(BY)),
+    (1, 2, 2, MessageDeltaEvent(BY, "m-1", "ab")),
+    (1, 2, 3, MessageDeltaEvent(BY, "m-1", "c")),
+    (1, 3, 1, MessageDeltaEvent(CHILD, "m-1", "x")),
+    (1, 4, 1, MessageDeltaEvent(BY, "m-2", "d")),
+    (1, 5, 1, ReasoningDeltaEvent(BY, "m-2", "e")),
+    (1, 5, 2, ReasoningDeltaEvent(BY, "m-2", "", {"superseded": True})),
+    (1, 5, 3, ReasoningDeltaEvent(BY, "m-2", "f")),
+    (2, 5, 4, ReasoningDeltaEvent(BY, "m-2", "g")),
+]
+
+
+def test_pieces_of_one_text_go_out_as_one_with_the_last_cursor() -> None:
+    pieces = list(joined(SAID))
+    assert [len(piece) for piece in pieces] == [1, 2, 1, 1, 1, 1, 1, 1]
+    frame = EncodedEvents().frame_of(pieces[1], is_attributed=False)
+    assert (frame.id, json.loads(frame.data)["delta"]) == ("1.2.3", "abc")
+
+
+def test_no_frame_holds_more_text_than_a_client_should_have_to_buffer() -> None:
+    piece = MessageDeltaEvent(BY, "m-1", "x" * 10_000)
+    counts = [len(each) for each in joined((1, 2, number * 10_000, piece) for number in range(1, 10))]
+    assert sum(counts) == 9
+    assert max(counts) <= 4
+
+
+def test_readers_of_the_same_events_get_the_same_frame() -> None:
+    encoded = EncodedEvents()
+    for piece in joined(SAID):
+        first, again = (encoded.frame_of(piece, is_attributed=True) for _ in range(2))
+        assert first is again
+        assert encoded.frame_of(piece, is_attributed=False).data != first.data
 
 
 def test_a_problem_in_a_stream_has_no_id_to_come_back_to() -> None:

@@ -44,6 +44,13 @@ _SCHEMAS: MappingProxyType[str, Any] = MappingProxyType(
     }
 )
 PROBLEM, RECONNECT = "problem", "reconnect"
+_LEFT_OUT: MappingProxyType[str, str] = MappingProxyType(
+    {
+        "attribution": "Whose event it is. Left out where it is that of the event before it in the same stream.",
+        "metadata": "Left out where it is empty.",
+    }
+)
+"""What is not in every event as it is sent."""
 
 
 def event_schema(kind: type[Any]) -> dict[str, Any]:
@@ -56,13 +63,15 @@ def event_schema(kind: type[Any]) -> dict[str, Any]:
             members[each.name] = event_schema(AgentEventAttribution)
         else:
             members[each.name] = _SCHEMAS[str(each.type)]
+        if each.name in _LEFT_OUT:
+            members[each.name] = {**members[each.name], "description": _LEFT_OUT[each.name]}
     summary = (kind.__doc__ or "").strip().partition("\n")[0]
     return {
         "title": kind.__name__,
         "description": summary,
         "type": "object",
         "properties": members,
-        "required": list(members),
+        "required": [name for name in members if name not in _LEFT_OUT],
     }
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import cached_property, partial
-from typing import cast
+from itertools import count, groupby
+from operator import attrgetter
+from typing import TypeAlias, cast, get_args
 
 from fastapi import APIRouter
 from starlette.requests import ClientDisconnect
@@ -15,7 +18,13 @@ from starlette.websockets import WebSocket
 
 from pilotage.adapters.asgi import streaming, websockets
 from pilotage.adapters.asgi.authentication import Authentication, principal_in
-from pilotage.agent.events import AgentEvent, AgentEventKind, RunFinishedEvent, RunPausedEvent
+from pilotage.agent.events import (
+    AgentEvent,
+    AgentEventAttribution,
+    AgentEventKind,
+    RunFinishedEvent,
+    RunPausedEvent,
+)
 from pilotage.agent.principal import Principal
 from pilotage.agent.state import AgentStatus
 from pilotage.agent.yields import AgentYield, AgentYieldJsonEncoder
@@ -24,6 +33,7 @@ from pilotage.inbound.bodies import RunId, cursor_of
 from pilotage.inbound.problems import ProblemView, RunStoreUnreachableError, json_text
 from pilotage.jsonvalue import to_json_value
 from pilotage.runtime.events.feed import EventCursor, PositionedEvent
+from pilotage.runtime.exposure.deltas import delta_of, with_text
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
 
@@ -32,6 +42,7 @@ _RETRY_MILLISECONDS = 1_000
 _EVENTS_TOGETHER = 256
 _CHARACTERS_TOGETHER = 32_000
 _REMEMBERED = 1_024
+_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 @value(slots=False)
@@ -64,9 +75,21 @@ RECONNECT_FRAME = Frame(
 """The last frame of a stream that ends before its run does."""
 
 
-def event_frame(event: AgentEvent, cursor: str) -> Frame:
-    """Return an event with the cursor after it."""
-    return Frame(event.kind.value, text_of(event), cursor)
+def event_frame(event: AgentEvent, cursor: str, *, is_attributed: bool = True) -> Frame:
+    """Return an event with the cursor after it; without an attribution for readers who know it already."""
+    members = {name: read(event) for name, read in _MEMBERS[type(event)].items()}
+    if not members["metadata"]:
+        del members["metadata"]
+    if is_attributed:
+        members["attribution"] = event.attribution
+    return Frame(event.kind.value, text_of(members), cursor)
+
+
+# Without the attribution: by a name, what reads one member.
+_MEMBERS: Mapping[type[AgentEvent], Mapping[str, Callable[[AgentEvent], object]]] = {
+    kind: {each.name: attrgetter(each.name) for each in fields(kind) if each.name != "attribution"}
+    for kind in get_args(AgentEvent)
+}
 
 
 def problem_frame(problem: ProblemView) -> Frame:
@@ -85,7 +108,7 @@ def item_frame(item: object) -> Frame:
 
 def text_of(item: object) -> str:
     """Return JSON on one line, all of it ASCII: lone surrogates have no other form on the wire."""
-    return json.dumps(to_json_value(item), separators=(",", ":"), allow_nan=False)
+    return _encoder.encode(to_json_value(item))
 
 
 def sse_of(frames: Sequence[Frame]) -> bytes:
@@ -127,23 +150,53 @@ class ItemFrames(AsyncIterator[Sequence[Frame]]):
         await self._items.aclose()
 
 
+Piece: TypeAlias = tuple[PositionedEvent, ...]
+"""Events that go out as one: a single one, or pieces of one text."""
+
+
+def joined(batch: Iterable[PositionedEvent]) -> Iterator[Piece]:
+    """Yield the events of a batch, each with those behind it that continue its text, up to a size. Pure."""
+    for _, group in groupby(batch, _TextOf()):
+        yield tuple(group)
+
+
+class _TextOf:
+    """Gives events of one text equal keys, as long as there is not too much of it, and all others keys of their own."""
+
+    def __init__(self) -> None:
+        self._alone = count()
+        self._size = 0
+
+    def __call__(self, positioned: PositionedEvent) -> object:
+        event = positioned[3]
+        delta = delta_of(event) if not event.metadata else None
+        if delta is None:
+            return next(self._alone)
+        self._size += len(delta[1])
+        return self._size // _CHARACTERS_TOGETHER, positioned[0], event.attribution, delta[0]
+
+
 class EncodedEvents:
     """The frames of the last events: all readers of a live run get the same objects."""
 
     def __init__(self) -> None:
-        # With the event itself: as long as it is here, no other object has its id.
-        self._frames_by_event: OrderedDict[int, tuple[PositionedEvent, Frame]] = OrderedDict()
+        # With the events themselves: as long as they are here, no other object has their ids.
+        self._frames: OrderedDict[tuple[int, int, bool], tuple[Piece, Frame]] = OrderedDict()
 
-    def frame_of(self, positioned: PositionedEvent) -> Frame:
-        """Return the frame of an event."""
-        cached = self._frames_by_event.get(id(positioned[3]))
-        if cached is not None and cached[0][:3] == positioned[:3]:
+    def frame_of(self, piece: Piece, *, is_attributed: bool) -> Frame:
+        """Return the frame of an event, or of pieces of one text."""
+        key = (id(piece[0][3]), id(piece[-1][3]), is_attributed)
+        cached = self._frames.get(key)
+        if cached is not None and cached[0] == piece:
             return cached[1]
-        epoch, number, offset, event = positioned
-        frame = event_frame(event, str(EventCursor(epoch, number, offset)))
-        self._frames_by_event[id(event)] = (positioned, frame)
-        if len(self._frames_by_event) > _REMEMBERED:
-            self._frames_by_event.popitem(last=False)
+        epoch, number, offset, event = piece[-1]
+        if len(piece) > 1:
+            texts = (delta_of(each[3]) for each in piece)
+            event = with_text(event, "".join([delta[1] for delta in texts if delta is not None]))
+        frame = event_frame(event, str(EventCursor(epoch, number, offset)), is_attributed=is_attributed)
+        self._frames[key] = (piece, frame)
+        if len(self._frames) > _REMEMBERED:
+            self._frames.popitem(last=False)
         return frame
 
 
@@ -165,6 +218,7 @@ class RunFrames(AsyncIterator[Sequence[Frame]]):
         self._state = partial(runs.get, run_id, principal=principal)
         self._encoded = encoded
         self._ready: deque[Frame] = deque()
+        self._last: AgentEventAttribution | None = None
         self._is_over = False
 
     async def __anext__(self) -> Sequence[Frame]:
@@ -191,8 +245,14 @@ class RunFrames(AsyncIterator[Sequence[Frame]]):
                 await self._stop()
         except OSError as error:
             raise RunStoreUnreachableError from error
-        self._ready.extend(map(self._encoded.frame_of, batch))
+        self._ready.extend(map(self._frame_of, joined(batch)))
         self._is_over = isinstance(batch[-1][3], RunFinishedEvent | RunPausedEvent)
+
+    def _frame_of(self, piece: Piece) -> Frame:
+        """Return the frame of a piece; it says whose it is where that is not as before, and to begin with."""
+        by = piece[0][3].attribution
+        is_known, self._last = by is self._last or by == self._last, by
+        return self._encoded.frame_of(piece, is_attributed=not is_known)
 
     async def _stop(self) -> None:
         """End the frames: either no events will follow, or this process does not drive the run any more."""

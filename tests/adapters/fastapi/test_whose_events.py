@@ -1,0 +1,91 @@
+"""Whose an event is stands where it changes: every client that keeps the last one knows it, wherever it came back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import pytest
+from starlette.testclient import TestClient
+from tests.adapters.fastapi.harbour import ADA, PEOPLE, Frame, attributed, frames_in
+from tests.adapters.fastapi.quay import Wire, moored
+from tests.behaviour.newsroom import Gate, Newsroom, Slow, parts
+
+from pilotage import Agent, Application
+from pilotage.adapters.fastapi import asgi_application
+from pilotage.agent import AgentTeammate
+from pilotage.testing import MemoryStore, ScriptedModel, calls, says
+
+STORY = "Once there was a ship that nobody had ever seen, and it went to sea on a fine day in May."
+MOST_BYTES = 150
+"""What one streamed token may take, beside itself."""
+
+
+@Agent(durable=True)
+class Teller:
+    """Tell a story."""
+
+
+@Agent(durable=True, teammates=[AgentTeammate("teller", Teller)])
+class Host:
+    """Let stories be told."""
+
+
+@pytest.fixture
+def client() -> Iterator[TestClient]:
+    """A client of a host whose teller has told a story."""
+    model = ScriptedModel([calls("ask_teller", task="a story"), says(STORY), says("That was it.")])
+    app = Application("stories").add(Teller, Host, model, *MemoryStore().ports)
+    app.load_plugins(exclude=["pilotage.adapters.sqlalchemy"])
+    with TestClient(asgi_application(app, principal=PEOPLE), headers=ADA) as client:
+        yield client
+
+
+def started(client: TestClient) -> str:
+    """The address of a run's events."""
+    run = client.post("/runs", json={"agent": "Host", "input": "begin"}).json()
+    assert "id" in run, str(run)
+    return f"/runs/{run['id']}/events"
+
+
+def owners(frames: list[Frame]) -> list[tuple[str | None, str]]:
+    """Each event with the agent whose it is; pieces of one text count as one."""
+    found = [(frame.event, frame.data["attribution"]["agent_id"]) for frame in attributed(frames)]
+    return [each for each, _ in groupby(found)]
+
+
+def test_whose_an_event_is_stands_where_it_changes(client: TestClient) -> None:
+    frames = frames_in(client.get(started(client)).text)
+    named = [frame for frame in frames if "attribution" in frame.data]
+    agents = [frame.data["attribution"]["agent_id"] for frame in named]
+    assert agents == ["Host", "Teller", "Host"]
+    assert named[0] is frames[0]
+    assert {agent for _, agent in owners(frames)} == {"Host", "Teller"}
+    assert all("metadata" not in frame.data or frame.data["metadata"] for frame in frames)
+
+
+def test_a_client_that_comes_back_anywhere_is_told_whose_the_next_event_is(client: TestClient) -> None:
+    address = started(client)
+    whole = frames_in(client.get(address).text)
+    for cut, last in enumerate(whole[:-1], start=1):
+        rest = frames_in(client.get(address, headers={"last-event-id": str(last.id)}).text)
+        assert "attribution" in rest[0].data
+        assert owners(rest) == owners(list(attributed(whole))[cut:]), cut
+        with client.websocket_connect(f"{address}?after={last.id}") as socket:
+            assert socket.receive_json()["data"]["attribution"] == rest[0].data["attribution"]
+
+
+async def test_a_token_takes_few_bytes() -> None:
+    gate = Gate()
+    async with moored(Newsroom(), parts(2), Slow(gate)) as here:
+        answer = await here.at.client.post("/api/runs", json={"agent": "reporter", "input": {"parts": 2}})
+        async with Wire.to(here.port, f"/api/runs/{answer.json()['id']}/events") as wire:
+            await gate.reached.wait()
+            gate.open.set()
+            sizes = [
+                len(frame.text) - len(frame.data["delta"])
+                async for frame in wire.frames()
+                if frame.event == "message_delta" and "attribution" not in frame.data
+            ]
+    assert sizes
+    assert max(sizes) <= MOST_BYTES
