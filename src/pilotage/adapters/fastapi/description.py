@@ -46,7 +46,7 @@ _SCHEMAS: MappingProxyType[str, Any] = MappingProxyType(
 PROBLEM, RECONNECT = "problem", "reconnect"
 _LEFT_OUT: MappingProxyType[str, str] = MappingProxyType(
     {
-        "attribution": "Whose event it is. Left out where it is that of the event before it in the same stream.",
+        "attribution": "Agent, run and branch. Left out where it equals that of the event before it.",
         "metadata": "Left out where it is empty.",
     }
 )

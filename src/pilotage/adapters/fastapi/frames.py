@@ -155,7 +155,7 @@ Piece: TypeAlias = tuple[PositionedEvent, ...]
 
 
 def joined(batch: Iterable[PositionedEvent]) -> Iterator[Piece]:
-    """Yield the events of a batch, each with those behind it that continue its text, up to a size. Pure."""
+    """Yield the events of a batch; consecutive pieces of one text come together, up to a size. Pure."""
     for _, group in groupby(batch, _TextOf()):
         yield tuple(group)
 
@@ -249,7 +249,7 @@ class RunFrames(AsyncIterator[Sequence[Frame]]):
         self._is_over = isinstance(batch[-1][3], RunFinishedEvent | RunPausedEvent)
 
     def _frame_of(self, piece: Piece) -> Frame:
-        """Return the frame of a piece; it says whose it is where that is not as before, and to begin with."""
+        """Return the frame of a piece, with an attribution if it differs from that of the piece before."""
         by = piece[0][3].attribution
         is_known, self._last = by is self._last or by == self._last, by
         return self._encoded.frame_of(piece, is_attributed=not is_known)

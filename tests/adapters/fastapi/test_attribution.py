@@ -1,4 +1,4 @@
-"""Whose an event is stands where it changes: every client that keeps the last one knows it, wherever it came back."""
+"""The attribution of an event is sent where it changes: a client that keeps the last one knows it after any reconnect."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def started(client: TestClient) -> str:
 
 
 def owners(frames: list[Frame]) -> list[tuple[str | None, str]]:
-    """Each event with the agent whose it is; pieces of one text count as one."""
+    """Each event with its agent; pieces of one text count as one."""
     found = [(frame.event, frame.data["attribution"]["agent_id"]) for frame in attributed(frames)]
     return [each for each, _ in groupby(found)]
 
 
-def test_whose_an_event_is_stands_where_it_changes(client: TestClient) -> None:
+def test_the_attribution_is_sent_where_it_changes(client: TestClient) -> None:
     frames = frames_in(client.get(started(client)).text)
     named = [frame for frame in frames if "attribution" in frame.data]
     agents = [frame.data["attribution"]["agent_id"] for frame in named]
@@ -64,7 +64,7 @@ def test_whose_an_event_is_stands_where_it_changes(client: TestClient) -> None:
     assert all("metadata" not in frame.data or frame.data["metadata"] for frame in frames)
 
 
-def test_a_client_that_comes_back_anywhere_is_told_whose_the_next_event_is(client: TestClient) -> None:
+def test_a_client_that_reconnects_anywhere_gets_the_attribution_of_the_next_event(client: TestClient) -> None:
     address = started(client)
     whole = frames_in(client.get(address).text)
     for cut, last in enumerate(whole[:-1], start=1):
