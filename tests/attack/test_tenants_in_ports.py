@@ -171,6 +171,7 @@ PROBES: dict[tuple[str, str], Probe] = {
     ),
     ("IAgentSignalRepository", "list_answers"): lambda at: at.signals.list_answers(RUN_ID),
     ("IAgentSignalRepository", "list_pending"): lambda at: at.signals.list_pending(RUN_ID),
+    ("IAgentSignalRepository", "newest_pending"): lambda at: at.signals.newest_pending({THEIRS}),
     ("IAgentSignalRepository", "list_steering"): lambda at: at.signals.list_steering(RUN_ID),
     ("IAgentSignalRepository", "mark_consumed"): lambda at: at.signals.mark_consumed(SIGNAL),
     ("IAgentEvidenceRepository", "append"): lambda at: at.evidence.append(
@@ -200,6 +201,7 @@ PROBES: dict[tuple[str, str], Probe] = {
     ("IAgentLeases", "holder"): lambda at: at.store.leases.holder(THEIRS),
     ("IAgentLeases", "release"): lambda at: at.store.leases.release(THEIRS, "owner"),
     ("IAgentLeases", "renew"): lambda at: at.store.leases.renew(THEIRS, "owner", 60),
+    ("IAgentLeases", "renew_all"): lambda at: at.store.leases.renew_all([THEIRS], "owner", 60),
     # These two are for the worker, and about processes: it gets their names, and those alone.
     ("IAgentLeases", "owners"): lambda at: at.store.leases.owners(),
     ("IAgentLeases", "release_all"): lambda at: _released(at.store),

@@ -269,14 +269,22 @@ async def let_run(turns: int = 50) -> None:
 
 
 def texts(events: Sequence[AgentEvent]) -> dict[str, str]:
-    """Each text as a whole, by its kind and an id that is the same in every run."""
+    """Each text as a whole, by its kind and an id that is the same in every run; those of tasks of one name together."""
     found: dict[str, str] = {}
     for event in joined(events):
         if piece := delta_of(event):
             (kind, _, text_id), words = piece
             key = f"{kind} {anonymous(text_id)}"
             found[key] = found.get(key, "") + words
-    return found
+    by_name: dict[str, list[str]] = {}
+    for key, whole in found.items():
+        by_name.setdefault(without_salt(key), []).append(whole)
+    return {name: "\n".join(sorted(wholes)) for name, wholes in by_name.items()}
+
+
+def without_salt(words: str) -> str:
+    """Words without what names of tasks have of the salt of their run."""
+    return re.sub(r"(task:[^:/]+):[0-9a-f]{8}\b", r"\1", words)
 
 
 def anonymous(words: str) -> str:
@@ -287,7 +295,7 @@ def anonymous(words: str) -> str:
 def others(events: Sequence[AgentEvent]) -> Counter[str]:
     """Everything that is no text and no start or end of an attempt, as often as it was told."""
     told = (event for event in joined(events) if delta_of(event) is None and not is_by_the_run(event))
-    return Counter(anonymous(repr(event)) for event in told)
+    return Counter(without_salt(anonymous(repr(event))) for event in told)
 
 
 def is_by_the_run(event: AgentEvent) -> bool:

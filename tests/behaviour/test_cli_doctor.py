@@ -61,7 +61,10 @@ def test_where_nothing_is_off_the_exit_code_says_so(till: Till) -> None:
     assert called.code == 0
     lines = called.out.splitlines()
     assert lines[0].startswith("✓  pilotage     0.")
-    assert "✓  plugins      agent, agui, openai, pilotage.adapters.sqlalchemy, runtime, sealing" in lines
+    assert (
+        "✓  plugins      agent, agui, anthropic, openai, pilotage.adapters.sqlalchemy, runtime, sealing"
+        in lines
+    )
     assert "✓  database     sqlite:///.pilotage/pilotage.db: made by the first durable run" in lines
     assert "✓  application  till: no problems" in lines
     assert "✓  model        OfflineModel, of application 'till'" in lines

@@ -13,6 +13,7 @@ from tests.behaviour.till import Called, Till
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+\+00:00")
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 _REQUEST = re.compile(r"RUN:[0-9a-f]{32}")
+_COUNTS = ("input", "output", "total", "cached", "cache_written", "reasoning", "other")
 
 WAITING = {
     "id": "RUN",
@@ -79,7 +80,7 @@ def test_a_page(till: Till) -> None:
         "error": None,
         "interruption_reason": None,
         "turns": 0,
-        "usage": {"input_tokens": None, "output_tokens": None, "total_tokens": None},
+        "usage": {f"{count}_tokens": None for count in _COUNTS},
         "spent": {"steps": 0, "tool_calls": 0, "tokens": 0, "cost": "0"},
         "artifacts": {},
         "questions": [QUESTION],

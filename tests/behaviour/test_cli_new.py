@@ -67,7 +67,7 @@ def test_a_new_project_passes_its_own_test_and_runs_without_a_server(
     assert (well.returncode, "application  help-desk: no problems" in well.stdout) == (0, True), well.stdout
     readme = (project / "README.md").read_text()
     assert "export PILOTAGE_MODEL_NAME=" in readme
-    assert not [file for file in project.rglob("*.*") if file.is_file() and "{{" in file.read_text()]
+    assert not [file for file in project.rglob("*.*") if file.is_file() and b"{{" in file.read_bytes()]
     settings = tomllib.loads((project / "pyproject.toml").read_text())
     assert settings["tool"]["pilotage"]["app"] == "help_desk.main:app"
 
