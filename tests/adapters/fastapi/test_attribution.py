@@ -11,9 +11,12 @@ from tests.adapters.fastapi.harbour import ADA, PEOPLE, Frame, attributed, frame
 from tests.adapters.fastapi.quay import Wire, moored
 from tests.behaviour.newsroom import Gate, Newsroom, Slow, parts
 
-from pilotage import Agent, Application
+from pilotage import Agent, AgentRuns, Application, RunContext
 from pilotage.adapters.fastapi import asgi_application
-from pilotage.agent import AgentTeammate
+from pilotage.adapters.fastapi.frames import EncodedEvents, RunFrames
+from pilotage.agent import AgentTeammate, IAgentHooks
+from pilotage.agent.model_reply import ModelToolCall
+from pilotage.jsonvalue import JsonValue
 from pilotage.testing import MemoryStore, ScriptedModel, calls, says
 
 STORY = "Once there was a ship that nobody had ever seen, and it went to sea on a fine day in May."
@@ -73,6 +76,33 @@ def test_a_client_that_reconnects_anywhere_gets_the_attribution_of_the_next_even
         assert owners(rest) == owners(list(attributed(whole))[cut:]), cut
         with client.websocket_connect(f"{address}?after={last.id}") as socket:
             assert socket.receive_json()["data"]["attribution"] == rest[0].data["attribution"]
+
+
+class Pondered(IAgentHooks):
+    """Lets the host wait at a gate when its teller has ended."""
+
+    def __init__(self) -> None:
+        self.gate = Gate()
+
+    async def post_tool(self, context: RunContext, call: ModelToolCall, result: JsonValue) -> None:
+        await self.gate.pass_through()
+
+
+async def test_the_end_of_a_child_does_not_end_the_stream() -> None:
+    pondered = Pondered()
+    model = ScriptedModel([calls("ask_teller", task="a story"), says(STORY), says("That was it.")])
+    app = Application("stories").add(Teller, Host, model, pondered, *MemoryStore().ports)
+    async with app.load_plugins(exclude=["pilotage.adapters.sqlalchemy"]):
+        runs = app.get(AgentRuns)
+        handle = await runs.start(Host, "begin")
+        stream, read = RunFrames(runs, handle.id, None, None, EncodedEvents()), list[str]()
+        while not any('"run_finished"' in each for each in read):
+            read += [frame.data for frame in await anext(stream)]
+        pondered.gate.open.set()
+        async for frames in stream:
+            read += [frame.data for frame in frames]
+    assert sum('"run_finished"' in each for each in read) == 2
+    assert "That was it." in read[-1]
 
 
 async def test_a_token_takes_few_bytes() -> None:

@@ -214,6 +214,7 @@ class RunFrames(AsyncIterator[Sequence[Frame]]):
         after: str | None,
         encoded: EncodedEvents,
     ) -> None:
+        self._run_id = run_id
         self._events = runs.events(run_id, after=after, principal=principal)
         self._state = partial(runs.get, run_id, principal=principal)
         self._encoded = encoded
@@ -246,7 +247,12 @@ class RunFrames(AsyncIterator[Sequence[Frame]]):
         except OSError as error:
             raise RunStoreUnreachableError from error
         self._ready.extend(map(self._frame_of, joined(batch)))
-        self._is_over = isinstance(batch[-1][3], RunFinishedEvent | RunPausedEvent)
+        self._is_over = self._is_end(batch[-1][3])
+
+    def _is_end(self, event: AgentEvent) -> bool:
+        """Return whether the run pauses or ends with an event; the end of a child run is none."""
+        is_own = event.attribution.run_id == self._run_id
+        return is_own and isinstance(event, RunFinishedEvent | RunPausedEvent)
 
     def _frame_of(self, piece: Piece) -> Frame:
         """Return the frame of a piece, with an attribution if it differs from that of the piece before."""

@@ -254,7 +254,7 @@ class ChildLauncher:
             branch=task.branch,
             exits=task.exits,
             rules=RULES,
-            salt_key=self._services.salt_key,
+            salt_key=self._services.salt_key if parent.ledger.is_durable else "",
         )
 
 

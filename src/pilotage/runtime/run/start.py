@@ -92,7 +92,7 @@ class RunStarts:
         """
         definition = self._services.definition_of(agent)
         start = await self.described(
-            definition, given, principal, conversation=conversation, metadata=metadata
+            definition, given, principal, conversation, metadata, salt_key=self._services.salt_key
         )
         if is_steered and not start.steering_input_required:
             check_can_be_steered(definition)
@@ -126,8 +126,12 @@ class RunStarts:
         principal: Principal,
         conversation: str | None,
         metadata: JsonObject,
+        *,
+        salt_key: str = "",
     ) -> RunStart:
         """Return the start record of a run that would start now, without the choice of its model.
+
+        A durable run has the tag of the key that salts its fingerprints.
 
         Raises:
             CallerError: the metadata has a reserved key, the conversation id is blank, or the agent cannot wait for the
@@ -177,7 +181,7 @@ class RunStarts:
             steering_input_required=is_steered,
             on_rejection=on_rejection,
             rules=RULES,
-            salt_key=self._services.salt_key,
+            salt_key=salt_key,
         )
 
     def _without_secrets(
