@@ -19,7 +19,12 @@ def test_every_module_of_a_room_that_the_map_names_exists() -> None:
 
 
 def rows_of_rooms() -> dict[str, str]:
-    text = (ROOT / "ARCHITECTURE.md").read_text().partition("## The rooms of `runtime/`")[2].partition("\n## ")[0]
+    text = (
+        (ROOT / "ARCHITECTURE.md")
+        .read_text()
+        .partition("## The rooms of `runtime/`")[2]
+        .partition("\n## ")[0]
+    )
     return dict(re.findall(r"^\| `([a-z]+)/` \| (.*) \|$", text, re.MULTILINE))
 
 

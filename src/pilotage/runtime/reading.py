@@ -15,12 +15,12 @@ from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentPersistenceConfigurationError
 from pilotage.jsonvalue import JsonObject, object_or_empty
-from pilotage.runtime.answers import OpenQuestions, Question, QuestionPage, StoredAnswer
 from pilotage.runtime.audit import evaluation_of
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.history import RunReader
 from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.open_questions import OpenQuestions, Question, QuestionPage, StoredAnswer
 from pilotage.runtime.run.resume import RunResumer, acting
 from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services

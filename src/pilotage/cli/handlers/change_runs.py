@@ -19,8 +19,8 @@ from pilotage.cli.run_output import RunOutput
 from pilotage.cli.text import TextSpan, Tone, line, short
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue, parsed_input
-from pilotage.runtime.answers import Question, run_of
 from pilotage.runtime.journal.resolution import ActionDone, ForkBefore, RunResolution, SkipAction
+from pilotage.runtime.open_questions import Question, run_of
 
 _ANSWER_INSIDE = re.compile(r"(.+?)=(retry|done|fail|cancel)(?::(.*))?", re.DOTALL)
 
