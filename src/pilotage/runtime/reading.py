@@ -31,7 +31,7 @@ _UNDER_WAY = frozenset({AgentStatus.CREATED, AgentStatus.ACTIVE, AgentStatus.CAN
 
 @value
 class RunOutline:
-    """What a list says about a run beside its state.
+    """The facts that a list shows of a run beside its state.
 
     `input` is the instruction of a declarative agent, as readers may see it; of any other agent it has the names of the
     arguments, whose values may be sensitive; it is empty where the first row cannot be read. `is_driven` is None for a
