@@ -347,8 +347,8 @@ def _expect(word: str, stream: str) -> None:
 _READING = """\
 ## Why these numbers
 
-The first version passed 45 modules for a tool call, with 146 calls, and 143, 153 and 151 modules for the other three. The
-aims were 25 modules and 100 calls, and half of the modules for the others. They are not met. The numbers are a
+The first version passed 45 modules for a tool call, with 146 calls, and 143, 153 and 151 modules for the other three.
+The aims were 25 modules and 100 calls, and half of the modules for the others. They are not met. The numbers are a
 thermometer: modules of unlike subjects are not merged for them, and no function is written inline by hand.
 
 - The modules of a tool call have 100 to 440 lines and one subject each. Half as many would have twice the lines and two
