@@ -329,5 +329,8 @@ def _pauses_of(run_id: str, events: Sequence[AgentEvent]) -> list[RunPausedEvent
 def _with_problem(event: RunPausedEvent, problem: str | None) -> RunPausedEvent:
     if problem is None:
         return event
+    # A person reads it: the ids are in the CUSTOM event.
+    for name in (event.approval_id, event.state_id):
+        problem = problem.replace(f" {name!r}", "")
     takes = f" It takes: {', '.join(event.allowed_decisions)}." if event.allowed_decisions else ""
     return replace(event, prompt=f"{event.prompt} The answer was not accepted: {problem}{takes}")
