@@ -213,9 +213,10 @@ class ModelCall(ModelEffect):
         try:
             if self.held is not None:
                 await self.tries.hold(self, self.held, self.action.id)
-            run.speaker = (self.action.id, run.ledger.epoch)
-            if run.ledger.epoch > 1:
-                run.events.supersede(run.message_id)
+            if not self.has_row:
+                run.speaker = (self.action.id, run.ledger.epoch)
+                if run.ledger.epoch > 1:
+                    run.events.supersede(run.message_id)
             if self.unfit is None and (media := run.new_media(self.request.messages)):
                 self.unfit = self._unfit_media(media)
             if self.unfit is not None:
