@@ -65,7 +65,8 @@ def early_ends(body: bytes, new_reader: Callable[[], WireReader]) -> Iterator[tu
         for at in range(len(piece)):
             ended = clone(parser)
             ended.feed(piece[:at])
-            response = _read_to_end(reader, ended.close())
+            rest = ended.close()
+            response = _read_to_end(reader, rest) if rest or not at else None
             if response is not None:
                 yield place + at, response
                 return
