@@ -26,7 +26,8 @@ class AnthropicSettings:
     """A model of a server.
 
     `base_url` ends where `/messages` begins. `max_tokens` is the longest reply of a request that does not say one: the
-    wire has no default. `extra_body` goes into every request.
+    wire has no default. `cache_marks` lets the provider cache the beginning of the requests of runs. `extra_body` goes
+    into every request.
     """
 
     model: str
@@ -38,6 +39,7 @@ class AnthropicSettings:
     retries: ModelRetries = field(default_factory=shared(ModelRetries))
     concurrency: int = 64
     capability: ModelCapability | None = None
+    cache_marks: bool = True
     headers: Mapping[str, str] = field(default_factory=_no_headers, repr=False)
     extra_body: JsonObject = field(default_factory=empty_object)
     checks_at_start: bool = True
