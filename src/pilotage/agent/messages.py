@@ -113,7 +113,7 @@ class ModelToolCall:
         sensitive_fields: Sequence[SensitiveFieldDescriptor],
         policy: ContextExposurePolicy | None = None,
     ) -> ModelToolCall:
-        """This call with its sensitive arguments masked."""
+        """Return this call with its sensitive arguments masked."""
         arguments = guard_json_value(self.arguments, sensitive_fields, policy or ContextExposurePolicy())
         return replace(self, arguments=arguments if isinstance(arguments, dict) else {})
 

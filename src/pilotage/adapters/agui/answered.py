@@ -29,9 +29,9 @@ from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AnswerConflictError, CallerError, RunConflictError
 from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.answering import GivenAnswer
-from pilotage.runtime.answers import run_of
 from pilotage.runtime.events.feed import EventCursor
 from pilotage.runtime.events.subscription import Subscription
+from pilotage.runtime.open_questions import run_of
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
 

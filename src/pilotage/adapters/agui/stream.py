@@ -31,13 +31,12 @@ from ag_ui.core import BaseEvent, RunAgentInput
 from pilotage.adapters.agui.encoding import AgUiEncoder, PlainEncoder, SseEncoder, with_cursors
 from pilotage.adapters.agui.errors import AgUiRunResolutionError, AgUiThreadBusyError
 from pilotage.adapters.agui.projector import BROKEN, AgUiProjector
-from pilotage.agent.events import AgentEvent
+from pilotage.agent.events import AgentEvent, delta_of, with_text
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
 from pilotage.container.application import Application
 from pilotage.errors import CallerError, PilotageError
 from pilotage.runtime.events.feed import EventCursor
 from pilotage.runtime.events.subscription import Subscription
-from pilotage.runtime.exposure.deltas import delta_of, with_text
 from pilotage.runtime.journal.interruptions import RunInterruption
 from pilotage.values import value
 

@@ -17,7 +17,7 @@ from pilotage.agent.messages import MediaPart
 from pilotage.agent.model_reply import ModelStreamEvent
 from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.context.assemble import Assembled, kept_manifest
+from pilotage.context.assemble import Assembled, stored_manifest
 from pilotage.errors import MediaRefusedError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject, object_or_empty
 from pilotage.runtime.budget.holds import BudgetHold, LostHold
@@ -206,7 +206,7 @@ class ModelCall(ModelEffect):
 
     def fit(self, fitted: Assembled) -> None:
         """Ask the model with a request that was fitted to its context; the record of the call has its manifest."""
-        self.request, self.manifest = fitted.request, kept_manifest(fitted)
+        self.request, self.manifest = fitted.request, stored_manifest(fitted)
         self.message_tokens = fitted.tokens if fitted.is_plain else None
 
     async def act(self) -> object:

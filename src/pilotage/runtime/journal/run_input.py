@@ -187,7 +187,7 @@ def _decode(definition: AgentDefinition, name: str, wanted: object, value: JsonV
     try:
         return StructuredOutputSpec.from_type(wanted).decode(value)
     except AgentStructuredOutputError as error:
-        problems = " ".join(error.problems)
+        problems = " ".join(each.removeprefix("the answer: ") for each in error.problems)
         raise AgentDefinitionError(
             f"{definition.target.__name__}: input {name!r} does not fit: {problems}"
         ) from error
