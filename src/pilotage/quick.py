@@ -28,7 +28,7 @@ Given = TypeVar("Given")
 class RunOptions(TypedDict, total=False):
     """The options of `run` and `run_sync`."""
 
-    model: IAgentModel | None
+    model: IAgentModel | str | None
     add: Iterable[object]
     principal: Principal
 
@@ -57,13 +57,14 @@ async def run(
     agent: type[object],
     given: Any = None,
     *,
-    model: IAgentModel | None = None,
+    model: IAgentModel | str | None = None,
     add: Iterable[object] = (),
     principal: Principal = LOCAL,
 ) -> Any:
     """Run an agent once and return its result; `add` has what it needs besides the pods it injects by their class.
 
-    Without a `model`, or one in `add`, an adapter that is installed and configured provides it, else the offline model.
+    A `model` may be a name, such as `anthropic:NAME`. Without one, or one in `add`, an adapter that is installed and
+    configured provides it, else the offline model.
     In a notebook the cell shows text and tool calls while the run is under way.
 
     Raises:
@@ -71,6 +72,7 @@ async def run(
     """
     # The runtime is imported when something runs, so that defining agents stays cheap.
     from pilotage.models.default import default_model  # noqa: PLC0415
+    from pilotage.models.named import named_model  # noqa: PLC0415
     from pilotage.notebook import cell_view  # noqa: PLC0415
     from pilotage.runtime.quick import run_once  # noqa: PLC0415
 
@@ -79,7 +81,7 @@ async def run(
         return await run_once(
             agent,
             given,
-            model=model,
+            model=named_model(model) if isinstance(model, str) else model,
             add=add,
             principal=principal,
             default_model=default_model,
@@ -116,7 +118,7 @@ def run_sync(
     agent: type[object],
     given: Any = None,
     *,
-    model: IAgentModel | None = None,
+    model: IAgentModel | str | None = None,
     add: Iterable[object] = (),
     principal: Principal = LOCAL,
 ) -> Any:

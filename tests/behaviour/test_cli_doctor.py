@@ -27,8 +27,8 @@ def till(tmp_path: Path) -> Till:
 
 
 @pytest.fixture
-def models() -> Iterator[str]:
-    """A server that serves one model."""
+def models(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A server that serves one model, on the wire of messages and others."""
 
     class Models(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -38,8 +38,15 @@ def models() -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
+        def do_POST(self) -> None:
+            self.send_response(422 if self.path in ("/v1/messages", *spoken) else 404)
+            self.send_header("content-length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
         def log_message(self, *_: object) -> None: ...
 
+    spoken = getattr(request, "param", ["/v1/chat/completions"])
     with http.server.HTTPServer(("127.0.0.1", 0), Models) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -62,7 +69,7 @@ def test_where_nothing_is_off_the_exit_code_says_so(till: Till) -> None:
     lines = called.out.splitlines()
     assert lines[0].startswith("✓  pilotage     0.")
     assert (
-        "✓  plugins      agent, agui, anthropic, openai, pilotage.adapters.sqlalchemy, runtime, sealing"
+        "✓  plugins      agent, agui, anthropic, models, openai, pilotage.adapters.sqlalchemy, runtime, sealing"
         in lines
     )
     assert "✓  database     sqlite:///.pilotage/pilotage.db: made by the first durable run" in lines
@@ -98,7 +105,20 @@ def test_the_database_of_the_application_counts_more_than_that_of_the_environmen
 def test_a_server_that_serves_the_model_is_well(till: Till, models: str) -> None:
     called = doctor(till, PILOTAGE_MODEL_BASE_URL=models, PILOTAGE_MODEL_NAME="small")
     assert called.code == 0
-    assert f"✓  model        {models} serves small, context of 4096 tokens" in called.out
+    assert (
+        f"✓  model        {models} serves small, context of 4096 tokens; it speaks chat, messages"
+        in called.out
+    )
+
+
+@pytest.mark.parametrize("models", [[]], indirect=True)
+def test_a_server_that_speaks_another_wire_is_off(till: Till, models: str) -> None:
+    called = doctor(till, PILOTAGE_MODEL=f"chat:small@{models}")
+    assert called.code == 1
+    assert f"{models} does not speak chat. It speaks messages" in called.out
+    assert "Use AnthropicModel." in called.out
+    called = doctor(till, PILOTAGE_MODEL=f"anthropic:small@{models}")
+    assert (called.code, f"{models} serves small; it speaks messages" in called.out) == (0, True)
 
 
 def test_a_server_that_serves_other_models_is_off(till: Till, models: str) -> None:
@@ -116,6 +136,10 @@ def test_a_server_that_serves_other_models_is_off(till: Till, models: str) -> No
             "the model's server cannot be reached",
         ),
         ({"PILOTAGE_MODEL_BASE_URL": "http://127.0.0.1:9/v1"}, "model", "PILOTAGE_MODEL_NAME is not."),
+        ({"PILOTAGE_MODEL": "openai:large"}, "model", "Set OPENAI_API_KEY."),
+        ({"PILOTAGE_MODEL": "anthropic:large"}, "model", "Set ANTHROPIC_API_KEY."),
+        ({"PILOTAGE_MODEL": "chat:large"}, "model", "Set PILOTAGE_MODEL_BASE_URL, or write chat:large@http"),
+        ({"PILOTAGE_MODEL": "large"}, "model", "'large' is no name of a model."),
         (
             {"PILOTAGE_DATABASE_URL": "postgresql://ada:s3cret@127.0.0.1:1/shop"},
             "database",

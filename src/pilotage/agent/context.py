@@ -165,6 +165,10 @@ def _quoted(value: str) -> str:
     return json.dumps(value, ensure_ascii=not value.isprintable())
 
 
+VOLATILE = "volatile"
+"""Key of an entry's metadata: whether the pack is fetched anew for each request."""
+
+
 @value
 class ContextManifestEntry:
     """One line of a manifest: which pack was there and what it goes back to."""
@@ -197,6 +201,11 @@ class ContextManifest:
     def __post_init__(self) -> None:
         reject_blank(self, id=self.id, origin_ref=self.origin_ref)
         reject_naive(self, created_at=self.created_at)
+
+    @property
+    def volatile_packs(self) -> frozenset[str]:
+        """The packs that are fetched anew for each request, so that no cached prefix may reach beyond them."""
+        return frozenset(each.pack_id for each in self.entries if each.metadata.get(VOLATILE) is True)
 
 
 @value

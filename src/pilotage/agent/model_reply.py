@@ -274,7 +274,7 @@ class ModelResponse:
 
         ordered = self.ordered
         if ordered is not None and of_text:
-            ordered = tuple(changed_parts(ordered, guarded, lambda call: call))
+            ordered = changed_parts(ordered, guarded, lambda call: call)
         return replace(
             self,
             content=_guarded_text(self.content, of_text, policy),

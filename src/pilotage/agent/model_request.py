@@ -379,18 +379,25 @@ class ModelRequest:
         """Return the messages as the model gets them, with each context pack in its place.
 
         Packs that instruct follow the leading system messages; all others stand as evidence before the
-        last user message, or at the end where there is none.
+        last user message, or at the end where there is none. What the manifest calls volatile stands behind the results
+        of a turn that is under way: the requests of a turn begin alike.
         """
         if not self.context:
             return tuple(self.messages)
         policy = policy or ContextExposurePolicy()
         instructing = [_as_message(p, ModelMessageRole.SYSTEM, policy) for p in self.context if _instructs(p)]
-        showing = [
-            _as_message(p, ModelMessageRole.EVIDENCE, policy) for p in self.context if not _instructs(p)
-        ]
+        volatile = self.context_manifest.volatile_packs if self.context_manifest is not None else frozenset()
+        showing, last = list[ModelMessage](), list[ModelMessage]()
+        for pack in self.context:
+            if not _instructs(pack):
+                shown = _as_message(pack, ModelMessageRole.EVIDENCE, policy)
+                (last if pack.id in volatile else showing).append(shown)
         lead, question = _after_leading_system(self.messages), _last_user(self.messages)
         messages = self.messages
-        return (*messages[:lead], *instructing, *messages[lead:question], *showing, *messages[question:])
+        if question == len(messages) - 1:
+            showing, last = showing + last, []
+        placed = (*messages[:lead], *instructing, *messages[lead:question], *showing, *messages[question:])
+        return (*placed, *last)
 
 
 def _instructs(pack: ContextPack) -> bool:

@@ -8,10 +8,12 @@ is not in its evidence: it is in the recorded reply of the summary call.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
 from pilotage.agent.context import (
+    VOLATILE,
     ContextDigest,
     ContextManifest,
     ContextManifestEntry,
@@ -66,20 +68,21 @@ def assemble(
     policy: ContextExposurePolicy | None = None,
     created_at: datetime | None = None,
     transcript: Transcript | None = None,
+    volatile: Collection[str] = (),
 ) -> Assembled:
     """Place the packs of a request among its messages, guarded, and return it with its manifest.
 
     `transcript` holds the messages that a caller with several calls has measured before; without it all messages are
     measured now. A manifest in the request has more facts about its packs (their origin, their evidence): its
     entries are used, and its id becomes the origin of the new one. A request that is assembled already has no packs,
-    so all its entries are used.
+    so all its entries are used. `volatile` are the packs that are fetched anew for each request.
     """
     measured = transcript or Transcript.of(salt=manifest_id)
     shown = measured.grown_to(request.messages)
     if not request.context and request.context_manifest is None:
         return _without_packs(request, shown, manifest_id, created_at)
     given = request.context_manifest
-    described = [_describe(pack, given, policy, shown) for pack in request.context]
+    described = [_describe(pack, given, policy, shown, pack.id in volatile) for pack in request.context]
     packs = tuple(d.entry for d in described) if request.context or not given else _pack_entries(given)
     manifest = ContextManifest(
         manifest_id,
@@ -88,7 +91,8 @@ def assemble(
         evidence_refs=given.evidence_refs if given else (),
         created_at=created_at,
     )
-    placed = _placed(request, request.assemble_messages(policy), (), manifest)
+    messages = replace(request, context_manifest=manifest).assemble_messages(policy)
+    placed = _placed(request, messages, (), manifest)
     return Assembled(placed, manifest, shown.tokens + sum(d.tokens for d in described))
 
 
@@ -131,12 +135,15 @@ def _describe(
     given: ContextManifest | None,
     policy: ContextExposurePolicy | None,
     shown: Transcript,
+    is_volatile: bool,
 ) -> _Described:
     rendered = render_context_pack(pack, policy)
     tokens = shown.estimator.tokens_of(rendered)
     known = next((e for e in given.entries if e.pack_id == pack.id), None) if given else None
     entry = known or ContextManifestEntry(pack.id, pack.source, pack.role, origin_ref=pack.source)
     facts: JsonObject = {"tokens": tokens, "digest": shown.digest.of_text(rendered)}
+    if is_volatile:
+        facts = {**facts, VOLATILE: True}
     return _Described(
         replace(entry, sensitive_fields=pack.sensitive_fields, metadata={**entry.metadata, **facts}), tokens
     )

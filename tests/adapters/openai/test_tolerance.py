@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.adapters.model_http.recordings import Recording, recording, recordings
-from tests.adapters.openai.byte_server import PLAIN, ByteServer, Told, model_of, told, told_of
+from tests.adapters.openai.byte_server import PLAIN, ByteServer, model_of, told, told_of
 
 from pilotage.adapters.model_http.error_mapping import error_in_stream, server_error
 from pilotage.adapters.model_http.names import WireNames
@@ -63,22 +63,6 @@ def failure_of(*chunks: Any, done: bool = True) -> ModelFailure:
     read = told_of(frames(*chunks, done=done))
     assert isinstance(read.error, ModelServerError), read.response
     return read.error.failure
-
-
-@pytest.mark.parametrize("recorded", STREAMS, ids=lambda each: each.id)
-def test_a_recorded_stream_is_the_same_however_it_is_cut(recorded: Recording) -> None:
-    at_once = told_of([recorded.body])
-    if recorded.name == "chat_too_long_stream" and at_once.error is not None:
-        return
-    assert at_once.response is not None, at_once.error
-
-    async def every_cut() -> list[Told]:
-        size = len(recorded.body)
-        cuts = range(1, size, max(1, size // 300))
-        return [await told(model_of(ByteServer([recorded.body[:at], recorded.body[at:]]))) for at in cuts]
-
-    for read in asyncio.run(every_cut()):
-        assert (read.response, read.text, read.calls) == (at_once.response, at_once.text, at_once.calls)
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,14 @@
-"""Every recorded answer of a real server, whole and cut at every position."""
+"""Every recorded answer of a real server, whole and byte by byte; cuts are in `model_http/test_cuts.py`."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from itertools import pairwise
 
 import pytest
-from tests.adapters.openai.byte_server import PLAIN, ByteServer, Told, model_of, told, told_of
+from tests.adapters.openai.byte_server import PLAIN, ByteServer, Told, model_of, told_of
 from tests.adapters.openai.traces import CHATS, REFUSALS, STREAMS, WHOLE, Trace, trace
 
-from pilotage.adapters.model_http.decoding import SseParser
 from pilotage.adapters.model_http.error_mapping import server_error
 from pilotage.adapters.openai import ModelFailure, ModelServerError
 from pilotage.adapters.openai.served_models import read_models, read_version
@@ -47,51 +45,6 @@ def test_a_stream_means_the_same_byte_by_byte(recorded: Trace) -> None:
     drop_by_drop = told_of(pieces_of(recorded, *range(1, len(recorded.body))))
     assert drop_by_drop.events == at_once.events
     assert str(drop_by_drop.error) == str(at_once.error)
-
-
-@pytest.mark.parametrize("recorded", STREAMS, ids=by_name)
-def test_a_stream_means_the_same_cut_in_two_at_every_position(recorded: Trace) -> None:
-    body = recorded.body[-8_000:]  # long ones repeat themselves
-    at_once = SseParser().feed(body)
-    for cut in range(len(body)):
-        parser = SseParser()
-        assert parser.feed(body[:cut]) + parser.feed(body[cut:]) == at_once
-
-
-@pytest.mark.parametrize(
-    "name", ["chat_unicode_stream", "tool_auto_parallel_stream", "reasoning_tool_stream"]
-)
-def test_the_events_of_a_stream_are_the_same_for_every_cut(name: str) -> None:
-    recorded = trace(name)
-    at_once = told_of(pieces_of(recorded))
-
-    async def every_cut() -> None:
-        for cut in range(1, len(recorded.body)):
-            model = model_of(ByteServer(pieces_of(recorded, cut)))
-            assert [event async for event in model.stream(PLAIN)] == at_once.events
-
-    asyncio.run(every_cut())
-
-
-@pytest.mark.parametrize("recorded", STREAMS, ids=by_name)
-def test_a_stream_that_ends_before_its_reply_does_is_no_success(recorded: Trace) -> None:
-    """A body may end without `[DONE]`, but not before the reason to finish; what is lost after it are the counts."""
-    whole = told_of([recorded.body])
-    end = recorded.body.find(b"data: [DONE]")
-    positions = range(1, end, max(1, end // 200))
-
-    async def every_end() -> None:
-        for position in positions:
-            read = await told(model_of(ByteServer([recorded.body[:position]])))
-            if read.response is not None and whole.response is not None:
-                assert b'"finish_reason":"' in recorded.body[:position]
-                assert read.response.parts == whole.response.parts
-                assert read.response.finish_reason is whole.response.finish_reason
-                continue
-            assert isinstance(read.error, ModelServerError)
-            assert read.error.retryable or recorded.name.startswith("err_")
-
-    asyncio.run(every_end())
 
 
 TEXTS = {

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from typing import ClassVar
 
 from pilotage.adapters.anthropic.reply_mapping import MessagesReader
 from pilotage.adapters.anthropic.request_mapping import counted_body, messages_body, names_of
 from pilotage.adapters.anthropic.settings import AnthropicSettings
 from pilotage.adapters.model_http.calls import PreparedCall, Retrying
 from pilotage.adapters.model_http.decoding import parsed_object
-from pilotage.adapters.model_http.errors import failed
+from pilotage.adapters.model_http.errors import ModelServerError, failed
 from pilotage.adapters.model_http.provider import STATE_LEFT_OUT
 from pilotage.adapters.model_http.server import ModelServer
+from pilotage.adapters.model_http.wires import Wire, expect_wire, spoken_wires
 from pilotage.agent.model_failure import ModelFailure
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.container.lifecycle import ILifecycle
+from pilotage.errors import AgentDefinitionError
 from pilotage.ids import IClock, IIds, SystemClock, SystemIds
 from pilotage.jsonvalue import JsonObject
 
@@ -30,6 +33,8 @@ class AnthropicModel(IAgentModel, ILifecycle):
 
     A failed call is retried only as long as no event of the reply was yielded. Closing a stream closes its connection.
     """
+
+    wire: ClassVar[Wire] = Wire.MESSAGES
 
     def __init__(
         self,
@@ -50,7 +55,33 @@ class AnthropicModel(IAgentModel, ILifecycle):
         return self._capability
 
     async def start(self) -> None:
-        """Connect with the first request."""
+        """Ask the server whether it speaks this wire; an unreachable one does not prevent the start.
+
+        Raises:
+            AgentDefinitionError: the server does not speak the wire, or does not accept the key.
+        """
+        if not self.settings.checks_at_start:
+            return
+        try:
+            await expect_wire(self.wire, self.server, self.settings.url)
+        except ModelServerError as error:
+            if error.failure is ModelFailure.UNAUTHORIZED:
+                await self.aclose()
+                raise AgentDefinitionError(
+                    f"model {self.settings.model!r} cannot be used: {error}"
+                ) from error
+            _log.warning("model %r: nothing learned from its server (%s)", self.settings.model, error.failure)
+        except AgentDefinitionError:
+            await self.aclose()  # `stop` is not called after a failed start
+            raise
+
+    async def spoken_wires(self) -> Sequence[Wire]:
+        """Return the wires that the server speaks.
+
+        Raises:
+            ModelServerError: the server cannot be reached, or does not accept the key.
+        """
+        return await spoken_wires(self.server, self.settings.url)
 
     async def stop(self) -> None:
         """Close all connections."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pilotage.adapters.anthropic.cache_marks import mark_prefix, steady_prefix
 from pilotage.adapters.anthropic.settings import AnthropicSettings
+from pilotage.adapters.model_http.bodies import growing_last
 from pilotage.adapters.model_http.evidence import framed
 from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.model_http.provider import Provider
@@ -26,7 +28,6 @@ from pilotage.agent.messages import (
     TextPart,
 )
 from pilotage.agent.model_request import (
-    CacheOptions,
     ModelRequest,
     ModelToolChoice,
     ModelToolSpec,
@@ -34,7 +35,7 @@ from pilotage.agent.model_request import (
 )
 from pilotage.agent.ports.model import ModelCapability
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject, JsonValue, list_or_empty
+from pilotage.jsonvalue import JsonObject, JsonValue
 
 SIGNATURE, BLOCK = "signature", "block"
 """The kinds of state: the signature of a thought, and a whole block."""
@@ -71,7 +72,8 @@ def messages_body(
         "thinking": _thinking(request),
         "output_config": _output(request),
     }
-    return {**{name: each for name, each in body.items() if each is not None}, **settings.extra_body}
+    given = {name: each for name, each in body.items() if each is not None}
+    return growing_last({**given, **settings.extra_body}, "messages")
 
 
 def counted_body(
@@ -79,22 +81,27 @@ def counted_body(
 ) -> dict[str, JsonValue]:
     """Return the parts of the body that are counted as input: model, system, messages, tools."""
     messages = request.assemble_messages()
-    system: list[JsonValue] = [
-        {"type": "text", "text": each.text} for each in messages if _is_system(each) and each.text.strip()
-    ]
+    instructing = [each for each in messages if _is_system(each) and each.text.strip()]
+    system: list[JsonValue] = [{"type": "text", "text": each.text} for each in instructing]
     tools: list[JsonValue] = [_tool(each, names) for each in _offered(request.tool_calling)]
     turns = wire_turns(messages, names, settings.provider)
-    if request.cache is not None:
-        _mark(system, request.cache)
-        if turns:
-            last = [*list_or_empty(turns[-1]["content"])]
-            _mark(last, request.cache)
-            turns[-1] = {**turns[-1], "content": last}
+    if request.cache is not None or (settings.cache_marks and request.context_manifest is not None):
+        steady = steady_prefix(request, messages)
+        mark_prefix(
+            system,
+            tools,
+            turns,
+            steady_system=len(steady_prefix(request, instructing)),
+            steady_turns=turns
+            if len(steady) == len(messages)
+            else wire_turns(steady, names, settings.provider),
+            is_long=request.cache is not None and request.cache.is_long,
+        )
     body: dict[str, JsonValue] = {
         "model": settings.model,
+        "tools": tools,
         "system": system,
         "messages": [*turns],
-        "tools": tools,
     }
     return {name: each for name, each in body.items() if each}
 
@@ -231,10 +238,3 @@ def _output(request: ModelRequest) -> JsonValue:
         schema = request.structured_output.constraint.schema
         config["format"] = {"type": "json_schema", "schema": strict_schema(schema) or schema}
     return config or None
-
-
-def _mark(blocks: list[JsonValue], hints: CacheOptions) -> None:
-    """Mark the last block as the end of a prefix to cache."""
-    if blocks and isinstance(last := blocks[-1], dict) and last.get("type") != "thinking":
-        mark: JsonObject = {"type": "ephemeral", "ttl": "1h"} if hints.is_long else {"type": "ephemeral"}
-        blocks[-1] = {**last, "cache_control": mark}

@@ -14,6 +14,8 @@ from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, empty_object
 from pilotage.values import shared, value
 
+OWN_URL = "https://api.anthropic.com/v1"
+
 
 def _no_headers() -> Mapping[str, str]:
     return {}
@@ -24,20 +26,23 @@ class AnthropicSettings:
     """A model of a server.
 
     `base_url` ends where `/messages` begins. `max_tokens` is the longest reply of a request that does not say one: the
-    wire has no default. `extra_body` goes into every request.
+    wire has no default. `cache_marks` lets the provider cache the beginning of the requests of runs. `extra_body` goes
+    into every request.
     """
 
     model: str
     api_key: str | None = field(default=None, repr=False)
-    base_url: str = "https://api.anthropic.com/v1"
+    base_url: str = OWN_URL
     max_tokens: int = 8192
     version: str = "2023-06-01"
     timeouts: ModelTimeouts = field(default_factory=shared(ModelTimeouts))
     retries: ModelRetries = field(default_factory=shared(ModelRetries))
     concurrency: int = 64
     capability: ModelCapability | None = None
+    cache_marks: bool = True
     headers: Mapping[str, str] = field(default_factory=_no_headers, repr=False)
     extra_body: JsonObject = field(default_factory=empty_object)
+    checks_at_start: bool = True
 
     def __post_init__(self) -> None:
         reject_blank(self, model=self.model, api_key=self.api_key, version=self.version)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from typing import ClassVar
 
 from pilotage.adapters.model_http.calls import PreparedCall, Retrying
 from pilotage.adapters.model_http.errors import ModelServerError
 from pilotage.adapters.model_http.provider import STATE_LEFT_OUT
 from pilotage.adapters.model_http.server import ModelServer
+from pilotage.adapters.model_http.wires import Wire, expect_wire, spoken_wires
 from pilotage.adapters.openai.dialect import COMMON, Dialect, vllm_dialect
 from pilotage.adapters.openai.reply_mapping import ReplyReader
 from pilotage.adapters.openai.request_mapping import chat_body, names_of
@@ -34,6 +36,8 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
     that reads it, closes its connection, which lets the server stop.
     """
 
+    wire: ClassVar[Wire] = Wire.CHAT
+
     def __init__(
         self,
         settings: OpenAICompatibleSettings,
@@ -55,12 +59,13 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
         return self._capability
 
     async def start(self) -> None:
-        """Read the models of the server.
+        """Ask the server for its models, and whether it speaks this wire.
 
-        An unreachable server does not prevent the start; a server without the model does.
+        An unreachable server does not prevent the start; a server without the model or the wire does.
 
         Raises:
-            AgentDefinitionError: the server is there and does not serve the model, or does not accept the key.
+            AgentDefinitionError: the server is there and does not serve the model, does not speak the wire, or does not
+                accept the key.
         """
         if not self.settings.checks_at_start:
             return
@@ -123,8 +128,22 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
         """
         return read_models(await self.server.get(self.settings.url("/models")))
 
+    async def spoken_wires(self) -> Sequence[Wire]:
+        """Return the wires that the server speaks.
+
+        Raises:
+            ModelServerError: the server cannot be reached, or does not accept the key.
+        """
+        return await spoken_wires(self.server, self.settings.url)
+
     async def _learn(self) -> None:
-        self._capability = capability_with(self._capability, await self.served_models())
+        try:
+            models = await self.served_models()
+        except ModelServerError as error:
+            if error.failure is ModelFailure.NOT_FOUND:
+                await expect_wire(self.wire, self.server, self.settings.url)
+            raise
+        self._capability = capability_with(self._capability, models)
 
     def _failed(self, error: ModelServerError) -> None:
         """Forget the server after a lost connection: another version may take its place."""

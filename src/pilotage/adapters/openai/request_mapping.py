@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from pilotage.adapters.model_http.bodies import growing_last
 from pilotage.adapters.model_http.evidence import framed
 from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.model_http.provider import Provider
@@ -77,7 +78,7 @@ def chat_body(
         body["stream"] = True
         if request.streaming.include_usage:
             body["stream_options"] = {"include_usage": True}
-    return {**body, **dialect.parameters, **settings.extra_body}
+    return growing_last({**body, **dialect.parameters, **settings.extra_body}, "messages")
 
 
 def _sampling(request: ModelRequest, max_tokens_field: str) -> dict[str, JsonValue]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from pilotage.adapters.model_http.calls import PreparedCall
 from pilotage.adapters.model_http.provider import STATE_LEFT_OUT, Provider
+from pilotage.adapters.model_http.wires import Wire, expect_wire
 from pilotage.adapters.openai.model import OpenAICompatibleModel
 from pilotage.adapters.openai.request_mapping import names_of
 from pilotage.adapters.openai.responses_reply import ResponsesReader
@@ -25,11 +27,17 @@ class OpenAIResponsesModel(OpenAICompatibleModel):
     Settings, failures, retries and streams are those of `OpenAICompatibleModel`.
     """
 
+    wire: ClassVar[Wire] = Wire.RESPONSES
+
     @property
     def provider(self) -> Provider:
         """The provider whose state the model wants back: this wire at its host."""
         host = urlsplit(self.settings.base_url).hostname
         return Provider(f"openai.responses@{host}", self.settings.model)
+
+    async def _learn(self) -> None:
+        await expect_wire(self.wire, self.server, self.settings.url)
+        await super()._learn()
 
     async def _prepared(self, request: ModelRequest, *, streams: bool) -> PreparedCall:
         names, provider, settings = names_of(request), self.provider, self.settings

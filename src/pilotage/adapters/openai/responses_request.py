@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pilotage.adapters.model_http.bodies import growing_last
 from pilotage.adapters.model_http.evidence import framed
 from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.model_http.provider import Provider
@@ -71,7 +72,8 @@ def responses_body(
         "prompt_cache_retention": "24h" if hints is not None and hints.is_long else None,
         **_tools(request.tool_calling, capability, names),
     }
-    return {**{name: each for name, each in body.items() if each is not None}, **settings.extra_body}
+    given = {name: each for name, each in body.items() if each is not None}
+    return growing_last({**given, **settings.extra_body}, "input")
 
 
 def _tools(

@@ -203,6 +203,15 @@ def _compatible(read: _Reader, base_url: str) -> OpenAICompatibleSettings:
     )
 
 
+def vllm_options_from_environment(environ: Mapping[str, str]) -> VllmOptions:
+    """Return the options of `PILOTAGE_VLLM_*`.
+
+    Raises:
+        AgentDefinitionError: a variable has a value that cannot be.
+    """
+    return _vllm_options(_Reader(environ))
+
+
 def _vllm_options(read: _Reader) -> VllmOptions:
     return VllmOptions(
         **_given(

@@ -85,6 +85,21 @@ def tool_calls_go_to(calls: IToolCalls) -> Generator[None]:
         active_tool_calls.reset(token)
 
 
+class OutsideRuns:
+    """Code of the application that is asked during a run and is no part of its program, such as telemetry.
+
+    Its calls of tools are none of the run's: replay would not repeat them.
+    """
+
+    __slots__ = ("_place",)
+
+    def __enter__(self) -> None:
+        self._place = active_tool_calls.set(None)
+
+    def __exit__(self, *_: object) -> None:
+        active_tool_calls.reset(self._place)
+
+
 P = ParamSpec("P")
 Tool = TypeVar("Tool", bound="Callable[..., object] | classmethod[Any, ..., object]")
 

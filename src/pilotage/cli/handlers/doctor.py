@@ -9,26 +9,29 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, distribution, requires, version
 from importlib.util import find_spec
 
-from pilotage.adapters.model_http.errors import ModelServerError
-from pilotage.adapters.model_http.server import ModelTimeouts
 from pilotage.adapters.openai import settings as model
-from pilotage.adapters.openai.model import OpenAICompatibleModel
-from pilotage.adapters.openai.served_models import capability_with
 from pilotage.adapters.openai_plugin import BASE_URL
 from pilotage.adapters.sealing import key_file as sealing
 from pilotage.adapters.sqlalchemy import settings as database
-from pilotage.agent.ports.model import IAgentModel, ModelCapability
 from pilotage.cli.application import ChosenApplication, chosen_application, database_of
-from pilotage.cli.exit_codes import TRACEBACK, ExitCode
+from pilotage.cli.exit_codes import TRACEBACK
+from pilotage.cli.handlers.doctor_model import look_at_model
+from pilotage.cli.handlers.findings import (
+    Finding,
+    code_of_findings,
+    finding_json,
+    finding_lines,
+    note,
+    off,
+    well,
+)
 from pilotage.cli.handlers.storage import checked, opened
 from pilotage.cli.options import AS, TENANT
 from pilotage.cli.screen import Screen
 from pilotage.cli.target import APP
-from pilotage.cli.text import Line, TextSpan, Tone, cleaned, columns, line
 from pilotage.container.application import Application
 from pilotage.container.plugins import (
     Extension,
@@ -36,9 +39,8 @@ from pilotage.container.plugins import (
     installed_plugins,
     select_contributions,
 )
-from pilotage.errors import AgentDefinitionError, PilotageError, PluginError, StartupError
-from pilotage.jsonvalue import JsonObject
-from pilotage.values import value
+from pilotage.errors import PilotageError, PluginError, StartupError
+from pilotage.models.plugin import MODEL
 
 _PREFIX = "PILOTAGE_"
 # A requirement of an extra as package metadata has it: httpx>=0.28; extra == 'openai'
@@ -48,86 +50,13 @@ _KNOWN = frozenset(
         *(APP, TENANT, AS, TRACEBACK),
         *(database.URL, database.POOL_SIZE, database.TIMEOUT_SECONDS),
         *(database.UPGRADES_AT_START, database.MAY_LOSE_COMMITS),
-        *(BASE_URL, model.NAME, model.API_KEY, model.SERVER),
+        *(MODEL, BASE_URL, model.NAME, model.API_KEY, model.SERVER),
         *(sealing.KEY_FILE, sealing.OLD_KEY_FILES),
     }
 )
 # Closer than this is a typing error; a name farther away may belong to another program.
 _SIMILARITY = 0.9
 _TIMEOUT_SECONDS = 5.0
-_INSTALL = 'pip install "pilotage[openai]"'
-
-
-class Health(StrEnum):
-    """Whether there is something to do."""
-
-    WELL = "well"
-    NOTE = "note"
-    OFF = "off"
-
-
-@value
-class Finding:
-    """One thing that was checked: its state, and the remedy if there is a problem."""
-
-    what: str
-    health: Health
-    words: str
-    remedy: str = ""
-
-
-_MARKS = {
-    Health.WELL: TextSpan("✓", Tone.GOOD),
-    Health.NOTE: TextSpan("·", Tone.QUIET),
-    Health.OFF: TextSpan("✗", Tone.BAD),
-}
-
-
-def well(what: str, words: str) -> Finding:
-    """Return a finding without a problem."""
-    return Finding(what, Health.WELL, words)
-
-
-def note(what: str, words: str, remedy: str = "") -> Finding:
-    """Return a finding that may be intended."""
-    return Finding(what, Health.NOTE, words, remedy)
-
-
-def off(what: str, words: object, remedy: str = "") -> Finding:
-    """Return a problem."""
-    return Finding(what, Health.OFF, str(words), remedy)
-
-
-def finding_lines(findings: Sequence[Finding]) -> list[Line]:
-    """Return all findings with their remedies."""
-    lines: list[Line] = []
-    names = columns(
-        [[_MARKS[each.health], TextSpan(each.what, Tone.STRONG), TextSpan("")] for each in findings]
-    )
-    for name, each in zip(names, findings, strict=True):
-        first, *rest = cleaned(each.words).splitlines() or [""]
-        indent = " " * sum(len(span.text) for span in name)
-        lines.append((*name, TextSpan(first, hangs=True)))
-        lines += [line(indent, TextSpan(more, hangs=True)) for more in rest]
-        if each.remedy:
-            lines.append(line(indent, TextSpan(cleaned(each.remedy), Tone.NAME, hangs=True)))
-    return lines
-
-
-def finding_json(finding: Finding) -> JsonObject:
-    """Return a finding for programs."""
-    return {
-        "what": finding.what,
-        "health": finding.health.value,
-        "words": finding.words,
-        "remedy": finding.remedy,
-    }
-
-
-def code_of_findings(findings: Iterable[Finding]) -> ExitCode:
-    """Return the exit code: 1 if there is a problem."""
-    is_off = any(each.health is Health.OFF for each in findings)
-    return ExitCode.WRONG if is_off else ExitCode.DONE
 
 
 def examine(option: str | None, *, as_json: bool) -> int:
@@ -260,47 +189,3 @@ def look_at_key() -> Iterator[Finding]:
             yield well("key", f"{path}: key {sealing.read_key_file(path).id}")
         except sealing.KeyFileError as error:
             yield off("key", error)
-
-
-async def look_at_model(app: Application | None) -> Finding:
-    """Return whether the model's server, the application's or that of the environment, serves the model."""
-    try:
-        settings = _settings_of(app) or model.settings_from_environment()
-    except AgentDefinitionError as error:
-        return off("model", error)
-    if settings is not None and find_spec("httpx") is None:
-        return off("model", "a model server is named, and its adapter is not installed.", _INSTALL)
-    if settings is not None:
-        return await _asked(settings.server if isinstance(settings, model.VllmSettings) else settings)
-    if app is not None and app.contains(IAgentModel):
-        names = ", ".join(node.label for node in app.graph.providers(IAgentModel))
-        return well("model", f"{names}, of application {app.name!r}")
-    words = (
-        f"{BASE_URL} is not set: an agent without an application runs with the offline model, an application needs "
-        "a model of its own"
-    )
-    return note("model", words, f"export {BASE_URL}=http://127.0.0.1:8000/v1 {model.NAME}=...")
-
-
-def _settings_of(app: Application | None) -> model.OpenAICompatibleSettings | model.VllmSettings | None:
-    if app is None:
-        return None
-    return app.graph.given(model.OpenAICompatibleSettings) or app.graph.given(model.VllmSettings)
-
-
-async def _asked(settings: model.OpenAICompatibleSettings) -> Finding:
-    limited = replace(
-        settings,
-        timeouts=ModelTimeouts(
-            connect=_TIMEOUT_SECONDS, first_token=_TIMEOUT_SECONDS, request=_TIMEOUT_SECONDS
-        ),
-    )
-    asked = OpenAICompatibleModel(limited)
-    try:
-        capability = capability_with(ModelCapability(settings.model), await asked.served_models())
-    except (ModelServerError, AgentDefinitionError) as error:
-        return off("model", f"{settings.base_url}: {error}")
-    finally:
-        await asked.aclose()
-    length = f", context of {capability.context_tokens} tokens" if capability.context_tokens else ""
-    return well("model", f"{settings.base_url} serves {settings.model}{length}")

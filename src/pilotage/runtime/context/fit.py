@@ -6,7 +6,7 @@ changes of a context are recorded with the call, so that replay repeats it witho
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
@@ -111,6 +111,11 @@ class ContextStage:
         """Whether the context is to be fetched for the next request."""
         policy = self.policy
         return policy.provide is not None and (policy.refreshes_each_step or self._provided is None)
+
+    @property
+    def volatile_packs(self) -> Collection[str]:
+        """The packs of the provider, if they are fetched before each model step."""
+        return (self._provided or ()) if self.policy.refreshes_each_step else ()
 
     def also_show(self, packs: Sequence[ContextPack]) -> None:
         """Add these packs to every request from here on, after those of the run's input."""
@@ -284,4 +289,5 @@ class Fitting:
 
     def _assemble(self, manifest_id: str) -> Assembled:
         shown = self._window.show(self._request)
-        return assemble(shown, manifest_id=manifest_id, transcript=self._window.shown)
+        volatile = self._stage.volatile_packs
+        return assemble(shown, manifest_id=manifest_id, transcript=self._window.shown, volatile=volatile)

@@ -24,6 +24,7 @@ from pilotage.runtime.budget.holds import BudgetHold, LostHold
 from pilotage.runtime.budget.limits import paid_replies
 from pilotage.runtime.budget.spending import Spending, count_reply
 from pilotage.runtime.context.condense import ModelSummary, SummaryRefusedError
+from pilotage.runtime.context.prefix import PrefixShares
 from pilotage.runtime.door.door import perform
 from pilotage.runtime.door.model_effect import ModelEffect
 from pilotage.runtime.door.model_reply import ReplyRecorder
@@ -213,21 +214,29 @@ class ModelCall(ModelEffect):
         try:
             if self.held is not None:
                 await self.tries.hold(self, self.held, self.action.id)
-            run.speaker = (self.action.id, run.ledger.epoch)
-            if run.ledger.epoch > 1:
-                run.events.supersede(run.message_id)
+            if not self.has_row:
+                run.speaker = (self.action.id, run.ledger.epoch)
+                if run.ledger.epoch > 1:
+                    run.events.supersede(run.message_id)
             if self.unfit is None and (media := run.new_media(self.request.messages)):
                 self.unfit = self._unfit_media(media)
             if self.unfit is not None:
                 return _failing(self.unfit)
             if run.prompts is not None:
                 run.prompts.keep(self.action.id, self.model, self.request)
+            if not run.telemetry.is_idle:
+                self._measure_prefix()
             return self.source.port.stream(self.request)
         except BaseException:
             run.spending.release(self.held)
             with suppress(RunInterruption):
                 await self.settle(NOTHING)
             raise
+
+    def _measure_prefix(self) -> None:
+        share = self._run.part(PrefixShares).of(self.scope.path, self.request)
+        if share is not None:
+            self._run.telemetry.count("agent.model.prefix_share", share, model=self.model)
 
     def _unfit_media(self, media: Sequence[MediaPart]) -> ModelCallError | None:
         """Return why the model is not given these media."""

@@ -35,6 +35,7 @@ from pilotage.runtime.children.launch import ChildLauncher
 from pilotage.runtime.children.tasks import output_of
 from pilotage.runtime.context.evidence import PromptSnapshots
 from pilotage.runtime.context.fit import ContextStage
+from pilotage.runtime.context.prefix import PrefixShares
 from pilotage.runtime.door.model import RunAwareModel, models_held_by, within_length
 from pilotage.runtime.door.model_acts import count_lost, lost_holds
 from pilotage.runtime.door.run import Run
@@ -109,6 +110,7 @@ class Composer:
         self._parts: dict[type[Any], Callable[[Run], Any]] = {
             Questions: _questions,
             SignalQueue: _signals,
+            PrefixShares: lambda _: PrefixShares(),
             ContextStage: self._context_stage,
             Children: self._children,
             SignalHandlers: _handlers,
