@@ -542,7 +542,7 @@ def a_number_as_timeout() -> None:
     def pay(to: str) -> None: ...
 
 
-@wrong("pay: agent_tool.effects is ToolEffects.read_only. Call it: ToolEffects.read_only().")
+@wrong("pay: agent_tool.effects is 'ToolEffects.read_only'. Call it: ToolEffects.read_only().")
 def a_function_as_effects() -> None:
     @agent_tool(effects=ToolEffects.read_only)
     def pay(to: str) -> None: ...
