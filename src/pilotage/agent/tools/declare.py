@@ -162,10 +162,10 @@ class ToolOptions:
         for name, expected in _expected_types().items():
             given: object = getattr(self, name)
             if given is not None and not isinstance(given, expected):
-                way_out = f"Give it a value of type {expected.__name__}."
+                shown, way_out = given, f"Give it a value of type {expected.__name__}."
                 if inspect.isroutine(given):
-                    given, way_out = given.__qualname__, f"Call it: {given.__qualname__}()."
-                raise AgentDefinitionError(f"{label}: agent_tool.{name} is {given!r}. {way_out}")
+                    shown, way_out = given.__qualname__, f"Call it: {given.__qualname__}()."
+                raise AgentDefinitionError(f"{label}: agent_tool.{name} is {shown!r}. {way_out}")
             if isinstance(given, str) and expected is str:
                 texts[name] = given
         _reject_other_than_permissions(label, self.permissions)

@@ -116,10 +116,11 @@ def _reject_no_function(name: str, act: object) -> None:
     """Refuse the result of a call where a function is meant, before anything of it counts as begun."""
     if callable(act):
         return
+    kind = type(act).__name__
     if isinstance(act, Coroutine):
         act.close()
     raise AgentDefinitionError(
-        f"step({name!r}): {type(act).__name__} is no function. Give the function, not the result of its call: "
+        f"step({name!r}): {kind} is no function. Give the function, not the result of its call: "
         f"step({name!r}, lambda: ...)."
     )
 
