@@ -247,8 +247,9 @@ def _with_reasoning(parts: Sequence[MessagePart], text: str) -> list[MessagePart
 
 
 def _stateless(part: MessagePart) -> MessagePart:
-    has_state = isinstance(part, TextPart | ReasoningPart | ModelToolCall) and part.state is not None
-    return replace(part, state=None) if has_state else part
+    if isinstance(part, TextPart | ReasoningPart | ModelToolCall) and part.state is not None:
+        return replace(part, state=None)
+    return part
 
 
 @value

@@ -162,11 +162,10 @@ class ToolOptions:
         for name, expected in _expected_types().items():
             given: object = getattr(self, name)
             if given is not None and not isinstance(given, expected):
-                function = getattr(given, "__qualname__", "") if inspect.isroutine(given) else ""
-                way_out = (
-                    f"Call it: {function}()" if function else f"Give it a value of type {expected.__name__}"
-                )
-                raise AgentDefinitionError(f"{label}: agent_tool.{name} is {function or given!r}. {way_out}.")
+                shown, way_out = given, f"Give it a value of type {expected.__name__}."
+                if inspect.isroutine(given):
+                    shown, way_out = given.__qualname__, f"Call it: {given.__qualname__}()."
+                raise AgentDefinitionError(f"{label}: agent_tool.{name} is {shown!r}. {way_out}")
             if isinstance(given, str) and expected is str:
                 texts[name] = given
         _reject_other_than_permissions(label, self.permissions)

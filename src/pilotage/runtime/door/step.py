@@ -13,9 +13,9 @@ commit, so that replay emits nothing twice. So is a reading (`read_state`): in r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
-from inspect import isawaitable, iscoroutine
+from inspect import isawaitable
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
@@ -116,11 +116,11 @@ def _reject_no_function(name: str, act: object) -> None:
     """Refuse the result of a call where a function is meant, before anything of it counts as begun."""
     if callable(act):
         return
-    given = type(act).__name__
-    if iscoroutine(act):
+    kind = type(act).__name__
+    if isinstance(act, Coroutine):
         act.close()
     raise AgentDefinitionError(
-        f"step({name!r}): {given} is no function. Give the function, not the result of its call: "
+        f"step({name!r}): {kind} is no function. Give the function, not the result of its call: "
         f"step({name!r}, lambda: ...)."
     )
 
