@@ -386,7 +386,8 @@ class ModelRequest:
             return tuple(self.messages)
         policy = policy or ContextExposurePolicy()
         instructing = [_as_message(p, ModelMessageRole.SYSTEM, policy) for p in self.context if _instructs(p)]
-        volatile = self.context_manifest.volatile_packs if self.context_manifest is not None else frozenset()
+        manifest = self.context_manifest
+        volatile = frozenset[str]() if manifest is None else manifest.volatile_packs
         showing, last = list[ModelMessage](), list[ModelMessage]()
         for pack in self.context:
             if not _instructs(pack):
