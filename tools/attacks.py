@@ -30,7 +30,8 @@ KINDS = {
     "with values that it cannot hold",
     "record mutations": "record mutations: random changes of any table, read by programs, over HTTP and by commands, "
     "on both databases",
-    "limits": "limits: fan-outs, kills, false usage figures of models, fallbacks",
+    "model servers": "servers of models: mutated streams on three wires, keys in their errors",
+    "limits": "limits: fan-outs, kills, false usage figures of models, prices, fallbacks",
     "wrong answers": "wrong answers of hooks, policies, guards and budgets",
     "aliases": "aliases of agents in rules that deny",
     "server abuse": "server abuse: headers, URLs, slow clients, half requests",

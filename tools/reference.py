@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import UnionType
+from typing import Union, get_args, get_origin
 
+from pilotage.container.names import enumerate_names, type_name
 from pilotage.exports import modules_of
 
 ROOT = Path(__file__).parents[1]
@@ -105,12 +109,43 @@ def render(package: str, purpose: str) -> str:
 def details(package: str) -> str:
     """The documentation of the names; a function that has the name of its module is asked for by its full name."""
     names = import_module(package).__all__
+    options = [f"inherited_members: [{', '.join(found)}]"] if (found := inherited(package)) else []
     if package in STUBS:
         own = [name for name in names if address(package, name) == f"#{package}.{name}"]
-        return f"::: {package}\n    options:\n      members: [{', '.join(own)}]\n"
+        return documented(package, *options, f"members: [{', '.join(own)}]")
     hidden = [address(package, name) for name in names if is_module(package, name)]
-    extra = [f"\n::: {each[1:]}\n    options:\n      show_root_heading: true\n" for each in hidden if each]
-    return f"::: {package}\n" + "".join(extra)
+    extra = ["\n" + documented(each[1:], "show_root_heading: true") for each in hidden if each]
+    return documented(package, *options) + "".join(extra)
+
+
+def documented(name: str, *options: str) -> str:
+    """The directive that documents a package or a function."""
+    return "\n".join(
+        [f"::: {name}", *(["    options:"] if options else []), *(f"      {each}" for each in options), ""]
+    )
+
+
+def inherited(package: str) -> list[str]:
+    """The public members that exported classes have from bases which no package exports, so no other page has them."""
+    return sorted(
+        {
+            name
+            for exported_name in import_module(package).__all__
+            if (address(package, exported_name) or "").startswith("#")
+            and inspect.isclass(each := getattr(import_module(package), exported_name))
+            for base in each.__mro__[1:]
+            if base.__module__.startswith(f"{package}.") and base not in exported()
+            for name, member in vars(base).items()
+            if not name.startswith("_") and inspect.isfunction(member)
+        }
+    )
+
+
+@cache
+def exported() -> set[object]:
+    """Everything that the packages export and that can be a base."""
+    found = (getattr(import_module(each), name) for each in PACKAGES for name in import_module(each).__all__)
+    return {each for each in found if inspect.isclass(each)}
 
 
 def linked(package: str, name: str) -> str:
@@ -138,13 +173,13 @@ def is_module(package: str, name: str) -> bool:
 
 def summary(value: object) -> str:
     """The first line of a docstring; of plain values and aliases what they are."""
-    if isinstance(value, str):
-        return f"the text `{value}`"
+    if isinstance(value, str | int):
+        return f"the {'text' if isinstance(value, str) else 'number'} `{value}`"
     if inspect.isclass(value) or inspect.isfunction(value):
         return (inspect.getdoc(value) or "").partition("\n")[0].replace("|", r"\|")
-    if isinstance(value, tuple):
-        return "a constant"
-    return "a type alias"
+    if get_origin(value) in (Union, UnionType):
+        return f"one of {enumerate_names([f'`{type_name(each)}`' for each in get_args(value)], 'or')}"
+    return "a type alias" if get_origin(value) else f"a constant, of the type `{type(value).__name__}`"
 
 
 def stub(package: str) -> str:

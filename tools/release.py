@@ -140,7 +140,7 @@ def smoke_test(python: str, wheel: Path) -> None:
 
 def first_program(readme: str) -> str:
     """Return the first Python block of a page."""
-    if (found := re.search(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)) is None:
+    if (found := re.search(r"^```python[^\n]*\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)) is None:
         raise ReleaseError("README.md has no Python block")
     return found[1]
 

@@ -55,10 +55,6 @@ BANNED_IN_NAMES = (
 
 ALLOWED_NAMES = {
     "BEHIND",  # the side of a look-behind, as regular expressions call it
-    "ContextWindow",  # exported by pilotage.context and driven by pilotage.runtime; its members change with that
-    "hear",
-    "heard",
-    "kept_manifest",  # called by pilotage.runtime, and renamed with it
     "patience_seconds",  # a field of GateSettings, which applications set
     "tell",  # a member of Dependencies, which loops call
     "TELL_MODEL",  # a member of the public `RejectionPolicy`

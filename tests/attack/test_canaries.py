@@ -48,6 +48,7 @@ from pilotage.agent import (
     RunAgentInput,
     StreamingExposureMode,
 )
+from pilotage.agent.events import TextId, delta_of
 from pilotage.agent.ports.journal import IAgentJournal
 from pilotage.agent.ports.persistence import (
     JournalStage,
@@ -57,7 +58,6 @@ from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.cli.commands.root import command
 from pilotage.cli.main import main
 from pilotage.runtime import AgentRuns
-from pilotage.runtime.exposure.deltas import TextId, delta_of
 from pilotage.runtime.journal.seals import Seals
 from pilotage.runtime.reading import ReadsRuns
 from tests.attack.canaries import POLICY, Canary, leaks

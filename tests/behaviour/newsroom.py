@@ -37,13 +37,13 @@ from pilotage.agent import (
     RunPausedEvent,
     RunStartedEvent,
 )
+from pilotage.agent.events import delta_of
 from pilotage.agent.model_stream import ModelEventProjector
 from pilotage.agent.ports.architecture import AgentRef, AgentSession, Dependencies
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.runtime.events.event_log import logged_events
 from pilotage.runtime.events.feed import Transcript, joined
 from pilotage.runtime.events.subscription import Subscription
-from pilotage.runtime.exposure.deltas import delta_of
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import (

@@ -53,6 +53,7 @@ def test_a_module_that_cannot_be_imported_says_why(
         ("a b:Clerk", "No module named 'a b'."),
         (":", "':' names no application."),
         ("till.py:", "'till.py:' names no application."),
+        ("till.py", "'till.py' is a file. Name the agent in it, for example till.py:MyAgent."),
     ],
 )
 def test_an_agent_that_is_not_there_is_named(till: Till, target: str, message: str) -> None:

@@ -90,6 +90,18 @@ def test_one_page_says_how_a_run_stands_what_it_waits_for_and_what_it_did(till: 
     )
 
 
+def test_an_answer_is_stored_where_the_application_lacks_the_agent(till: Till) -> None:
+    run = till.waiting_run()
+    text = "from pilotage import Application\n\napp = Application('other').load_plugins()\n"
+    (till.folder / "other.py").write_text(text)
+    approved = till.call("runs", "approve", run, "--app", "other:app")
+    assert approved.code == ExitCode.DONE
+    assert "stored; the application here has no agent 'desk'." in approved.err
+    assert f"pilotage runs resume {run[:12]} --app MODULE:NAME" in approved.err
+    assert till.call("runs", "resume", run).code == ExitCode.DONE
+    assert till.ledger == ["DE-0815-4711 5"]
+
+
 def test_an_approved_run_is_resumed_and_pays_once(till: Till) -> None:
     run = till.waiting_run()
     approved = till.call("runs", "approve", run[:6], "--comment", "known customer", "--no-resume")

@@ -45,6 +45,18 @@ def test_a_question_is_asked_at_the_prompt_and_the_run_goes_on(till: Till) -> No
     assert till.ledger == ["DE-0815-4711 5"]
 
 
+def test_a_prompt_breaks_between_words_in_a_narrow_terminal(till: Till) -> None:
+    words = ("run", "Desk", "pay to DE-0815-4711 amount 5")
+    with Terminal(*words, folder=till.folder, columns=50, environ=APP) as terminal:
+        terminal.expect("(Ctrl-D: later) > ")
+        terminal.type(f"approve{ENTER}")
+        terminal.expect("✓ completed")
+        assert terminal.ended() == 0
+        lines = terminal.text.splitlines()
+    assert "approve / reject / modify / defer / cancel" in lines
+    assert "  (Ctrl-D: later) > approve" in lines
+
+
 def test_what_a_person_changes_is_what_runs(till: Till) -> None:
     with Terminal("run", "Desk", "pay to DE-0815-4711 amount 5", folder=till.folder, environ=APP) as terminal:
         terminal.expect("> ")

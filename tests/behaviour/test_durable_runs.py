@@ -182,7 +182,7 @@ async def test_a_run_exists_when_its_first_commit_does(fault: StopBefore | StopA
 async def test_the_input_reaches_execute_and_is_checked_before_anything_is_written() -> None:
     office = Office()
     async with office.process(nothing) as runs:
-        with pytest.raises(AgentDefinitionError, match=r"^Clerk: input 'order' does not fit: the answer: "):
+        with pytest.raises(AgentDefinitionError, match=r"^Clerk: input 'order' does not fit: Input "):
             await runs.start(Clerk, 17)
         with pytest.raises(AgentDefinitionError, match=r"^Clerk: the input cannot be stored: "):
             await runs.start(Clerk, object())

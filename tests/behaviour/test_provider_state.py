@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
-from tests.behaviour.bureau import DURABLE, Bureau, started
+import pytest
+from tests.behaviour.bureau import DURABLE, Bureau, resumed, started
 
 from pilotage import (
     Agent,
     AgentExecutionSpec,
     AgentStatus,
     IAgentModel,
+    Idempotency,
     ModelRequest,
     ModelResponse,
     ModelStreamEvent,
@@ -29,12 +32,14 @@ from pilotage.agent import (
     ProviderState,
     ReasoningPart,
     TextPart,
+    ToolApprovalRequirement,
 )
+from pilotage.agent.events import ReasoningDeltaEvent
 from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey, SealedRecord
 from pilotage.errors import ModelCallError
 from pilotage.models.streaming import deltas_of, final_events
 from pilotage.safety import StreamingRedactionPolicy, StreamingSensitivePattern
-from pilotage.testing import ScriptedModel, crash_matrix, says
+from pilotage.testing import ScriptedModel, StopAfter, StopBefore, crash_matrix, says
 
 TURNS = 6
 
@@ -146,6 +151,80 @@ async def test_without_a_key_replies_with_states_are_in_no_row() -> None:
         result = await started(runs, Looker, "go")
         assert (result.status, result.output) == (AgentStatus.COMPLETED, "All done.")
         assert "sealed-" not in str(await rows_of(bureau, result.state.id))
+
+
+class Asking(Looks):
+    """Looks, and asks a person."""
+
+    @agent_tool(
+        effects=ToolEffects.external_side_effect(),
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        approval=ToolApprovalRequirement.REQUIRED,
+        reads_untrusted=False,
+    )
+    async def pay(self) -> str:
+        """Pay."""
+        return "paid"
+
+
+@Agent(spec=AgentExecutionSpec(name="payer", recovery=DURABLE))
+class Payer(Asking):
+    """Look everywhere, and pay."""
+
+
+class PayingModel(StrictModel):
+    """Pays in the third turn."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        self.asked += 1
+        said = [each for each in request.messages if each.role is ModelMessageRole.ASSISTANT]
+        if len(said) == 2:
+            pay = ModelToolCall("pay", {}, "c3", state=state(103))
+            return ModelResponse.of([ReasoningPart("Turn 3.", state=state(3)), pay])
+        return reply(len(said) + 1)
+
+
+async def test_without_a_key_a_resumed_run_asks_for_its_replies_again() -> None:
+    """No row is written twice for them, readers get no text twice, and only what came later is new."""
+    bureau, model = Bureau(), PayingModel()
+    async with bureau.process(Payer, model=model, has_sealer=False) as runs:
+        run_id = (await started(runs, Payer, "go")).state.id
+        before = [event async for event in runs.events(run_id, follow=False)]
+        assert model.asked == 3
+    async with bureau.process(Payer, model=model, has_sealer=False) as runs:
+        (question,) = await runs.questions(run_id)
+        await runs.approve(question.id, resume=False)
+        result = await resumed(runs, run_id)
+        assert (result.status, result.output, result.spent.steps) == (AgentStatus.COMPLETED, "All done.", 6)
+        events = [event async for event in runs.events(run_id, follow=False)]
+        await runs.verify(run_id)
+    assert model.asked == 3 + 6
+    assert events[: len(before)] == before
+    assert "superseded" not in str(events)
+    thoughts = "".join(event.delta for event in events if isinstance(event, ReasoningDeltaEvent))
+    assert [thoughts.count(f"Turn {number}.") for number in range(1, TURNS + 1)] == [1] * TURNS
+    assert "sealed-" not in str(await rows_of(bureau, run_id))
+
+
+@pytest.mark.parametrize("fault", [StopBefore, StopAfter])
+async def test_without_a_key_a_run_goes_on_after_a_crash_at_any_commit(
+    fault: type[StopBefore | StopAfter],
+) -> None:
+    for commit in range(2, 20):
+        bureau = Bureau()
+        async with bureau.process(Looker, model=StrictModel(), fault=fault(commit), has_sealer=False) as runs:
+            handle = await runs.start(Looker, "go")
+            (ended,) = await asyncio.gather(handle.result(), return_exceptions=True)
+        bureau.clock.advance(60)
+        async with bureau.process(Looker, model=StrictModel(), has_sealer=False) as runs:
+            result = await resumed(runs, handle.id)
+            assert (result.status, result.output) == (AgentStatus.COMPLETED, "All done."), result.error
+        if not isinstance(ended, BaseException):
+            return
+    raise AssertionError("the run has more commits")
 
 
 async def test_the_history_of_a_caller_is_recorded_without_states() -> None:

@@ -48,7 +48,7 @@ from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.errors import CallerError
 from pilotage.runtime import WorkerSettings, next_signal
-from pilotage.runtime.answers import Question
+from pilotage.runtime.open_questions import Question
 from pilotage.runtime.runs import AgentRuns
 from pilotage.safety.redaction.policy import StreamingRedactionPolicy, StreamingSensitivePattern
 from pilotage.testing import Fault, ProcessStopped, StopAfter, StopBefore

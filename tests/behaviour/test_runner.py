@@ -555,7 +555,7 @@ async def test_run_says_what_is_missing() -> None:
 
 
 async def test_run_of_a_class_that_is_no_agent_says_so() -> None:
-    with pytest.raises(Exception, match="World is not decorated with @Agent"):
+    with pytest.raises(Exception, match=r"World is not decorated with @Agent\. Write @Agent above it"):
         await run(World, "look")
 
 

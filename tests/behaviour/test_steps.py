@@ -8,8 +8,11 @@ from datetime import datetime
 from decimal import Decimal
 from functools import partial
 
+import pytest
+
 from pilotage import Agent, AgentExecutionSpec, AgentStatus, Application, Idempotency, RecoveryStrategy
 from pilotage.agent import RecoveryDecision
+from pilotage.errors import AgentDefinitionError
 from pilotage.runtime.door.step import now, random, step, uid
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
@@ -55,6 +58,15 @@ def application(store: MemoryStore, bank: Bank, fault: StopBefore | None = None)
     app = Application("bank").add(Payer, bank, journal, store.states, store.signals, store.evidence)
     initialize(app)
     return app
+
+
+@pytest.mark.parametrize("act", [5, "coroutine"])
+async def test_the_result_of_a_call_is_no_step(act: object) -> None:
+    result = Bank().pay(Decimal(1)) if act == "coroutine" else act
+    with pytest.raises(
+        AgentDefinitionError, match=r"step\('pay'\): \w+ is no function. Give the function, not"
+    ):
+        await step("pay", result)  # type: ignore[call-overload]
 
 
 async def test_values_and_steps_come_back_in_replay_as_they_were() -> None:

@@ -648,6 +648,16 @@ class LooksThenTakes(OneByOne):
         return await super().take(commit)
 
 
+class NamesAnotherHolder(OneByOne):
+    """Names the run that was refused as the one that holds the conversation."""
+
+    async def take(self, commit: JournalCommit) -> CommitOutcome:
+        outcome = await super().take(commit)
+        if isinstance(outcome, CommitRefused) and outcome.holder is not None:
+            return replace(outcome, holder=commit.run.run_id)
+        return outcome
+
+
 class RefusesItsOwnStart(OneByOne):
     async def take(self, commit: JournalCommit) -> CommitOutcome:
         if commit.conversation is not None and self.conversation_of(commit).holder == commit.run:
@@ -682,6 +692,7 @@ CONVERSATION_BUGS = [
     LetsGoForGood,
     HoldsWhatWasRefused,
     LooksThenTakes,
+    NamesAnotherHolder,
     RefusesItsOwnStart,
     TakesTurnsFromAnybody,
     HoldsAcrossTenants,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tools.reference import inherited
 from tools.site import from_elsewhere, ordered
 
 
@@ -52,3 +53,8 @@ def test_links_and_own_files_are_no_matter(tmp_path: Path) -> None:
         '<a href="https://example.org">x</a><script src="assets/x.js"></script><link rel="canonical" href="https://x.example/">'
     )
     assert list(from_elsewhere(tmp_path)) == []
+
+
+def test_the_reference_has_methods_that_a_class_inherits_from_an_internal_base() -> None:
+    assert {"start", "get", "list", "events", "questions", "result"} <= set(inherited("pilotage.runtime"))
+    assert inherited("pilotage") == []

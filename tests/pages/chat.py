@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Self
 
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
@@ -59,7 +60,7 @@ class Chat:
         self.question.get_by_label("Other answer").fill(payload)
         self.choose("Send answer")
 
-    def sees(self, text: str) -> None:
+    def sees(self, text: str | re.Pattern[str]) -> None:
         """Wait until a text is on the page."""
         expect(self.page.locator("body")).to_contain_text(text, timeout=PATIENCE)
 

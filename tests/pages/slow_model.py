@@ -23,6 +23,8 @@ class SlowModel(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Completions)
         self.go_on = threading.Event()
         self.go_on.set()
+        self.asked: list[str] = []
+        """The bodies of the requests."""
 
     @property
     def url(self) -> str:
@@ -48,7 +50,7 @@ class _Completions(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Stream the words."""
-        self.rfile.read(int(self.headers["content-length"]))
+        self.server.asked.append(self.rfile.read(int(self.headers["content-length"])).decode())
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")

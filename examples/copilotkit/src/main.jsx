@@ -18,7 +18,15 @@ import { z } from "zod";
 const asked = new URLSearchParams(location.search);
 const server = asked.get("server") ?? "";
 const thread = asked.get("thread") ?? "thread-1";
-const teller = new HttpAgent({ url: `${server}/teller`, agentId: "teller", threadId: thread });
+
+// A page that is loaded anew connects to its thread: it gets the messages, and the run under way or the open question.
+class ThreadAgent extends HttpAgent {
+  connect(input) {
+    return this.run({ ...input, messages: [], forwardedProps: { ...input.forwardedProps, connect: true } });
+  }
+}
+
+const teller = new ThreadAgent({ url: `${server}/teller`, agentId: "teller", threadId: thread });
 
 // A component of its own: what is typed into it stays with it, however often the question is drawn.
 function QuestionCard({ interrupt, resolve, cancel }) {

@@ -93,9 +93,12 @@ class AgentBootstrapValidationPostProcessor(IPostProcessor, IContainerAware):
         ]
         if missing:
             raise AgentPersistenceConfigurationError(
-                f"{_durable(definition)} and nothing provides {', '.join(missing)}. Install the provider: "
-                'pip install "pilotage[sqlalchemy]"; it contributes them through pilotage.contributions.agent.'
+                f"{_durable(definition)} and nothing provides {', '.join(missing)}. {_INSTALL}{_LOAD}"
             )
+
+
+_INSTALL = 'Install the provider: pip install "pilotage[sqlalchemy]".'
+_LOAD = " app.load_plugins() adds it through pilotage.contributions.agent; run() and run_sync() take a store in add=."
 
 
 def agent_problems(graph: Graph) -> tuple[Problem, ...]:
@@ -134,11 +137,10 @@ def _missing_persistence(definition: AgentDefinition, graph: Graph) -> Iterator[
     missing = [port for port in definition.required_persistence_types() if not graph.contains(port)]
     if missing:
         names = ", ".join(port.__name__ for port in missing)
-        group = " It contributes them through pilotage.contributions.agent." if len(missing) > 1 else ""
         yield Problem(
             code="agent_persistence_missing",
             summary=f"{_durable(definition)} and nothing provides {names}.",
-            remedy=f'Install the provider: pip install "pilotage[sqlalchemy]".{group}',
+            remedy=f"{_INSTALL}{_LOAD}" if len(missing) > 1 else _INSTALL,
             family=AgentPersistenceConfigurationError,
             detail=tuple(missing),
         )

@@ -83,7 +83,7 @@ class DelegationBudget:
         return self == self.capped_by(parent)
 
     def capped_by(self, parent: DelegationBudget) -> DelegationBudget:
-        """This budget with each limit cut to the parent's; where one of them has none, the other's holds."""
+        """Return this budget with each limit cut to the parent's; where one of them has none, the other's holds."""
         return replace(
             self,
             max_steps=_tighter(self.max_steps, parent.max_steps),
@@ -176,7 +176,7 @@ class DelegationResult:
                 assert_never(policy)
 
     def limited_to(self, policy: DelegationReturnPolicy) -> DelegationResult:
-        """This result with the parts that a policy allows."""
+        """Return this result with the parts that a policy allows."""
         match policy:
             case DelegationReturnPolicy.SUMMARY:
                 return replace(self, output=None, evidence_refs=())

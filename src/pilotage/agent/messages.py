@@ -7,7 +7,7 @@ the views alone are stored, and the parts are made when they are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
 from typing import TypeAlias, TypeGuard
@@ -113,7 +113,7 @@ class ModelToolCall:
         sensitive_fields: Sequence[SensitiveFieldDescriptor],
         policy: ContextExposurePolicy | None = None,
     ) -> ModelToolCall:
-        """This call with its sensitive arguments masked."""
+        """Return this call with its sensitive arguments masked."""
         arguments = guard_json_value(self.arguments, sensitive_fields, policy or ContextExposurePolicy())
         return replace(self, arguments=arguments if isinstance(arguments, dict) else {})
 
@@ -198,34 +198,58 @@ def _with_calls(parts: Sequence[MessagePart], calls: Sequence[ModelToolCall]) ->
 
 
 def changed_parts(
-    parts: Iterable[MessagePart],
+    parts: Sequence[MessagePart],
     text: Callable[[str], str],
     call: Callable[[ModelToolCall], ModelToolCall],
     *,
     shows: bool = False,
-) -> Iterator[MessagePart]:
-    """Yield parts with their texts and calls changed.
+) -> tuple[MessagePart, ...]:
+    """Return parts with their texts and calls changed.
 
-    A signature does not fit other reasoning: reasoning that changes loses its state. With `shows` the parts are for
-    others than their provider: without states, and without blocks that only it reads.
+    A signature does not fit other words: a part that changes loses its state, and reasoning loses all of it. With
+    `shows` the parts are for others than their provider: without states, and without blocks that only it reads.
     """
-    for part in parts:
-        match part:
-            case ModelToolCall():
-                yield replace(call(part), state=None) if shows else call(part)
-            case ReasoningPart():
-                other = text(part.text)
-                is_same = not shows and other == part.text
-                yield part if is_same else ReasoningPart(other, part.origin)
-            case TextPart():
-                yield TextPart(text(part.text), None if shows else part.state)
-            case RefusalPart():
-                yield RefusalPart(text(part.text))
-            case OpaquePart():
-                if not shows:
-                    yield part
-            case MediaPart():
-                yield part
+    changed = [_changed(part, text, call) for part in parts if not (shows and isinstance(part, OpaquePart))]
+    before, after = reasoning_in(parts), reasoning_in(changed)
+    if text(after) != after:
+        # What was to be changed went from one part into the next one.
+        changed, after = _with_reasoning(changed, text(before)), text(before)
+    return tuple(
+        _stateless(part) if shows or (after != before and isinstance(part, ReasoningPart)) else part
+        for part in changed
+    )
+
+
+def _changed(
+    part: MessagePart, text: Callable[[str], str], call: Callable[[ModelToolCall], ModelToolCall]
+) -> MessagePart:
+    match part:
+        case ModelToolCall():
+            changed: MessagePart = call(part)
+        case TextPart() | ReasoningPart() | RefusalPart():
+            changed = replace(part, text=text(part.text))
+        case MediaPart():
+            url, name = part.url and text(part.url), part.name and text(part.name)
+            changed = replace(part, url=url, name=name)
+        case OpaquePart():
+            changed = part
+    return part if changed == part else _stateless(changed)
+
+
+def _with_reasoning(parts: Sequence[MessagePart], text: str) -> list[MessagePart]:
+    """Return parts with all of their reasoning in the first part that has some."""
+    first = next(place for place, part in enumerate(parts) if isinstance(part, ReasoningPart))
+    return [
+        ReasoningPart(text) if place == first else part
+        for place, part in enumerate(parts)
+        if place == first or not isinstance(part, ReasoningPart)
+    ]
+
+
+def _stateless(part: MessagePart) -> MessagePart:
+    if isinstance(part, TextPart | ReasoningPart | ModelToolCall) and part.state is not None:
+        return replace(part, state=None)
+    return part
 
 
 @value

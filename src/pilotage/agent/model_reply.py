@@ -261,7 +261,7 @@ class ModelResponse:
         sensitive_fields: Sequence[SensitiveFieldDescriptor],
         policy: ContextExposurePolicy | None = None,
     ) -> ModelResponse:
-        """This reply with its sensitive parts masked; the decoded `output` is dropped where any may be in it.
+        """Return this reply with its sensitive parts masked; the decoded `output` is dropped where any may be in it.
 
         Descriptors with the path `()` or `("content",)` mean the text, all others the structured output. The
         tool calls stay: their arguments are guarded by the descriptors of their tools. Reasoning is guarded like text.
@@ -274,7 +274,7 @@ class ModelResponse:
 
         ordered = self.ordered
         if ordered is not None and of_text:
-            ordered = tuple(changed_parts(ordered, guarded, lambda call: call))
+            ordered = changed_parts(ordered, guarded, lambda call: call)
         return replace(
             self,
             content=_guarded_text(self.content, of_text, policy),
@@ -365,7 +365,7 @@ class ModelStreamEvent:
         return (self.response or ModelResponse("")).message
 
     def with_tools(self, tools: ToolCallingSpec) -> ModelStreamEvent:
-        """This event with the tools of its request, so that `invoke_tool` finds the one that is asked for."""
+        """Return this event with the tools of its request, so that `invoke_tool` finds the one that is asked for."""
         return _with_tools(self, tools)
 
     async def invoke_tool(self) -> object:
@@ -387,7 +387,7 @@ class ModelStreamEvent:
         sensitive_fields: Sequence[SensitiveFieldDescriptor],
         policy: ContextExposurePolicy | None = None,
     ) -> ModelStreamEvent:
-        """This event with its sensitive parts masked; absent parts stay absent."""
+        """Return this event with its sensitive parts masked; absent parts stay absent."""
         policy = policy or ContextExposurePolicy()
         of_text, of_output = _split(sensitive_fields, "token_delta", "content")
         return replace(

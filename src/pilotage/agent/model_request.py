@@ -387,7 +387,7 @@ class ModelRequest:
         policy = policy or ContextExposurePolicy()
         instructing = [_as_message(p, ModelMessageRole.SYSTEM, policy) for p in self.context if _instructs(p)]
         manifest = self.context_manifest
-        volatile = frozenset[str]() if manifest is None else manifest.volatile_packs
+        volatile = manifest.volatile_packs if manifest is not None else frozenset[str]()
         showing, last = list[ModelMessage](), list[ModelMessage]()
         for pack in self.context:
             if not _instructs(pack):

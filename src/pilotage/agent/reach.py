@@ -1,4 +1,4 @@
-"""What the agents of an application reach: their tools, their delegates, and which of their runs are durable. Pure."""
+"""The reach of an application's agents: their tools, their delegates, and which of their runs are durable. Pure."""
 
 from __future__ import annotations
 

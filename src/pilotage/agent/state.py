@@ -183,7 +183,7 @@ class AgentState:
         metadata: JsonObject | None = None,
         wake_at: datetime | None = None,
     ) -> AgentState:
-        """This state in another situation, with `metadata` added to what it has.
+        """Return this state in another situation, with `metadata` added to what it has.
 
         `wake_at` belongs to the new situation: what an earlier one waited for is over, and so is what it awaited. A run
         that goes on has no facts of an interruption any more, and one that has ended no activity.

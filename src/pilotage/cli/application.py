@@ -194,6 +194,8 @@ def application_to_run(agent: str, option: str | None) -> tuple[ChosenApplicatio
     Raises:
         TargetNotFoundError: there is no such agent.
     """
+    if agent.endswith(".py"):
+        raise TargetNotFoundError(f"{agent!r} is a file. Name the agent in it, for example {agent}:MyAgent.")
     if ":" not in agent:
         chosen = application_to_change(option)
         return chosen, _agent_named(agent, chosen.app)

@@ -18,8 +18,8 @@ from pilotage.cli.exit_codes import ExitCode, code_of_status
 from pilotage.cli.prompt import Prompt, PromptAnswer
 from pilotage.cli.run_output import RunOutput
 from pilotage.errors import CallerError, RunConflictError
-from pilotage.runtime.answers import Question, run_of
 from pilotage.runtime.journal.interruptions import RunInterruption
+from pilotage.runtime.open_questions import Question, run_of
 from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.opened import OpenedRun
 from pilotage.runtime.runs import AgentRuns

@@ -10,8 +10,8 @@ from pilotage.agent.recovery_request import AgentRecoveryRequest, OpenAction
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.answers import Question, StoredAnswer
 from pilotage.runtime.events.event_record import encode_event
+from pilotage.runtime.open_questions import Question, StoredAnswer
 from pilotage.runtime.reading import RunOutline
 
 _RUN = "id agent_type status transition reason current_activity awaits metadata created_at updated_at wake_at"

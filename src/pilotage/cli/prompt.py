@@ -14,7 +14,7 @@ from pilotage.cli.question_view import open_action_lines, question_lines
 from pilotage.cli.screen import Screen
 from pilotage.cli.text import TextSpan, Tone, line
 from pilotage.jsonvalue import JsonObject, JsonValue, parsed_input
-from pilotage.runtime.answers import Question
+from pilotage.runtime.open_questions import Question
 from pilotage.values import value
 
 

@@ -9,7 +9,7 @@ from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.recovery_request import AgentRecoveryRequest, OpenAction, RecoveryDecision, UnknownAttempt
 from pilotage.cli.text import Hints, Line, TextSpan, Tone, cleaned, day_and_time, line, one_line, short
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.answers import Question
+from pilotage.runtime.open_questions import Question
 
 _LONGEST = 2_000
 _OPTIONS = {"modify": "--arguments '{…}'", "done": "--result '…'"}

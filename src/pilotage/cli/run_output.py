@@ -29,8 +29,8 @@ from pilotage.cli.spinner import Spinner
 from pilotage.cli.text import Hints, Line, TextSpan, Tone, cleaned, line, one_line
 from pilotage.cli.timeline import call_arguments
 from pilotage.jsonvalue import JsonValue, to_json_value
-from pilotage.runtime.answers import Question
 from pilotage.runtime.events.projections import ITEM_FIELDS
+from pilotage.runtime.open_questions import Question
 
 Output: TypeAlias = TextSpan | Line
 """Text that continues the current line, or a line of its own."""

@@ -27,7 +27,7 @@ from pilotage.cli.text import (
 )
 from pilotage.cli.timeline import TimelineEntry, count_words, counted, timeline_lines
 from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
-from pilotage.runtime.answers import Question, StoredAnswer
+from pilotage.runtime.open_questions import Question, StoredAnswer
 from pilotage.runtime.reading import RunOutline
 from pilotage.values import value
 

@@ -129,10 +129,13 @@ class Screen:
         self._messages.write(line(TextSpan(self._wrapper.feed(cleaned(piece.text)), piece.tone)))
 
     def ask(self, prompt: TextSpan) -> None:
-        """Write a prompt; the input continues its line."""
+        """Write a prompt, wrapped at words; the input continues its last line."""
         self.show_status("")
         self.end_line()
-        self._messages.write(_safe((prompt,)))
+        *full, last = wrapped(_safe((prompt,)), self.width) if self.width else [_safe((prompt,))]
+        for each in full:
+            self._messages.write((*each, _END))
+        self._messages.write(last)
         self._is_mid_line = True
 
     def end_line(self) -> None:

@@ -146,9 +146,14 @@ class Pod(metaclass=Stereotype):
         """Return the annotation of the target itself; a base class's annotation does not count."""
         annotation = cls.get_or_none(target)
         if annotation is None:
-            name = cls.__name__
+            # Nothing is decorated with the base of a stereotype: AgentDefinition is the base of Agent.
+            mark, its_class = f"@{cls.__name__.removesuffix('Definition')}", type(target)
+            if cls.exists(its_class):
+                raise PodDefinitionError(
+                    f"this is an instance of {target_name(its_class)}. Give the class itself."
+                )
             raise PodDefinitionError(
-                f"{target_name(target)} is not decorated with @{name}. Write @{name} above it."
+                f"{target_name(target)} is not decorated with {mark}. Write {mark} above it."
             )
         return annotation
 

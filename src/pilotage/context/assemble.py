@@ -212,7 +212,7 @@ def manifest_id_of(action_id: str) -> str:
     return f"{action_id}/context"
 
 
-def kept_manifest(assembled: Assembled) -> JsonObject:
+def stored_manifest(assembled: Assembled) -> JsonObject:
     """Return the manifest as the row of the call stores it; its id is derived from that of the call."""
     manifest = assembled.manifest
     return manifest.entries[-1].metadata if assembled.is_plain else manifest_payload(manifest)

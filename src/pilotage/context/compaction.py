@@ -13,7 +13,6 @@ from dataclasses import replace
 from datetime import datetime
 
 from pilotage.agent.compaction import (
-    BYTE_ESTIMATOR,
     CompactionPlan,
     NothingToDo,
     Rewrite,
@@ -126,31 +125,31 @@ def _ranges(indices: Sequence[int]) -> tuple[str, ...]:
 
 @value
 class ContextWindow:
-    """Messages of a program (`heard`), and what the model is shown of them (`shown`)."""
+    """The `messages` of a program, and what the model is shown of them (`shown`)."""
 
-    heard: tuple[ModelMessage, ...]
+    messages: tuple[ModelMessage, ...]
     shown: Transcript
     digest: ContextDigest | None = None
 
     @classmethod
-    def opening(cls, salt: str, estimator: TokenEstimator = BYTE_ESTIMATOR) -> ContextWindow:
+    def opening(cls, salt: str) -> ContextWindow:
         """Return an empty window. The salt is the run's id, or any other text that does not change."""
-        return cls((), Transcript.of(salt=salt, estimator=estimator))
+        return cls((), Transcript.of(salt=salt))
 
     def goes_on_to(self, messages: Sequence[ModelMessage]) -> bool:
         """Return whether the messages begin with those of the window."""
-        return tuple(messages[: len(self.heard)]) == self.heard
+        return tuple(messages[: len(self.messages)]) == self.messages
 
-    def hear(self, messages: Sequence[ModelMessage]) -> ContextWindow:
+    def moved_to(self, messages: Sequence[ModelMessage]) -> ContextWindow:
         """Return the window on these messages; those of another conversation are not condensed."""
-        heard = tuple(messages)
-        if self.digest is None or not self.goes_on_to(heard):
-            return _new_window(heard, self.shown.grown_to(heard))
-        return ContextWindow(heard, self.shown.followed_by(heard[len(self.heard) :]), self.digest)
+        whole = tuple(messages)
+        if self.digest is None or not self.goes_on_to(whole):
+            return _new_window(whole, self.shown.grown_to(whole))
+        return ContextWindow(whole, self.shown.followed_by(whole[len(self.messages) :]), self.digest)
 
     def condensed(self, compaction: Compaction) -> ContextWindow:
         """Return the window that shows the result of a compaction."""
-        return ContextWindow(self.heard, compaction.shown, compaction.digest)
+        return ContextWindow(self.messages, compaction.shown, compaction.digest)
 
     def show(self, request: ModelRequest) -> ModelRequest:
         """Return the request with the messages that the model is shown."""

@@ -44,10 +44,18 @@ class RunNotFoundError(CallerError):
 
 
 class RunConflictError(CallerError):
-    """Another process owns the run, or claimed it at the same time; nothing was done."""
+    """Another process owns the run, or claimed it at the same time; nothing was done.
+
+    Where a run cannot start because another one has its conversation, `holder` is that one. It has ended if its turns
+    are still being appended.
+    """
 
     message: ClassVar[str] = "Another process owns the run."
     code: ClassVar[str] = "run_conflict"
+
+    def __init__(self, *args: object, holder: str | None = None) -> None:
+        super().__init__(*args)
+        self.holder = holder
 
 
 class AnswerConflictError(CallerError):

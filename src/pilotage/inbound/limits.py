@@ -137,7 +137,7 @@ class OpenStreams:
 
     @property
     def count(self) -> int:
-        """How many are open."""
+        """The number of open ones."""
         return len(self._shutdowns)
 
     def refuse(self, principal: Principal | None, limits: RequestLimits) -> None:

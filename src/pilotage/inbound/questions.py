@@ -16,7 +16,7 @@ from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.recovery_request import AgentRecoveryRequest, OpenAction, UnknownAttempt
 from pilotage.inbound.views import json_object
 from pilotage.jsonvalue import to_json_value
-from pilotage.runtime.answers import QuestionPage
+from pilotage.runtime.open_questions import QuestionPage
 
 
 class QuestionKind(StrEnum):

@@ -17,9 +17,9 @@ from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind,
 from pilotage.agent.state import AgentState
 from pilotage.errors import AnswerConflictError, CallerError
 from pilotage.jsonvalue import JsonObject, empty_object
-from pilotage.runtime.answers import AskedQuestion, OpenQuestions
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.open_questions import AskedQuestion, OpenQuestions
 from pilotage.runtime.people.answers import (
     ClosingAnswer,
     answer_keys,

@@ -162,6 +162,8 @@ class Effect(ABC):
     reservation: BudgetReservation | None = None
     """The reservation in the application's budget until it is settled."""
     settle_with: Callable[[BudgetReservation, BudgetAmount], Awaitable[None]] | None = None
+    has_row: bool = False
+    """Whether its outcome has a row already, without the record: it could not be sealed, and is asked for again."""
     is_recorded: bool = True
     """Whether its outcome is a row of its own when `act` returns; a stream is recorded when it ends."""
 

@@ -9,7 +9,7 @@ from pilotage.agent.principal import Principal
 from pilotage.agent.recovery_request import RecoveryDecision
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.jsonvalue import JsonValue
-from pilotage.runtime.answers import Question
+from pilotage.runtime.open_questions import Question
 
 
 class OldNames(ABC):

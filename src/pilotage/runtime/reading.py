@@ -15,12 +15,12 @@ from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentPersistenceConfigurationError
 from pilotage.jsonvalue import JsonObject, object_or_empty
-from pilotage.runtime.answers import OpenQuestions, Question, QuestionPage, StoredAnswer
 from pilotage.runtime.audit import evaluation_of
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.history import RunReader
 from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.open_questions import OpenQuestions, Question, QuestionPage, StoredAnswer
 from pilotage.runtime.run.resume import RunResumer, acting
 from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services
@@ -31,7 +31,7 @@ _UNDER_WAY = frozenset({AgentStatus.CREATED, AgentStatus.ACTIVE, AgentStatus.CAN
 
 @value
 class RunOutline:
-    """What a list says about a run beside its state.
+    """The facts that a list shows of a run beside its state.
 
     `input` is the instruction of a declarative agent, as readers may see it; of any other agent it has the names of the
     arguments, whose values may be sensitive; it is empty where the first row cannot be read. `is_driven` is None for a

@@ -17,9 +17,9 @@ from pilotage.container.application import Application
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.answering import AcceptedAnswer, AnswerAcceptance, GivenAnswer, too_late
-from pilotage.runtime.answers import OpenQuestions, run_of
 from pilotage.runtime.journal.resolution import RunResolution, fork_rows
 from pilotage.runtime.old_names import OldNames
+from pilotage.runtime.open_questions import OpenQuestions, run_of
 from pilotage.runtime.reading import ReadsRuns
 from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.opened import CallerRuns

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from pilotage.agent.ports.observability import IAgentTelemetry, TelemetryValue
+from pilotage.agent.tools.declare import OutsideRuns
 from pilotage.runtime.journal.scope import Action
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
@@ -46,20 +47,20 @@ class RunTelemetry:
         """Record a span that has ended; attributes that are None are left out."""
         if self._telemetry is not None:
             known = {name: value for name, value in attributes.items() if value is not None}
-            with suppress(Exception):
+            with suppress(Exception), OutsideRuns():
                 self._telemetry.record(name, seconds, known, error)
 
     def annotate(self, **attributes: TelemetryValue) -> None:
         """Add attributes to the current span."""
         if self._telemetry is not None:
-            with suppress(Exception):
+            with suppress(Exception), OutsideRuns():
                 self._telemetry.annotate(attributes)
 
     def follow(self, earlier: str | None) -> str | None:
         """Link the current span to the run's earlier trace position; return the current position."""
         if self._telemetry is None:
             return None
-        with suppress(Exception):
+        with suppress(Exception), OutsideRuns():
             if earlier is not None:
                 self._telemetry.link(earlier)
             return self._telemetry.position()
@@ -68,7 +69,7 @@ class RunTelemetry:
     def count(self, name: str, amount: float = 1, /, **attributes: TelemetryValue) -> None:
         """Record one measurement."""
         if self._telemetry is not None:
-            with suppress(Exception):
+            with suppress(Exception), OutsideRuns():
                 self._telemetry.emit_metric(name, amount, attributes)
 
     @contextmanager
@@ -76,7 +77,7 @@ class RunTelemetry:
         self, telemetry: IAgentTelemetry, name: str, attributes: dict[str, TelemetryValue]
     ) -> Generator[None]:
         span: AbstractContextManager[object] = nullcontext()
-        with suppress(Exception):
+        with suppress(Exception), OutsideRuns():
             span = telemetry.trace(name, attributes)
             span.__enter__()
         try:
@@ -84,14 +85,14 @@ class RunTelemetry:
         except Exception as error:
             # Neither the words nor the stack: a backend writes down what it is given.
             failed = FailedAction(str(getattr(error, "code", type(error).__name__)))
-            with suppress(Exception):
+            with suppress(Exception), OutsideRuns():
                 span.__exit__(FailedAction, failed, None)
             raise
         except BaseException as end:
-            with suppress(Exception):
+            with suppress(Exception), OutsideRuns():
                 span.__exit__(type(end), end, end.__traceback__)
             raise
-        with suppress(Exception):
+        with suppress(Exception), OutsideRuns():
             span.__exit__(None, None, None)
 
 

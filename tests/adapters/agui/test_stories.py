@@ -223,6 +223,7 @@ async def test_a_decision_that_does_not_fit_pays_nothing_and_leaves_the_question
         (again,) = interrupts_of(refused)
         assert {**again, "message": ""} == {**interrupt, "message": ""}
         assert again["message"].startswith(f"{interrupt['message']} The answer was not accepted: ")
+        assert interrupt["id"] not in again["message"]
         assert again["message"].endswith("It takes: approve, reject, modify, defer, cancel.")
         frames = await ask(app, resume(interrupt["id"], {"decision": "approve"}))
     assert (bank.payments.paid, frames[-1]["outcome"]["type"]) == (["5 to Bo"], "success")

@@ -5,27 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 
 import pytest
-from ag_ui.core import RunAgentInput
-from tests.adapters.agui.bank import PAY, Bank, Frame, Porter, Teller, ask, interrupts_of, paying, texts
-from tests.adapters.agui.door import Gate, KeptDoorman
+from tests.adapters.agui.bank import PAY, Frame, Porter, Teller, ask, interrupts_of, paying, texts
+from tests.adapters.agui.door import KeptDoorman
 from tests.adapters.agui.samples import PICK, ag_ui_input, resume, tool_message, types
 from tests.adapters.agui.sequence import fault_in
+from tests.adapters.agui.threads import ADA, HELLO, NEXT, RUN, Deaf, Host, Threads, customs
 from tests.behaviour.newsroom import let_run
 
-from pilotage import Agent, AgentExecutionSpec, AgentSignalKind, Application, Principal, RecoveryStrategy
 from pilotage.adapters.agui import Bookmark, driver_for, frames_for, line_of
-from pilotage.agent import AgentSignal, RunKey
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.events.feed import START
-from pilotage.runtime.run.start import run_id_of
 from pilotage.testing import (
-    FaultyJournal,
-    MemorySignalRepository,
     MemoryStore,
-    ProcessStopped,
     ScriptedModel,
     StopAfter,
     StopBefore,
@@ -35,82 +28,7 @@ from pilotage.testing import (
     says,
 )
 
-ADA = Principal("ada")
-HELLO, NEXT = ag_ui_input("Hello"), ag_ui_input("And then?", runId="client-2")
-RUN = run_id_of(ADA.tenant, "client-1")
-
-
-@Agent(
-    spec=AgentExecutionSpec(
-        name="host",
-        recovery=RecoveryStrategy.ACTION_BOUNDARY,
-        accepted_signals=(AgentSignalKind.USER_MESSAGE,),
-    )
-)
-class Host:
-    """Holds the door, and takes messages meanwhile."""
-
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate
-
-
-@Agent(
-    spec=AgentExecutionSpec(
-        name="deaf",
-        recovery=RecoveryStrategy.ACTION_BOUNDARY,
-        accepted_signals=(AgentSignalKind.USER_MESSAGE,),
-    )
-)
-class Deaf:
-    """Accepts messages, and takes none of them in: they come too late."""
-
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate
-
-    async def execute(self, words: str) -> str:
-        await self.gate.hold()
-        return f"re: {words}"
-
-
-def customs(frames: list[Frame]) -> list[str]:
-    return [frame["name"] for frame in frames if frame["type"] == "CUSTOM"]
-
-
-class Threads:
-    """Processes over one store, of which the first ones die."""
-
-    def __init__(self, agent: type[object] = Teller) -> None:
-        self.bank, self.agent = Bank(), agent
-        self.gate = Gate()
-
-    @asynccontextmanager
-    async def process(
-        self, model: ScriptedModel, fault: StopAfter | StopBefore | None = None, *more: object
-    ) -> AsyncGenerator[Application, None]:
-        store = self.bank.store
-        ports = [each for each in store.ports if each is not store.journal]
-        journal = FaultyJournal(store.journal, fault)
-        app = Application("bank").add(
-            self.agent, self.bank.payments, self.gate, model, journal, *ports, *more
-        )
-        async with app.load_plugins() as started:
-            yield started
-
-    async def die(self, model: ScriptedModel, fault: StopAfter | StopBefore) -> None:
-        """A process that dies in the middle of the first message."""
-        try:
-            async with self.process(model, fault) as app:
-                await self.ask(app, HELLO)
-        except ProcessStopped:
-            return
-        raise AssertionError("the process did not die")
-
-    async def ask(self, app: Application, given: RunAgentInput) -> list[Frame]:
-        return await ask(app, given, self.agent, principal=ADA)
-
-    async def hold(self) -> None:
-        """Let a process of another machine have the lease; nothing is known of it but that."""
-        assert await self.bank.store.leases.acquire(RunKey(ADA.tenant, RUN), "elsewhere", 30.0) is not None
+TEXT = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"]
 
 
 @pytest.mark.parametrize("fault", [StopAfter(1), StopBefore(2)], ids=repr)
@@ -232,32 +150,6 @@ async def test_the_message_of_a_second_tab_is_given_to_the_run_under_way() -> No
     assert "And then?" in str(model.requests[-1].messages)
 
 
-class LateSignals(MemorySignalRepository):
-    """Signals that arrive only when the run they are for has ended."""
-
-    def __init__(self, store: MemoryStore, gate: Gate) -> None:
-        super().__init__(store)
-        self.store, self.gate = store, gate
-
-    async def append(self, signal: AgentSignal) -> AgentSignal:
-        self.gate.open.set()
-        while not (await self.store.states.get(signal.agent_state_id)).is_terminal:
-            await let_run()
-        return await super().append(signal)
-
-
-async def test_a_message_starts_a_run_where_the_one_under_way_ends_before_it_can_be_given_to_it() -> None:
-    threads, model = Threads(Host), ScriptedModel([calls("hold"), says("One."), says("Two.")])
-    threads.bank.store.signals = LateSignals(threads.bank.store, threads.gate)
-    async with threads.process(model) as app:
-        one = asyncio.ensure_future(threads.ask(app, HELLO))
-        await threads.gate.reached.get()
-        second = await threads.ask(app, NEXT)
-        first = await one
-    assert (texts(first), texts(second)) == ("One.", "Two.")
-    assert (types(second)[-1], fault_in(second)) == ("RUN_FINISHED", None)
-
-
 async def test_messages_of_three_tabs_that_came_too_late_are_answered_one_after_the_other() -> None:
     threads = Threads(Deaf)
     async with threads.process(ScriptedModel([])) as app:
@@ -282,13 +174,7 @@ async def test_a_second_tab_is_refused_in_words_where_the_agent_takes_no_message
         threads.gate.open.set()
         await one
         after = await threads.ask(app, NEXT)
-    assert types(refused) == [
-        "RUN_STARTED",
-        "TEXT_MESSAGE_START",
-        "TEXT_MESSAGE_CONTENT",
-        "TEXT_MESSAGE_END",
-        "RUN_ERROR",
-    ]
+    assert types(refused) == ["RUN_STARTED", *TEXT, "RUN_ERROR"]
     assert (texts(refused), refused[-1]["code"]) == (refused[-1]["message"], "agui_thread_busy")
     assert texts(after) == "Two."
 
@@ -298,8 +184,11 @@ async def test_a_page_that_is_loaded_anew_gets_the_question_as_the_answer_to_its
     async with threads.process(model) as app:
         (interrupt,) = interrupts_of(await threads.ask(app, ag_ui_input("Pay Bo")))
         again = await threads.ask(app, NEXT)
-        assert types(again) == ["RUN_STARTED", "RUN_FINISHED"]
-        assert interrupts_of(again) == [interrupt]
+        assert types(again) == ["RUN_STARTED", *TEXT, "RUN_FINISHED"]
+        assert (texts(again).startswith("This message was not taken"), interrupts_of(again)) == (
+            True,
+            [interrupt],
+        )
         done = await threads.ask(app, resume(interrupt["id"], True))
         after = await threads.ask(app, ag_ui_input("And then?", runId="client-4"))
     assert (texts(done), threads.bank.payments.paid) == ("Done.", ["5 to Bo"])
@@ -313,12 +202,13 @@ async def test_a_call_that_the_page_performs_is_shown_again_to_a_page_that_is_lo
         again = await threads.ask(app, NEXT)
         assert types(again) == [
             "RUN_STARTED",
+            *TEXT,
             "TOOL_CALL_START",
             "TOOL_CALL_ARGS",
             "TOOL_CALL_END",
             "RUN_FINISHED",
         ]
-        result = tool_message(again[1]["toolCallId"], "red")
+        result = tool_message(again[4]["toolCallId"], "red")
         done = await threads.ask(app, ag_ui_input(messages=[result], runId="client-3"))
     assert texts(done) == "Red."
 

@@ -191,6 +191,20 @@ async def test_every_example_of_ag_ui_runs_as_it_stands() -> None:
             assert "curl -N " in operation["description"]
 
 
+async def test_the_messages_of_a_thread_are_described_and_sent_as_described() -> None:
+    description = served().openapi()
+    operation = operations(description)["list_librarian_messages"]
+    schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
+    check = jsonschema_rs.validator_for({**schema, "components": description["components"]})
+    (thread,) = operation["parameters"]
+    run = operations(description)["run_librarian"]["requestBody"]["content"]["application/json"]
+    async with client_of(served()) as client:
+        await client.post("/librarian", json=run["examples"]["hello"]["value"])
+        sent = (await client.get(f"/librarian/threads/{thread['example']}")).json()
+    check.validate(sent)
+    assert [each["role"] for each in sent["messages"]] == ["user", "assistant"]
+
+
 async def test_events_are_described_and_sent_as_described() -> None:
     api = served()
     operation = operations(api.openapi())["read_events"]

@@ -187,8 +187,11 @@ async def test_an_endpoint_in_a_router_that_is_included_answers_preflights() -> 
     add_agui_endpoint(router, run_driver_factory=driver, config=AgUiConfig(allowed_origins=(PAGE,)))
     api.include_router(router, prefix="/api")
     async with app, _client(api) as client:
-        answer = await client.options("/api/agui", headers={"origin": PAGE, **ASKED})
-        assert (answer.status_code, _granted(answer.headers)) == (204, (PAGE, "true"))
+        for path in ("/api/agui", "/api/agui/threads/thread-1"):
+            answer = await client.options(path, headers={"origin": PAGE, **ASKED})
+            assert (answer.status_code, _granted(answer.headers)) == (204, (PAGE, "true"))
+        history = await client.get("/api/agui/threads/thread-1", headers={"origin": PAGE})
+        assert (history.json()["messages"], _granted(history.headers)) == ([], (PAGE, "true"))
 
 
 def test_the_environment_of_http_allows_origins_for_ag_ui() -> None:

@@ -7,8 +7,8 @@ from itertools import islice
 import pytest
 from sqlalchemy import Connection, exc
 
-from pilotage.adapters.sqlalchemy.connections import translated
 from pilotage.adapters.sqlalchemy.database import Database, retry_delays
+from pilotage.adapters.sqlalchemy.dialect import translated
 from pilotage.adapters.sqlalchemy.errors import StoreUnreachableError
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.testing import VirtualClock

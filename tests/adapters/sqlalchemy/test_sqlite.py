@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, text
 
-from pilotage.adapters.sqlalchemy.connections import DatabaseLine
+from pilotage.adapters.sqlalchemy.dialect import DatabaseLine
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore

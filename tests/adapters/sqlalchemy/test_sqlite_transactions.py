@@ -13,8 +13,8 @@ from threading import Event, get_ident
 import pytest
 from sqlalchemy import Connection, text
 
-from pilotage.adapters.sqlalchemy.connections import DatabaseLine
 from pilotage.adapters.sqlalchemy.database import Begin, Database
+from pilotage.adapters.sqlalchemy.dialect import DatabaseLine
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.sqlite import IN_A_ROW, LOG_PAGES

@@ -274,6 +274,14 @@ def annotation_of_unmarked_class() -> None:
     UseCase.get(Ledger)
 
 
+@refused(PodDefinitionError, "this is an instance of Clock. Give the class itself.")
+def annotation_of_an_instance() -> None:
+    @Pod
+    class Clock: ...
+
+    Pod.get(Clock())
+
+
 @refused_at_start(
     "Refunds.__init__: parameter 'store' may be User or Order.",
     "Ask for one type, for example an interface that all of them implement.",

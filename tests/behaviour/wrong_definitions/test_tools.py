@@ -21,6 +21,7 @@ from pilotage.agent.tools import (
     AgentToolSchemaHandle,
     ResultBudget,
     TimeoutPolicy,
+    ToolEffects,
     ToolPermission,
     ToolRisk,
     ToolRiskAxis,
@@ -538,6 +539,12 @@ def a_blank_description() -> None:
 @wrong("pay: agent_tool.timeout is 10. Give it a value of type TimeoutPolicy.")
 def a_number_as_timeout() -> None:
     @agent_tool(timeout=10)
+    def pay(to: str) -> None: ...
+
+
+@wrong("pay: agent_tool.effects is 'ToolEffects.read_only'. Call it: ToolEffects.read_only().")
+def a_function_as_effects() -> None:
+    @agent_tool(effects=ToolEffects.read_only)
     def pay(to: str) -> None: ...
 
 

@@ -52,7 +52,7 @@ from pilotage.cli.timeline import counted, timeline_lines, timeline_of
 from pilotage.errors import CallerError
 from pilotage.inbound.questions import QuestionView
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.answers import Question
+from pilotage.runtime.open_questions import Question
 from pilotage.runtime.reading import RunOutline
 
 RUN, CHILD = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"

@@ -23,10 +23,10 @@ from pilotage.context.assemble import (
     TRANSCRIPT_ENTRY,
     assemble,
     digest_evidence,
-    kept_manifest,
     manifest_evidence,
     manifest_id_of,
     manifest_payload,
+    stored_manifest,
     whole_manifest,
 )
 from pilotage.context.transcript import Transcript
@@ -229,11 +229,11 @@ GIVEN = ContextManifest("given", (), evidence_refs=("e-1",))
 )
 def test_a_reader_gets_the_whole_manifest_whatever_is_kept_of_it(request_: ModelRequest) -> None:
     assembled = assemble(request_, manifest_id=manifest_id_of(CALL))
-    assert whole_manifest(kept_manifest(assembled), CALL) == manifest_payload(assembled.manifest)
+    assert whole_manifest(stored_manifest(assembled), CALL) == manifest_payload(assembled.manifest)
 
 
 def test_of_a_transcript_alone_only_figures_are_kept() -> None:
-    kept = kept_manifest(assemble(ModelRequest(ASKED), manifest_id=manifest_id_of(CALL)))
+    kept = stored_manifest(assemble(ModelRequest(ASKED), manifest_id=manifest_id_of(CALL)))
     assert kept.keys() == {"messages", "tokens", "digest"}
     assert len(canonical_json(kept)) < 120
 
@@ -241,7 +241,7 @@ def test_of_a_transcript_alone_only_figures_are_kept() -> None:
 def test_a_manifest_with_a_time_is_kept_whole() -> None:
     made = datetime(2026, 11, 15, tzinfo=UTC)
     assembled = assemble(ModelRequest(ASKED), manifest_id=manifest_id_of(CALL), created_at=made)
-    assert whole_manifest(kept_manifest(assembled), CALL) == manifest_payload(assembled.manifest)
+    assert whole_manifest(stored_manifest(assembled), CALL) == manifest_payload(assembled.manifest)
 
 
 def test_a_manifest_that_was_kept_whole_is_read_as_it_is() -> None:

@@ -145,7 +145,7 @@ def test_there_is_evidence_from_before_and_after() -> None:
 
 
 def a_condensed_window(messages: list[ModelMessage]) -> ContextWindow:
-    window = ContextWindow.opening("run-1").hear(messages)
+    window = ContextWindow.opening("run-1").moved_to(messages)
     plan = KeepRecent(1).plan(window.shown.messages, excess=1, estimator=BYTE_ESTIMATOR)
     assert isinstance(plan, Rewrite)
     action = compression([], MANIFEST)
@@ -157,7 +157,7 @@ def a_condensed_window(messages: list[ModelMessage]) -> ContextWindow:
 def test_a_window_shows_everything_until_something_is_condensed() -> None:
     messages = a_loop(3)
     request = ModelRequest(messages)
-    window = ContextWindow.opening("run-1").hear(messages)
+    window = ContextWindow.opening("run-1").moved_to(messages)
     assert window.shown == Transcript.of(messages, salt="run-1")
     assert window.show(request) is request
 
@@ -165,7 +165,7 @@ def test_a_window_shows_everything_until_something_is_condensed() -> None:
 def test_what_was_condensed_stays_condensed_while_the_transcript_grows() -> None:
     messages = a_loop(3)
     grown = [*messages, *a_turn(9)]
-    window = a_condensed_window(messages).hear(grown)
+    window = a_condensed_window(messages).moved_to(grown)
     expected = [*messages[:2], *messages[6:], *a_turn(9)]
     shown = window.show(ModelRequest(grown))
     assert list(shown.messages) == expected
@@ -177,14 +177,14 @@ def test_what_was_condensed_stays_condensed_while_the_transcript_grows() -> None
 def test_messages_that_are_equal_but_not_the_same_objects_go_on_too() -> None:
     window = a_condensed_window(a_loop(3))
     assert window.goes_on_to(a_loop(3))
-    assert window.hear(a_loop(4)).digest is not None
+    assert window.moved_to(a_loop(4)).digest is not None
 
 
 def test_another_conversation_is_shown_whole() -> None:
     other = [ModelMessage.user("Something else.")]
     window = a_condensed_window(a_loop(3))
     assert not window.goes_on_to(other)
-    assert window.hear(other) == ContextWindow.opening("run-1").hear(other)
+    assert window.moved_to(other) == ContextWindow.opening("run-1").moved_to(other)
 
 
 async def test_a_long_run_stays_within_its_budget_and_is_condensed_now_and_then() -> None:
@@ -193,7 +193,7 @@ async def test_a_long_run_stays_within_its_budget_and_is_condensed_now_and_then(
     condensed_at: list[int] = []
     for turn in range(40):
         messages += a_turn(turn, LONG)
-        window = window.hear(messages)
+        window = window.moved_to(messages)
         assembled = shown_to_the_model(window, messages, turn)
         signals = health_signals(assembled.tokens, (), budget, manifest_ref=assembled.manifest.id)
         for action in await KeepWithinBudget().select_optimization_actions(signals, assembled.manifest):

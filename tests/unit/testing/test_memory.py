@@ -104,6 +104,7 @@ async def test_a_refusal_says_whom_a_run_stands_in_the_way_of() -> None:
         CommitRefused(
             "conversation 'chat' is held by run 'run-1', which has not ended",
             CommitRefusal.CONVERSATION_HELD,
+            "run-1",
         ),
     ]
 

@@ -32,8 +32,7 @@ def test_a_version_that_is_not_higher_is_refused(version: str) -> None:
         raised('version = "0.9.0"\n', version)
 
 
-def test_the_first_program_of_a_page_is_its_first_python_block() -> None:
-    assert (
-        first_program("# A\n```console\n$ b\n```\n```python\nprint(1)\n```\n```python\nprint(2)\n```\n")
-        == "print(1)\n"
-    )
+@pytest.mark.parametrize("opening", ["```python", '```python title="one.py"'])
+def test_the_first_program_of_a_page_is_its_first_python_block(opening: str) -> None:
+    page = f"# A\n```console\n$ b\n```\n{opening}\nprint(1)\n```\n```python\nprint(2)\n```\n"
+    assert first_program(page) == "print(1)\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from ag_ui.core import BaseEvent, CustomEvent, RunAgentInput, ToolCallResultEvent, ToolMessage
 
@@ -15,20 +16,22 @@ from pilotage.adapters.agui import decisions
 from pilotage.adapters.agui.decisions import AgUiContinuation, AgUiDecision, AgUiToolResult
 from pilotage.adapters.agui.errors import AgUiPendingApprovalError
 from pilotage.adapters.agui.frames import marked_call
-from pilotage.adapters.agui.openers import Opener
+from pilotage.adapters.agui.openers import MESSAGE_IDS, Opener, StartedRuns
 from pilotage.adapters.agui.questions import calls_of_question
-from pilotage.adapters.agui.reading import GivenRun, ReadRun
+from pilotage.adapters.agui.reading import Following, GivenRun, ReadRun
 from pilotage.adapters.agui.stream import Bookmark, StreamedRun
 from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent, RunStartedEvent
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
+from pilotage.agent.signals import AgentSignal, AgentSignalEnd, words_of
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AnswerConflictError, CallerError, RunConflictError
 from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.answering import GivenAnswer
-from pilotage.runtime.answers import run_of
 from pilotage.runtime.events.feed import EventCursor
 from pilotage.runtime.events.subscription import Subscription
+from pilotage.runtime.open_questions import run_of
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
 
@@ -55,12 +58,14 @@ class AnsweredRuns(Opener):
             decided = decisions.decisions_in(self._input) if self._carries_decision else ()
             top = await self._asking(decided) if decided else await self._waiting(given.conversation_id)
             self._check_agent(top)
+            messages = await self._messages_for(top)
             await self._answer(top, decided)
         except CallerError as refused:
             if not self._carries_decision:
                 raise
             return await self._refused(given, refused)
-        return await self._going_on(top, given, self._results_of_calls(decided))
+        following = partial(self._unread, top.id, messages, given) if messages else None
+        return await self._going_on(top, given, self._results_of_calls(decided), following)
 
     async def _answer(self, top: AgentState, decided: Sequence[AgUiDecision | AgUiContinuation]) -> None:
         answers: list[GivenAnswer] = [each for each in decided if isinstance(each, GivenAnswer)]
@@ -71,8 +76,33 @@ class AnsweredRuns(Opener):
             if isinstance(each, AgUiContinuation) and each.is_cancelled:
                 await self._runs.cancel(each.run_id, principal=self._principal)
 
+    async def _messages_for(self, top: AgentState) -> Sequence[AgentSignal]:
+        """Return the messages that were sent beside the question, which the run may end without."""
+        pending = await self._runs.services.pending_signals(RunKey(top.tenant_id, top.id))
+        return [each for each in pending if each.id.startswith(MESSAGE_IDS)]
+
+    async def _unread(
+        self, run_id: str, messages: Sequence[AgentSignal], given: CoreRunInput
+    ) -> StreamedRun | None:
+        """Return a run for the messages that an answered run has ended without; None where there are none."""
+        unread = [each for each in messages if await self._came_too_late(run_id, each)]
+        if not unread:
+            return None
+        text = "\n".join(words_of(each.payload) or "" for each in unread)
+        asked = replace(given, state_id=unread[-1].id, instruction=text, resume=False)
+        return await StartedRuns(self._runs, self._runner).open(asked)
+
+    async def _came_too_late(self, run_id: str, message: AgentSignal) -> bool:
+        kind, payload = message.kind, message.payload
+        sent = await self._runs.signal(run_id, kind, payload, id=message.id, principal=self._principal)
+        return sent.end is AgentSignalEnd.TOO_LATE
+
     async def _going_on(
-        self, top: AgentState, given: CoreRunInput, notices: Sequence[BaseEvent]
+        self,
+        top: AgentState,
+        given: CoreRunInput,
+        notices: Sequence[BaseEvent],
+        following: Following | None,
     ) -> StreamedRun:
         """Return the run as it goes on; one that another process has is read where it is."""
         resumed = replace(given, state_id=top.id, resume=True, deferred_tools=())
@@ -84,12 +114,15 @@ class AnsweredRuns(Opener):
                 """The stream begins after the last recorded event."""
             at = EventCursor.parse(recorded.cursor)
             seen = Bookmark(top.id, at, at)
-            return ReadRun(self._runs, seen, self._principal, notices=notices, is_held=True)
-        events = run.events() if notices else None
+            return ReadRun(
+                self._runs, seen, self._principal, notices=notices, following=following, is_held=True
+            )
+        events = run.events() if notices or following else None
         if not isinstance(events, Subscription):
             return run
         at = EventCursor.parse(events.cursor)
-        return ReadRun(self._runs, Bookmark(top.id, at, at), self._principal, notices=notices, events=events)
+        seen = Bookmark(top.id, at, at)
+        return ReadRun(self._runs, seen, self._principal, notices=notices, following=following, events=events)
 
     def _results_of_calls(self, decided: Sequence[AgUiDecision | AgUiContinuation]) -> list[BaseEvent]:
         """Return the results of the calls that show questions, if clients are shown such calls and have no result."""

@@ -16,7 +16,7 @@ from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent, RunSt
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
-from pilotage.agent.state import AgentState
+from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import PilotageError
 from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
 from pilotage.runtime.events.feed import START, Transcript
@@ -24,6 +24,7 @@ from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
 
+_UNDER_WAY = [status for status in AgentStatus if not status.is_terminal]
 _MOST_RUNS = 50
 """The runs of a thread that are read, the newest ones."""
 
@@ -115,6 +116,17 @@ class ConnectedThreads(StartedRuns):
         run = await self._reading(state, Bookmark(state.id, START, START))
         run.notices = (MessagesSnapshotEvent(messages=before), *run.notices)
         return run
+
+    async def _run_of_thread(self, given: CoreRunInput) -> AgentState | None:
+        """Return the run that has the thread; None where there is none.
+
+        Raises:
+            CallerError: the store does not know the threads of its runs.
+        """
+        page = await self._runs.list(
+            statuses=_UNDER_WAY, conversation_id=given.conversation_id, principal=self._principal
+        )
+        return next((state for state in page.runs if state.metadata.get(words.PARENT) is None), None)
 
     def _at_rest(self, given: CoreRunInput, messages: Sequence[Message]) -> GivenRun:
         agent_id = self._runner.definition.agent_id

@@ -24,7 +24,7 @@ from pilotage.agent.recovery_request import ACTIONS, RecoveryDecision
 from pilotage.agent.signals import AgentSignal, AgentSignalKind, ApprovalDecision
 from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty, parsed, repeated_key, shortened
 from pilotage.runtime.answering import GivenAnswer
-from pilotage.runtime.answers import run_of
+from pilotage.runtime.open_questions import run_of
 from pilotage.values import value
 
 _DETAILS = ("modified_payload", "comment", ACTIONS)

@@ -22,14 +22,14 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from pilotage.adapters.agui.driver import AgentDriver, driver_for
 from pilotage.adapters.agui.encoding import NDJSON, SSE, encoder_for, line_of
 from pilotage.adapters.agui.errors import AgUiEndpointConflictError
-from pilotage.adapters.agui.operations import post_operation
+from pilotage.adapters.agui.operations import history_operation, post_operation
 from pilotage.adapters.agui.stream import RunDriverFactory
 from pilotage.adapters.agui.transport import Dialogue, frames_of, open_stream
 from pilotage.adapters.agui_plugin import AgUiConfig, check_path
 from pilotage.adapters.asgi import streaming, websockets
 from pilotage.adapters.asgi.authentication import Authentication, principal_in
-from pilotage.adapters.asgi.middleware import HttpMiddleware
-from pilotage.adapters.asgi.operations import with_operation
+from pilotage.adapters.asgi.middleware import Handler, HttpMiddleware
+from pilotage.adapters.asgi.operations import RouteOperation, with_operation
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.agent.principal import Principal
@@ -147,10 +147,9 @@ class Endpoints:
         """Return the route of the messages of a thread; none for a factory that is not of `driver_for`."""
         if not isinstance(self._factory, AgentDriver):
             return []
-        path = f"{self._config.sse_path.rstrip('/')}/threads/{{thread_id:path}}"
-        middleware = HttpMiddleware(self._authentication, self._settings, owns_errors=True)
-        handle = middleware.wrap(self._serve_history)
-        return [Route(path, handle, methods=["GET"], name=f"agui:{path}", include_in_schema=False)]
+        base = self._config.sse_path.rstrip("/")
+        path = f"{base}/threads/{{thread_id:path}}"
+        return [self._route(path, self._serve_history, "GET", history_operation(base, self._agent_id))]
 
     async def _serve_history(self, request: Request) -> Response:
         """Return the messages of a thread, oldest first; raise PilotageError where they cannot be read."""
@@ -170,13 +169,21 @@ class Endpoints:
         return WebSocketRoute(path, self._serve_socket, name=f"agui:{path}")
 
     def _post_route(self, path: str, stream_format: streaming.StreamFormat[str]) -> Route:
+        operation = post_operation(path, stream_format.media_type, self._agent_id)
+        return self._route(path, partial(self._serve_post, stream_format), "POST", operation)
+
+    def _route(self, path: str, handle: Handler, method: str, operation: RouteOperation) -> Route:
+        """Return a route with everything around its handler, for pages of other origins too."""
         middleware = HttpMiddleware(self._authentication, self._settings, owns_errors=True)
-        serve = middleware.endpoint(partial(self._serve_post, stream_format))
-        route = Route(path, serve, methods=["POST", "OPTIONS"], name=f"agui:{path}", include_in_schema=False)
+        serve = middleware.endpoint(handle)
+        route = Route(path, serve, methods=[method, "OPTIONS"], name=f"agui:{path}", include_in_schema=False)
+        return with_operation(route, operation)
+
+    @property
+    def _agent_id(self) -> str | None:
         factory = self._factory
         definition = AgentDefinition.get_or_none(factory.agent) if isinstance(factory, AgentDriver) else None
-        agent = definition.agent_id if definition is not None else None
-        return with_operation(route, post_operation(path, stream_format.media_type, agent))
+        return definition.agent_id if definition is not None else None
 
     async def _serve_post(self, stream_format: streaming.StreamFormat[str], request: Request) -> Response:
         """Return the stream for an input that is posted; raise PilotageError for one that cannot be served."""

@@ -2,7 +2,8 @@
 
 A thread has one run at a time. A message that comes while one is under way is given to that run, if its agent accepts
 messages; a run without an owner is taken up first, and the message starts the next one in the same stream. A message
-that comes while a question is open gets the question again.
+that comes while a question is open gets the question again. A run that ends without a message that it was given is
+followed by one that answers it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import partial
 from ag_ui.core import BaseEvent, CustomEvent
 
 from pilotage.adapters.agui.errors import AgUiThreadBusyError
+from pilotage.adapters.agui.frames import OpenFrames
 from pilotage.adapters.agui.questions import deferred_call_of
 from pilotage.adapters.agui.reading import GivenRun, ReadRun
 from pilotage.adapters.agui.stream import Bookmark, StreamedRun
@@ -29,7 +31,7 @@ from pilotage.agent.events import (
 )
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
 from pilotage.agent.run_values import RunResult
-from pilotage.agent.signals import AgentSignalEnd, AgentSignalKind
+from pilotage.agent.signals import AgentSignalEnd, AgentSignalKind, AgentSignalLane
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, text_digest, to_json_value
@@ -45,8 +47,10 @@ MESSAGE_QUEUED = "message_queued"
 RUN_HELD = "run_held"
 """The name of the CUSTOM event of a run that another process holds; the stream waits for it."""
 
-_MOST_TRIES = 5
-_UNDER_WAY = [status for status in AgentStatus if not status.is_terminal]
+MESSAGE_IDS = "agui-message:"
+"""The prefix of the ids of the signals with which messages are given to runs."""
+
+_TRY_AGAIN_SECONDS = 0.05
 _CALL_EVENTS = (ToolCallStartEvent, ToolCallArgsDeltaEvent, ToolCallEndEvent)
 
 
@@ -66,9 +70,13 @@ class Opener:
             )
 
     async def _has_work(self, state: AgentState) -> bool:
-        if state.status is AgentStatus.INTERRUPTED:
-            return bool(await self._runs.services.signals.list_pending(state.id))
-        return not state.is_terminal
+        """Return whether a run could go on now. A message changes nothing for one that waits for an answer."""
+        if state.status is not AgentStatus.INTERRUPTED:
+            return not state.is_terminal
+        pending = await self._runs.services.signals.list_pending(state.id)
+        if any(signal.kind.lane is AgentSignalLane.CONTROL for signal in pending):
+            return True
+        return bool(pending) and not await self._runs.questions(state.id, principal=self._principal)
 
     async def _reading(self, state: AgentState, seen: Bookmark) -> ReadRun:
         """Return a run as it is read from a bookmark on; one that may have no owner is taken up."""
@@ -110,7 +118,12 @@ class Opener:
 
 
 class StartedRuns(Opener):
-    """Starts durable runs. One that was started by the same input before is read from its beginning."""
+    """Starts durable runs. One that was started by the same input before is read from its beginning.
+
+    A message starts a run, or is given to the run that has the thread. The store decides that, and never a state that
+    was read before: it refuses a start as long as another run has the thread, and a message to a run that has ended.
+    Then the input is tried again, so that every try means that another run has ended.
+    """
 
     async def open(self, given: CoreRunInput, /) -> StreamedRun:
         """Return the run that the input starts or has started, or the one of its thread that is under way.
@@ -129,107 +142,128 @@ class StartedRuns(Opener):
         return await self._read_from_start(run_id)
 
     async def _started(self, given: CoreRunInput) -> StreamedRun:
-        """Return the run that the input starts, or the stream of its message on the run that has the thread.
-
-        That run may end, and another one begin, while its stream is opened: then the input is tried again.
-        """
-        tries = 0
+        """Return the run that the input starts, or the stream of its message on the run that has the thread."""
+        ended: str | None = None
         while True:
-            tries += 1
             try:
                 return await self._runner.open(given)
-            except RunConflictError:
-                under_way = await self._run_of_thread(given)
-                if under_way is None and tries == _MOST_TRIES:
+            except RunConflictError as conflict:
+                if conflict.holder is None:
                     raise
-            if under_way is None:
-                continue
-            self._check_agent(under_way)
-            try:
-                return await self._beside(under_way, given)
-            except CallerError:
-                if tries == _MOST_TRIES or not await self._has_ended(under_way):
-                    raise
+                holder = conflict.holder
+            if (stream := await self._beside(holder, given)) is not None:
+                return stream
+            if ended == holder:
+                # Its turns are still being appended to the conversation.
+                await self._runs.services.clock.sleep(_TRY_AGAIN_SECONDS)
+            ended = holder
 
-    async def _has_ended(self, state: AgentState) -> bool:
-        return (await self._runs.get(state.id, principal=self._principal)).is_terminal
-
-    async def _run_of_thread(self, given: CoreRunInput) -> AgentState | None:
-        """Return the run that has the thread; None where there is none, or the store does not know threads."""
-        try:
-            page = await self._runs.list(
-                statuses=_UNDER_WAY, conversation_id=given.conversation_id, principal=self._principal
-            )
-        except CallerError:
+    async def _beside(self, run_id: str, given: CoreRunInput) -> StreamedRun | None:
+        """Return the stream of a message on a thread that another run has; None where that one has ended."""
+        state = await self._runs.get(run_id, principal=self._principal)
+        if state.is_terminal:
             return None
-        return next((state for state in page.runs if state.metadata.get("parent") is None), None)
-
-    async def _beside(self, state: AgentState, given: CoreRunInput) -> StreamedRun:
-        """Return the stream of a message on a thread with a run under way."""
-        following = partial(self.following, state.id, given)
+        self._check_agent(state)
         if not await self._has_work(state) and (asked := await self._asked(state)) is not None:
-            if await self._queued(state, given):
-                asked.notices = (_notice(MESSAGE_QUEUED, state.id),)
-            return asked
-        if not self._runs.is_driven(state.id):
-            try:
-                handle = await self._runs.take_up(state.id, principal=self._principal)
-            except RunConflictError:
-                """Another process has it: it is under way there."""
-            else:
-                events = handle.events()
-                seen = Bookmark(state.id, EventCursor.parse(events.cursor), EventCursor.parse(events.cursor))
-                notices = [_notice(RUN_TAKEN_UP, state.id)]
-                return ReadRun(
-                    self._runs, seen, self._principal, notices=notices, following=following, events=events
-                )
-        if not await self._queued(state, given):
-            raise AgUiThreadBusyError(
-                f"This conversation is busy: its agent {state.agent_type!r} still works on the message before, and "
-                "takes no further one meanwhile. Send it again when the answer is there."
-            )
-        held = not self._runs.is_driven(state.id)
+            return await self._beside_question(asked, state, given)
+        if (taken_up := await self._taken_up(run_id, given)) is not None:
+            return taken_up
+        if not self._accepts(given):
+            raise AgUiThreadBusyError(self._busy)
+        if not await self._is_given(run_id, given):
+            return None
         return ReadRun(
             self._runs,
-            Bookmark(state.id, START, START),
+            Bookmark(run_id, START, START),
             self._principal,
-            notices=[_notice(MESSAGE_QUEUED, state.id)],
-            following=following,
-            is_held=held,
+            notices=[_notice(MESSAGE_QUEUED, run_id)],
+            following=partial(self.following, run_id, given),
+            is_held=not self._runs.is_driven(run_id),
+        )
+
+    async def _beside_question(
+        self, asked: GivenRun, state: AgentState, given: CoreRunInput
+    ) -> GivenRun | None:
+        """Return the questions of a run that waits, as the answer to a message; None where the run has ended."""
+        if not self._accepts(given):
+            asked.notices = self._not_taken(given)
+        elif await self._is_given(state.id, given):
+            asked.notices = (_notice(MESSAGE_QUEUED, state.id),)
+        else:
+            return None
+        return asked
+
+    async def _taken_up(self, run_id: str, given: CoreRunInput) -> ReadRun | None:
+        """Return a run that had no owner, and now has this process; None for one that is driven."""
+        if self._runs.is_driven(run_id):
+            return None
+        try:
+            handle = await self._runs.take_up(run_id, principal=self._principal)
+        except RunConflictError:
+            # Another process has it: it is under way there.
+            return None
+        events = handle.events()
+        at = EventCursor.parse(events.cursor)
+        return ReadRun(
+            self._runs,
+            Bookmark(run_id, at, at),
+            self._principal,
+            notices=[_notice(RUN_TAKEN_UP, run_id)],
+            following=partial(self.following, run_id, given),
+            events=events,
         )
 
     async def following(self, earlier: str, given: CoreRunInput) -> StreamedRun | None:
-        """Return the run of a message after the run that was under way; None where that one took the message in."""
-        state = await self._runs.get(earlier, principal=self._principal)
+        """Return the run to stream after the one that had the thread; None where that one has the message.
+
+        Raises:
+            AgUiThreadBusyError: that one goes on, and its agent accepts no messages.
+        """
         if (attached := await self._attached(given)) is not None:
             return attached
+        if self._accepts(given):
+            return None if await self._is_given(earlier, given) else await self._started(given)
+        state = await self._runs.get(earlier, principal=self._principal)
         if state.is_terminal:
-            end = await self._end_of_message(state, given)
-            return None if end is AgentSignalEnd.TAKEN else await self._started(given)
-        await self._queued(state, given)
-        return None
+            return await self._started(given)
+        asked = await self._asked(state, self._not_taken(given))
+        if asked is None:
+            raise AgUiThreadBusyError(self._busy)
+        return asked
 
-    async def _queued(self, state: AgentState, given: CoreRunInput) -> bool:
-        """Give a message to a run; return False where its agent does not accept messages, or not such ones."""
+    def _accepts(self, given: CoreRunInput) -> bool:
+        """Return whether runs of the agent accept the message while they are under way."""
         spec = self._runner.definition.spec
-        if AgentSignalKind.USER_MESSAGE not in spec.accepted_signals or given.attachments:
-            return False
-        await self._send(state, given)
-        return True
+        return AgentSignalKind.USER_MESSAGE in spec.accepted_signals and not given.attachments
 
-    async def _end_of_message(self, state: AgentState, given: CoreRunInput) -> AgentSignalEnd | None:
-        """Return what became of a message that an ended run was given; None where it was given none."""
-        try:
-            return await self._send(state, given)
-        except CallerError:
-            return None
+    @property
+    def _busy(self) -> str:
+        agent_id = self._runner.definition.agent_id
+        return (
+            f"This conversation is busy: its agent {agent_id!r} still works on the message before, and takes no "
+            "further one meanwhile. Send it again when the answer is there."
+        )
 
-    async def _send(self, state: AgentState, given: CoreRunInput) -> AgentSignalEnd | None:
-        kind, payload = AgentSignalKind.USER_MESSAGE, {"text": given.instruction}
+    def _not_taken(self, given: CoreRunInput) -> tuple[BaseEvent, ...]:
+        """Return a text for a message beside an open question that is not given to the run that asks."""
+        words = (
+            "This message was not taken: the conversation waits for an answer. Send it again after that one."
+        )
+        frames = OpenFrames()
+        return *frames.text(f"{given.state_id}:{AgUiThreadBusyError.code}", words), *frames.close_all()
+
+    async def _is_given(self, run_id: str, given: CoreRunInput) -> bool:
+        """Give a message to a run; return False where the run has ended without it."""
         # The same input again is the same message.
-        name = "agui-message:" + text_digest(f"{state.id}\n{given.state_id}")[:32]
-        sent = await self._runs.signal(state.id, kind, payload, id=name, principal=self._principal)
-        return sent.end
+        name = MESSAGE_IDS + text_digest(f"{run_id}\n{given.state_id}")[:32]
+        kind, payload = AgentSignalKind.USER_MESSAGE, {"text": given.instruction}
+        try:
+            sent = await self._runs.signal(run_id, kind, payload, id=name, principal=self._principal)
+        except CallerError:
+            if not (await self._runs.get(run_id, principal=self._principal)).is_terminal:
+                raise
+            return False
+        return sent.end is not AgentSignalEnd.TOO_LATE
 
 
 class SeenRuns(Opener):
@@ -295,5 +329,8 @@ def _pauses_of(run_id: str, events: Sequence[AgentEvent]) -> list[RunPausedEvent
 def _with_problem(event: RunPausedEvent, problem: str | None) -> RunPausedEvent:
     if problem is None:
         return event
+    # A person reads it: the ids are in the CUSTOM event.
+    for name in (event.approval_id, event.state_id):
+        problem = problem.replace(f" {name!r}", "")
     takes = f" It takes: {', '.join(event.allowed_decisions)}." if event.allowed_decisions else ""
     return replace(event, prompt=f"{event.prompt} The answer was not accepted: {problem}{takes}")

@@ -106,14 +106,19 @@ class AgUiProjector:
         """Begin the stream before the run has an event, with RUN_STARTED and the notices."""
         return self._run_started(None, self._run_id or "", self._thread_id or "")
 
-    def next_run(self, *, is_last: bool = True) -> list[agui.BaseEvent]:
-        """End an earlier run of the stream; an error of it is a CUSTOM event. The last run ends the stream."""
+    def next_run(
+        self, notices: Sequence[agui.BaseEvent] = (), *, is_last: bool = True
+    ) -> list[agui.BaseEvent]:
+        """End an earlier run of the stream; an error of it is a CUSTOM event. The last run ends the stream.
+
+        The notices are those of the next run.
+        """
         frames_out, ended = self._close(), self._held_end
         if ended is not None and ended.error is not None:
             frames_out.append(_ended_early(ended))
         self._root, self._held_end, self._is_earlier = None, None, not is_last
         self._interrupts, self._calls_of_client = [], []
-        return frames_out
+        return [*frames_out, *notices]
 
     def project(self, event: neutral.AgentEvent) -> list[agui.BaseEvent]:
         """Return the frames of an event."""

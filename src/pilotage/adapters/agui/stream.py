@@ -31,13 +31,12 @@ from ag_ui.core import BaseEvent, RunAgentInput
 from pilotage.adapters.agui.encoding import AgUiEncoder, PlainEncoder, SseEncoder, with_cursors
 from pilotage.adapters.agui.errors import AgUiRunResolutionError, AgUiThreadBusyError
 from pilotage.adapters.agui.projector import BROKEN, AgUiProjector
-from pilotage.agent.events import AgentEvent
+from pilotage.agent.events import AgentEvent, delta_of, with_text
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
 from pilotage.container.application import Application
 from pilotage.errors import CallerError, PilotageError
 from pilotage.runtime.events.feed import EventCursor
 from pilotage.runtime.events.subscription import Subscription
-from pilotage.runtime.exposure.deltas import delta_of, with_text
 from pilotage.runtime.journal.interruptions import RunInterruption
 from pilotage.values import value
 
@@ -160,9 +159,9 @@ class FrameStream:
         """End the stream of a message that cannot be taken, with a text that pages show."""
         return self._ending(self._projector.refuse_message(message, code))
 
-    def next_run(self, *, is_last: bool) -> list[Marked]:
-        """End an earlier run of the stream. Raise VoidBookmarkError where `seen` is void."""
-        return self._last_frames(partial(self._projector.next_run, is_last=is_last))
+    def next_run(self, notices: Sequence[BaseEvent], *, is_last: bool) -> list[Marked]:
+        """End an earlier run of the stream, before one with notices. Raise VoidBookmarkError where `seen` is void."""
+        return self._last_frames(partial(self._projector.next_run, notices, is_last=is_last))
 
     def _check(self, seen: Bookmark, ahead: EventCursor | None) -> None:
         if seen.is_void(self._reached, ahead):
@@ -368,11 +367,12 @@ class AgUiRunDriver(AsyncIterable[str]):
                         yield self._noted(each)
                     return
                 opened.push_async_callback(after.leave)
+                notices = after.notices if isinstance(after, NotedRun) else ()
                 is_last = not isinstance(after, NotedRun) or after.following is None
                 if is_read:
-                    self._projector.next_run(is_last=is_last)
+                    self._projector.next_run(notices, is_last=is_last)
                 else:
-                    for each in self._stream.next_run(is_last=is_last):
+                    for each in self._stream.next_run(notices, is_last=is_last):
                         yield self._noted(each)
                 run = after
             async with aclosing(self._read(run)) as frames:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pilotage.adapters.anthropic.request_mapping import BLOCK, SIGNATURE
-from pilotage.adapters.model_http.decoding import SseEvent, parsed_object, read_arguments, read_json
+from pilotage.adapters.model_http.decoding import (
+    HalvesJoiner,
+    SseEvent,
+    parsed_object,
+    read_arguments,
+    read_json,
+    storable,
+    storable_event,
+    whole_characters,
+)
 from pilotage.adapters.model_http.error_mapping import error_in_stream
 from pilotage.adapters.model_http.errors import failed
 from pilotage.adapters.model_http.finish_reasons import CALLS, read_reason
@@ -47,12 +56,13 @@ _SHOWN = ("text", "thinking", "tool_use")
 class _Block:
     """A block of the reply so far: its first form, and the pieces that followed."""
 
-    __slots__ = ("begun", "first", "is_ended", "kind", "pieces", "signature")
+    __slots__ = ("begun", "first", "halves", "is_ended", "kind", "pieces", "signature")
 
     def __init__(self, first: JsonObject, names: WireNames) -> None:
         self.first = first
         self.kind = str(first.get("type"))
         self.pieces: list[str] = []
+        self.halves = HalvesJoiner()
         self.signature = str(first.get("signature") or "")
         self.is_ended = False
         call_id = first.get("id")
@@ -86,7 +96,7 @@ class MessagesReader(WireReader):
         return usage_of(self._counted)
 
     def read(self, sent: SseEvent) -> Sequence[ModelStreamEvent]:
-        event = parsed_object(sent.data)
+        event = storable_event(sent.data, has_piece=_has_piece)
         if (error := event.get("error")) is not None:
             raise error_in_stream(error)
         match event.get("type"):
@@ -108,7 +118,7 @@ class MessagesReader(WireReader):
         return ()
 
     def read_whole(self, data: bytes) -> Sequence[ModelStreamEvent]:
-        body = parsed_object(data)
+        body = object_or_empty(storable(parsed_object(data)))
         if (error := body.get("error")) is not None:
             raise error_in_stream(error)
         if not isinstance(body.get("content"), list):
@@ -153,20 +163,23 @@ class MessagesReader(WireReader):
 
     def _continue(self, event: JsonObject) -> Sequence[ModelStreamEvent]:
         block, delta = self._block(event), object_or_empty(event.get("delta"))
-        kind = delta.get("type")
+        kind = str(delta.get("type"))
         if kind == "signature_delta":
-            block.signature += str(delta.get("signature") or "")
+            block.signature += whole_characters(str(delta.get("signature") or ""))
             return ()
-        piece = delta.get(_PIECES.get(str(kind), ""))
+        piece = delta.get(_PIECES.get(kind, ""))
         if kind in _PIECES and not isinstance(piece, str):
             raise failed(ModelFailure.UNREADABLE, f"a {kind} without its text")
         return self._piece(block, piece) if isinstance(piece, str) else ()
 
     def _piece(self, block: _Block, piece: str) -> Sequence[ModelStreamEvent]:
+        if piece and block.is_ended:
+            raise failed(ModelFailure.UNREADABLE, "a block goes on after its end")
+        return self._said(block, block.halves.push(piece)) if piece else ()
+
+    def _said(self, block: _Block, piece: str) -> Sequence[ModelStreamEvent]:
         if not piece:
             return ()
-        if block.is_ended:
-            raise failed(ModelFailure.UNREADABLE, "a block goes on after its end")
         block.pieces.append(piece)
         match block.kind:
             case "text":
@@ -182,7 +195,8 @@ class MessagesReader(WireReader):
         if block.is_ended:
             return ()
         block.is_ended = True
-        return (ModelStreamEvent(_END, tool_call=block.begun),) if block.kind == "tool_use" else ()
+        rest = self._said(block, block.halves.finish())
+        return (*rest, ModelStreamEvent(_END, tool_call=block.begun)) if block.kind == "tool_use" else rest
 
     def _block(self, event: JsonObject) -> _Block:
         index = event.get("index")
@@ -274,6 +288,10 @@ class MessagesReader(WireReader):
         tools = () if calling is None else calling.tools
         schema = next((tool.parameters.schema for tool in tools if tool.name == name), None)
         return arguments if schema is None else object_or_empty(without_nulls(arguments, schema))
+
+
+def _has_piece(event: JsonObject) -> bool:
+    return event.get("type") == "content_block_delta"
 
 
 def _whole(block: _Block) -> JsonObject:

@@ -165,7 +165,7 @@ class ControllerRoute:
 
     @property
     def path(self) -> str:
-        """Where it answers."""
+        """The path that it answers."""
         return self.pod.prefix + self.mark.path
 
     @property
@@ -175,7 +175,7 @@ class ControllerRoute:
 
     @property
     def place(self) -> Place:
-        """What no two routes may share."""
+        """Its method and path, which no two routes may share."""
         return place_of(self.mark.method, self.path)
 
 

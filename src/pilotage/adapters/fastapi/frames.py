@@ -24,6 +24,8 @@ from pilotage.agent.events import (
     AgentEventKind,
     RunFinishedEvent,
     RunPausedEvent,
+    delta_of,
+    with_text,
 )
 from pilotage.agent.principal import Principal
 from pilotage.agent.state import AgentStatus
@@ -33,7 +35,6 @@ from pilotage.inbound.bodies import RunId, cursor_of
 from pilotage.inbound.problems import ProblemView, RunStoreUnreachableError, json_text
 from pilotage.jsonvalue import to_json_value
 from pilotage.runtime.events.feed import EventCursor, PositionedEvent
-from pilotage.runtime.exposure.deltas import delta_of, with_text
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
 

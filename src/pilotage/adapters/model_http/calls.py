@@ -54,6 +54,7 @@ class PreparedCall:
             reader.read_whole(body)
             response, _ = reader.finish(with_reasoning=True)
         except ModelServerError as error:
+            error.hide(self._server.key)
             self._note_paid(reader, error)
             raise
         return response
@@ -65,7 +66,7 @@ class PreparedCall:
             ModelServerError: the request failed, or its reply cannot be used.
         """
         stream, reader = await self._server.open(self._url, self._body), self._new_reader()
-        reply = ReplyStream(stream, reader, self._model.timeouts)
+        reply = ReplyStream(stream, reader, self._model.timeouts, self._server.key)
         try:
             return reply, await reply.next()
         except BaseException as error:

@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Callable
 from functools import cache
+from math import isfinite
 
 from pilotage.adapters.model_http.errors import failed
 from pilotage.agent.model_failure import ModelFailure
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
 from pilotage.values import value
 
 _BOM = b"\xef\xbb\xbf"
@@ -44,19 +45,35 @@ def read_json(text: str | bytes, *, allow_inf_nan: bool = False, keeps_halves: b
         )
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    return parsed if keeps_halves else _without_halves(parsed)
+    return parsed if keeps_halves else storable(parsed)
 
 
-def _without_halves(value: JsonValue) -> JsonValue:
+def storable(value: JsonValue) -> JsonValue:
+    """Return a JSON value without what has no JSON text in UTF-8: halves of characters, NaN and infinite numbers."""
     if isinstance(value, str):
         return value if _HALF.search(value) is None else whole_characters(value)
+    if isinstance(value, float):
+        return value if isfinite(value) else None
     if isinstance(value, dict):
-        return {whole_characters(name): _without_halves(each) for name, each in value.items()}
+        return {whole_characters(name): storable(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [_without_halves(each) for each in value]
+        return [storable(each) for each in value]
     return value
 
 
+def storable_event(data: bytes, *, has_piece: Callable[[JsonObject], bool]) -> JsonObject:
+    """Return the JSON object of an event that can be stored; one that has a piece of a text may begin or end in halves.
+
+    Raises:
+        ModelServerError: the bytes are no JSON object.
+    """
+    event = parsed_object(data)
+    if _NOT_STORABLE.search(data) is None or has_piece(event):
+        return event
+    return object_or_empty(storable(event))
+
+
+_NOT_STORABLE = re.compile(rb"\\u[dD][89a-fA-F]|NaN|Infinity|[eE]\+?[0-9]{3}")
 _HALF = re.compile("[\ud800-\udfff]")
 _HIGH = re.compile("[\ud800-\udbff]$")
 

@@ -20,6 +20,7 @@ from pilotage.errors import ModelCallError
 from pilotage.values import value
 
 _LONGEST_DETAIL = 2_000
+_KEY = "[SECRET]"
 
 
 class ModelServerError(ModelCallError):
@@ -49,6 +50,11 @@ class ModelServerError(ModelCallError):
         )
         self.status = status
         self.retry_after = retry_after
+
+    def hide(self, key: str | None) -> None:
+        """Take the application's key out of the words of the server."""
+        if key:
+            self.args = (str(self).replace(key, _KEY), *self.args[1:])
 
 
 class ModelUnavailableError(ModelServerError):

@@ -22,7 +22,6 @@ except ImportError as error:
 _KEEP_ALIVE_SECONDS = 4.0
 _LONGEST_ERROR = 64 * 1024
 _LONGEST_REPLY = 64 * 1024 * 1024
-_SECRET = b"[SECRET]"
 
 _Table: TypeAlias = tuple[tuple[type[Exception], ModelFailure, str], ...]
 
@@ -56,6 +55,7 @@ class HttpServer(ModelServer):
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._access = access
+        self.key = access.secret
         self._timeouts = access.timeouts
         self._clock = clock
         self._transport = transport
@@ -112,9 +112,9 @@ class HttpServer(ModelServer):
         wait = retry_after_of(response.headers, self._clock.now())
         async with _within(self._timeouts.idle, "no body of an error"):
             body = await _body(response, _LONGEST_ERROR)
-        if self._access.secret:
-            body = body.replace(self._access.secret.encode(), _SECRET)
-        return server_error(response.status_code, body, wait)
+        error = server_error(response.status_code, body, wait)
+        error.hide(self.key)
+        return error
 
 
 class HttpStream(ServerStream):

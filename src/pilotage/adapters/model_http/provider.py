@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pilotage.adapters.model_http.decoding import storable
 from pilotage.agent.messages import ModelMessage, ProviderState, state_of
 from pilotage.jsonvalue import JsonValue
 from pilotage.values import value
@@ -21,7 +22,7 @@ class Provider:
 
     def state(self, kind: str, data: JsonValue) -> ProviderState:
         """Return a state that this provider gave."""
-        return ProviderState(self.name, self.model, kind, data)
+        return ProviderState(self.name, self.model, kind, storable(data))
 
     def data_of(self, state: ProviderState | None, kind: str) -> JsonValue:
         """Return the data of a state of this kind that this provider and model gave; None for every other one."""

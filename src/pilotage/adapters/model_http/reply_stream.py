@@ -56,12 +56,18 @@ class WireReader(ABC):
 
 
 class ReplyStream:
-    """Reader of one reply. Success is a reply that its wire calls complete, without an error, and a body that ended."""
+    """Reader of one reply. Success is a reply that its wire calls complete, without an error, and a body that ended.
 
-    def __init__(self, stream: ServerStream, reader: WireReader, timeouts: ModelTimeouts) -> None:
+    Its errors do not show the `key` of the application.
+    """
+
+    def __init__(
+        self, stream: ServerStream, reader: WireReader, timeouts: ModelTimeouts, key: str | None = None
+    ) -> None:
         self._stream = stream
         self._reader = reader
         self._timeouts = timeouts
+        self._key = key
         self._parser = SseParser()
         self._has_begun = False
         self._is_over = False
@@ -74,6 +80,13 @@ class ReplyStream:
             ModelServerError: the reply broke off, stalled, or is none.
             AgentStructuredOutputError: the answer is not of the type that was asked for.
         """
+        try:
+            return await self._next()
+        except ModelServerError as error:
+            error.hide(self._key)
+            raise
+
+    async def _next(self) -> Sequence[ModelStreamEvent]:
         if self._failure is not None:
             raise self._failure
         while not self._is_over:

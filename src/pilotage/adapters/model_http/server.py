@@ -86,6 +86,9 @@ class ServerStream(ABC):
 class ModelServer(ABC):
     """A server over HTTP. It raises no error but `ModelServerError`."""
 
+    key: str | None = None
+    """The key of the application at the server, which no error must show."""
+
     @abstractmethod
     async def get(self, url: str) -> bytes:
         """Return the body of a page.

@@ -7,7 +7,7 @@ it; a call that the end of the reply cut off is reported as cut. Everything else
 
 from __future__ import annotations
 
-from pilotage.adapters.model_http.decoding import HalvesJoiner, read_arguments, whole_characters
+from pilotage.adapters.model_http.decoding import HalvesJoiner, read_arguments, storable, whole_characters
 from pilotage.adapters.model_http.errors import ModelServerError, failed
 from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.model_http.provider import Provider
@@ -112,7 +112,7 @@ class CallAssembly:
             call.extra = extra
         arguments = fields.get("arguments")
         # Some servers send arguments that are decoded already.
-        text = canonical_json(arguments) if isinstance(arguments, dict) else _text(arguments)
+        text = canonical_json(storable(arguments)) if isinstance(arguments, dict) else _text(arguments)
         if text and (text := call.halves.push(text)):
             if call.is_ended:
                 raise _broken(f"a piece of the arguments of {call.wire_name!r} came after its end")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from pilotage.adapters.model_http.decoding import SseEvent, parsed_object, read_json
+from pilotage.adapters.model_http.decoding import SseEvent, parsed_object, read_json, whole_characters
 from pilotage.adapters.model_http.error_mapping import error_in_stream
 from pilotage.adapters.model_http.errors import failed
 from pilotage.adapters.model_http.finish_reasons import CALLS, read_reason
@@ -186,9 +186,9 @@ class ReplyReader(WireReader):
                 ModelFailure.UNREADABLE, f"the reply ends twice, with {self._reason!r} and {reason!r}"
             )
         # Some servers send an empty reason with every chunk.
-        self._reason = reason or self._reason or ""
+        self._reason = whole_characters(reason) or self._reason or ""
         if isinstance(stop_reason, str):
-            self._facts["stop_reason"] = stop_reason
+            self._facts["stop_reason"] = whole_characters(stop_reason)
 
     def _assembled(self, reason: ModelFinishReason) -> AssembledCalls:
         """Return the calls; none of a reply that was stopped by a filter, or refused.
@@ -272,7 +272,11 @@ class ReplyReader(WireReader):
 
     def _note(self, chunk: JsonObject) -> None:
         """Note the server's ids of the reply and the model, which occur in its log."""
-        self._facts |= {name: text for name in ("id", "model") if isinstance(text := chunk.get(name), str)}
+        self._facts |= {
+            name: whole_characters(text)
+            for name in ("id", "model")
+            if isinstance(text := chunk.get(name), str)
+        }
 
 
 def _first_choice(choices: JsonValue) -> JsonObject | None:

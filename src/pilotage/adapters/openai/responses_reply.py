@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pilotage.adapters.model_http.decoding import SseEvent, parsed_object, read_arguments, read_json
+from pilotage.adapters.model_http.decoding import (
+    HalvesJoiner,
+    SseEvent,
+    parsed_object,
+    read_arguments,
+    read_json,
+    storable,
+    storable_event,
+)
 from pilotage.adapters.model_http.error_mapping import error_in_stream
 from pilotage.adapters.model_http.errors import failed
 from pilotage.adapters.model_http.names import WireNames
@@ -66,6 +74,7 @@ class ResponsesReader(WireReader):
         self._of_request = facts or {}
         self._items: dict[str, JsonObject] = {}
         self._calls: dict[str, ModelToolCall] = {}
+        self._halves: dict[str, HalvesJoiner] = {_TOKEN: HalvesJoiner(), _REASONING: HalvesJoiner()}
         self._response: JsonObject | None = None
 
     @property
@@ -75,7 +84,7 @@ class ResponsesReader(WireReader):
     def read(self, sent: SseEvent) -> Sequence[ModelStreamEvent]:
         if sent.data == b"[DONE]":
             return ()
-        event = parsed_object(sent.data)
+        event = storable_event(sent.data, has_piece=_has_piece)
         kind = str(event.get("type"))
         if kind == "error" or (event.get("error") is not None and "type" not in event):
             raise error_in_stream(event.get("error") or event)
@@ -98,7 +107,7 @@ class ResponsesReader(WireReader):
         return ()
 
     def read_whole(self, data: bytes) -> Sequence[ModelStreamEvent]:
-        body = parsed_object(data)
+        body = object_or_empty(storable(parsed_object(data)))
         if body.get("error") is not None:
             raise error_in_stream(body["error"])
         if not isinstance(body.get("output"), list):
@@ -110,7 +119,8 @@ class ResponsesReader(WireReader):
         response = self._response
         if response is None:
             raise failed(ModelFailure.BROKEN_STREAM, "it ended without response.completed")
-        events = [ModelStreamEvent(_END, tool_call=call) for call in self._calls.values()]
+        events = [*self._rest(_TOKEN), *self._rest(_REASONING)]
+        events += [ModelStreamEvent(_END, tool_call=call) for call in self._calls.values()]
         reply = self._reply(response, with_reasoning=with_reasoning)
         tools = self._request.tool_calling
         events += [ModelStreamEvent(_CALL, tool_call=call, tools=tools) for call in reply.tool_calls]
@@ -125,16 +135,24 @@ class ResponsesReader(WireReader):
         piece = event.get("delta")
         if not isinstance(piece, str):
             raise failed(ModelFailure.UNREADABLE, f"{event.get('type')} without its text")
+        return self._said(kind, self._halves[kind].push(piece))
+
+    def _said(self, kind: ModelStreamEventKind, piece: str) -> Sequence[ModelStreamEvent]:
         if not piece:
             return ()
         if kind is _REASONING:
             return (ModelStreamEvent(kind, reasoning_delta=piece),)
         return (ModelStreamEvent(kind, token_delta=piece),)
 
+    def _rest(self, kind: ModelStreamEventKind) -> Sequence[ModelStreamEvent]:
+        """Return the event of the half of a character that no other half followed."""
+        return self._said(kind, self._halves[kind].finish())
+
     def _argument(self, key: str, piece: JsonValue) -> Sequence[ModelStreamEvent]:
         call = self._calls.get(key)
         if call is None or not isinstance(piece, str):
             raise failed(ModelFailure.BROKEN_CALL, "a piece of a call that has not begun")
+        piece = self._halves.setdefault(key, HalvesJoiner()).push(piece)
         return (ModelStreamEvent(_ARGUMENTS, tool_call=call, tool_call_args_delta=piece),) if piece else ()
 
     def _begin(self, key: str, item: JsonObject) -> Sequence[ModelStreamEvent]:
@@ -235,6 +253,10 @@ class ResponsesReader(WireReader):
         return ModelToolCall(own, arguments, call_id if isinstance(call_id, str) else None)
 
 
+def _has_piece(event: JsonObject) -> bool:
+    return str(event.get("type")).endswith(".delta")
+
+
 def _key_of(event: JsonObject) -> str:
     """Return the place of an item in the reply, which all events about it have."""
     index = event.get("output_index")
@@ -256,9 +278,9 @@ def _reason_of(response: JsonObject) -> tuple[ModelFinishReason, str | None]:
     status = str(response.get("status") or "completed")
     if status == "completed":
         return ModelFinishReason.STOP, None
-    word = object_or_empty(response.get("incomplete_details")).get("reason")
+    word = str(object_or_empty(response.get("incomplete_details")).get("reason"))
     if status == "incomplete" and word in _CUT:
-        return _CUT[str(word)], None
+        return _CUT[word], None
     if status == "incomplete":
         return ModelFinishReason.LENGTH, None
     return ModelFinishReason.OTHER, status

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pilotage.adapters.model_http.decoding import HalvesJoiner
+from pilotage.adapters.model_http.decoding import HalvesJoiner, whole_characters
 from pilotage.adapters.model_http.errors import failed
 from pilotage.adapters.model_http.provider import Provider
 from pilotage.adapters.openai.request_mapping import DETAILS
@@ -180,7 +180,7 @@ def media_in(content: Sequence[JsonValue]) -> Iterator[MediaPart]:
         found = object_or_empty(part).get("image_url")
         address = found if isinstance(found, str) else object_or_empty(found).get("url")
         if isinstance(address, str) and address.strip():
-            yield _medium(address.strip())
+            yield _medium(whole_characters(address.strip()))
 
 
 def _medium(address: str) -> MediaPart:

@@ -145,7 +145,7 @@ def look_statement(size: int) -> Prepared:
 
 
 class Round:
-    """Where the looks have got to."""
+    """The position of the searches in the backlog."""
 
     def __init__(self, size: int) -> None:
         self._size = size

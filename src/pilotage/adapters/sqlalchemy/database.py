@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Executable, exc
 
 from pilotage.adapters.sqlalchemy.columns import UNDECODABLE
-from pilotage.adapters.sqlalchemy.connections import WouldWaitError, is_away, translated
-from pilotage.adapters.sqlalchemy.dialect import Engines
+from pilotage.adapters.sqlalchemy.dialect import Engines, WouldWaitError, is_away, translated
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError, StoreUnreachableError
 from pilotage.adapters.sqlalchemy.mapping import Stored
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings, shown

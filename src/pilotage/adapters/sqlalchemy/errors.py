@@ -1,4 +1,4 @@
-"""The errors of the store; the table from the vendor's errors to these is `connections.translated`.
+"""The errors of the store; the table from the vendor's errors to these is `dialect.translated`.
 
 DatabaseStartError                      the database cannot be used: for the developer or the operator
 ├── DatabaseUrlError                    the address is invalid, or names a database that is not supported

@@ -52,14 +52,14 @@ def refusing_unstorable(method: str) -> Generator[None]:
         raise AgentDefinitionError(f"{method}: {error}.") from error
 
 
-def position_of(cursor: str | None, default: int = 0) -> int:
-    """Return the position in a table that the cursor of a page stands for; `default` without a cursor.
+def position_of(cursor: str | None) -> int:
+    """Return the position in a table that the cursor of a page stands for; 0 without a cursor.
 
     Raises:
         CallerError: it is no cursor of a page.
     """
     if cursor is None:
-        return default
+        return 0
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= _MOST_DIGITS):
         raise CallerError(f"there is no page after {cursor!r}. Give the cursor of a page as `after`.")
     return int(cursor)

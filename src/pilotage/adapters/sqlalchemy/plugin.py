@@ -209,7 +209,7 @@ def sealer_beside_the_database(settings: DatabaseSettings) -> IRecordSealer:
 
 
 def key_beside(file: Path) -> Path:
-    """Where the key of an embedded database is."""
+    """Return the file with the key of an embedded database."""
     return file.with_suffix(".key")
 
 

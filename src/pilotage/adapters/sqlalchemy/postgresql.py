@@ -11,8 +11,14 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, func, select
 from sqlalchemy.dialects import postgresql
 
-from pilotage.adapters.sqlalchemy.connections import DatabaseLine, WouldWaitError, raising_sqlalchemy_errors
-from pilotage.adapters.sqlalchemy.dialect import Engines, SqlDialect, WakeUpChannel
+from pilotage.adapters.sqlalchemy.dialect import (
+    DatabaseLine,
+    Engines,
+    SqlDialect,
+    WakeUpChannel,
+    WouldWaitError,
+    raising_sqlalchemy_errors,
+)
 from pilotage.adapters.sqlalchemy.errors import DatabaseDurabilityError
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.ids import IClock

@@ -13,8 +13,14 @@ from typing import Any, NamedTuple, TypeAlias
 from sqlalchemy import URL, BigInteger, Connection, Engine, create_engine, event
 from sqlalchemy.dialects import sqlite
 
-from pilotage.adapters.sqlalchemy.connections import DatabaseLine, WouldWaitError, raising_sqlalchemy_errors
-from pilotage.adapters.sqlalchemy.dialect import Engines, SqlDialect, microseconds
+from pilotage.adapters.sqlalchemy.dialect import (
+    DatabaseLine,
+    Engines,
+    SqlDialect,
+    WouldWaitError,
+    microseconds,
+    raising_sqlalchemy_errors,
+)
 from pilotage.adapters.sqlalchemy.errors import DatabaseDurabilityError
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.ids import IClock

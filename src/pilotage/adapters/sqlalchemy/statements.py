@@ -20,7 +20,7 @@ from sqlalchemy.sql.expression import ClauseElement, ColumnElement
 from sqlalchemy.types import TypeEngine
 
 from pilotage.adapters.sqlalchemy.columns import ExactText, HexText, is_stored_as_it_is, stored_or_none
-from pilotage.adapters.sqlalchemy.connections import DatabaseLine
+from pilotage.adapters.sqlalchemy.dialect import DatabaseLine
 from pilotage.adapters.sqlalchemy.mapping import Values
 from pilotage.adapters.sqlalchemy.supported import dialect_of
 from pilotage.agent.ports.persistence import RunKey

@@ -187,7 +187,7 @@ def recode(codes: RowCodes, connection: Connection, table: Table, *conditions: A
 
 
 class StoredEntry(Generic[T]):
-    """How the rows of one table become values.
+    """The conversion of the rows of one table into values.
 
     `needs` are columns that the schema allows to be empty and this value does not, `beside` columns that the value has
     and no code covers. `has_code` says of a row whether it must have a code; those of a table without codes have none.

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, exc
 
-from pilotage.adapters.sqlalchemy.connections import is_away
+from pilotage.adapters.sqlalchemy.dialect import is_away
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[Connection], T]

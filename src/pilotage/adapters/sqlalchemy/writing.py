@@ -19,8 +19,8 @@ from sqlalchemy.sql.expression import ColumnElement
 
 from pilotage.adapters.sqlalchemy.batch import Batch
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, from_stored, lease_seconds_from_now, now
-from pilotage.adapters.sqlalchemy.connections import DatabaseLine, raising_sqlalchemy_errors
 from pilotage.adapters.sqlalchemy.database import Begin, Database
+from pilotage.adapters.sqlalchemy.dialect import DatabaseLine, raising_sqlalchemy_errors
 from pilotage.adapters.sqlalchemy.errors import ConflictingWriteError
 from pilotage.adapters.sqlalchemy.evidence import INSERT_EVIDENCE
 from pilotage.adapters.sqlalchemy.limits import settle_together

@@ -274,7 +274,7 @@ def _held_conversation(run: RunKey, conversation: str, known: CommitContext) -> 
     if holder is None:
         return None
     words = f"conversation {conversation!r} is held by run {holder!r}, which has not ended"
-    return CommitRefused(words, CommitRefusal.CONVERSATION_HELD)
+    return CommitRefused(words, CommitRefusal.CONVERSATION_HELD, holder)
 
 
 def _first_repeated(ids: Iterable[str]) -> str | None:

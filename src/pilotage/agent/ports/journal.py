@@ -149,11 +149,13 @@ class CommitRefusal(StrEnum):
 class CommitRefused:
     """The store cannot take this commit; nothing of it was written and the other runs are unharmed.
 
-    `reason` is the message, with the names involved, `code` is for programs.
+    `reason` is the message, with the names involved, `code` is for programs. `holder` is the run that holds the
+    conversation of the commit.
     """
 
     reason: str
     code: CommitRefusal = CommitRefusal.INVALID
+    holder: str | None = None
 
 
 @value
@@ -200,8 +202,8 @@ class IAgentJournal(ABC):
     another run or tenant, with evidence that the tenant has already, that consumes a signal which is unknown or was
     consumed, or that adds turns to a conversation which the run does not hold; a run that has ended holds none. Refused
     as PARENT_CLOSED is one whose parent has no state, is cancelling or has ended; as CONVERSATION_HELD one whose
-    conversation is held by a run that has not ended. Both are decided inside the transaction: a parent that is being
-    cancelled, or a second run of the conversation, cannot slip in between.
+    conversation is held by a run that has not ended, the `holder`. Both are decided inside the transaction: a parent
+    that is being cancelled, or a second run of the conversation, cannot slip in between.
 
     Every commit brings back the number of the run's last signal. The commit that ends a run names the last one that its
     writer knows; if there is a newer one it is not written, and the answer is `SignalsUnread`. That is decided under

@@ -85,6 +85,21 @@ def tool_calls_go_to(calls: IToolCalls) -> Generator[None]:
         active_tool_calls.reset(token)
 
 
+class OutsideRuns:
+    """Code of the application that is asked during a run and is no part of its program, such as telemetry.
+
+    Its calls of tools are none of the run's: replay would not repeat them.
+    """
+
+    __slots__ = ("_place",)
+
+    def __enter__(self) -> None:
+        self._place = active_tool_calls.set(None)
+
+    def __exit__(self, *_: object) -> None:
+        active_tool_calls.reset(self._place)
+
+
 P = ParamSpec("P")
 Tool = TypeVar("Tool", bound="Callable[..., object] | classmethod[Any, ..., object]")
 
@@ -147,9 +162,10 @@ class ToolOptions:
         for name, expected in _expected_types().items():
             given: object = getattr(self, name)
             if given is not None and not isinstance(given, expected):
-                raise AgentDefinitionError(
-                    f"{label}: agent_tool.{name} is {given!r}. Give it a value of type {expected.__name__}."
-                )
+                shown, way_out = given, f"Give it a value of type {expected.__name__}."
+                if inspect.isroutine(given):
+                    shown, way_out = given.__qualname__, f"Call it: {given.__qualname__}()."
+                raise AgentDefinitionError(f"{label}: agent_tool.{name} is {shown!r}. {way_out}")
             if isinstance(given, str) and expected is str:
                 texts[name] = given
         _reject_other_than_permissions(label, self.permissions)

@@ -19,8 +19,8 @@ from pilotage.cli.run_output import RunOutput
 from pilotage.cli.text import TextSpan, Tone, line, short
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue, parsed_input
-from pilotage.runtime.answers import Question, run_of
 from pilotage.runtime.journal.resolution import ActionDone, ForkBefore, RunResolution, SkipAction
+from pilotage.runtime.open_questions import Question, run_of
 
 _ANSWER_INSIDE = re.compile(r"(.+?)=(retry|done|fail|cancel)(?::(.*))?", re.DOTALL)
 
@@ -140,7 +140,17 @@ async def _resume_and_follow(session: Session, state: AgentState) -> int:
 
 
 async def _go_on(session: Session, state: AgentState) -> int:
-    """Resume an answered run and follow it, unless another process was faster: then the run goes on there."""
+    """Resume an answered run and follow it, unless its agent is not here, or another process was faster."""
+    if state.agent_type not in session.runs.services.agent_ids:
+        resume_it = f"pilotage runs resume {short(state.id)} --app MODULE:NAME"
+        session.screen.message(
+            line(
+                f"stored; the application here has no agent {state.agent_type!r}. A worker of its own application "
+                "continues the run, or: ",
+                TextSpan(resume_it, Tone.COMMAND),
+            )
+        )
+        return ExitCode.DONE
     try:
         return await _resume_and_follow(session, state)
     except RunConflictError:

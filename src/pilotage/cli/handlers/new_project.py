@@ -34,13 +34,13 @@ _NEXT = (
 )
 
 
-def new_project(name: str, folder: Path | None = None) -> None:
+def new_project(name: str) -> None:
     """Write the project into a new folder of its name.
 
     Raises:
         CallerError: the name is invalid, or a file or folder has it.
     """
-    root = (folder or Path.cwd()) / name
+    root = Path.cwd() / name
     if len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) and root.exists():
         raise CallerError(f"there is a {name!r} here already. Choose another name, or move it away.")
     package = package_of(name)

@@ -28,7 +28,7 @@ from pilotage.cli.screen import Screen
 from pilotage.cli.text import line
 from pilotage.cli.timeline import TimelineEntry, timeline_of
 from pilotage.errors import CallerError, RunErasedError, RunNotFoundError
-from pilotage.runtime.answers import Question
+from pilotage.runtime.open_questions import Question
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
 

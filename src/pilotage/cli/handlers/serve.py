@@ -93,13 +93,13 @@ def _extensions(app: Application, principal: IPrincipalResolver | None) -> list[
     return [agui_extension(app, principal=principal)]
 
 
-def http_settings(origins: Sequence[str], environ: Mapping[str, str] = os.environ) -> HttpSettings:
+def http_settings(origins: Sequence[str]) -> HttpSettings:
     """Return the settings of the environment with the origins of the command line.
 
     Raises:
         CallerError: an option is no origin.
     """
-    usual = HttpSettings.from_environment(environ)
+    usual = HttpSettings.from_environment()
     try:
         given = checked_origins("--allow-origin", origins)
     except AgentDefinitionError as error:
@@ -107,7 +107,7 @@ def http_settings(origins: Sequence[str], environ: Mapping[str, str] = os.enviro
     return replace(usual, allowed_origins=(*usual.allowed_origins, *given))
 
 
-def resolver_of(tokens: Sequence[str], environ: Mapping[str, str] = os.environ) -> IPrincipalResolver | None:
+def resolver_of(tokens: Sequence[str]) -> IPrincipalResolver | None:
     """Return the resolver of bearer tokens; None without tokens: the application may have a resolver.
 
     Raises:
@@ -115,7 +115,7 @@ def resolver_of(tokens: Sequence[str], environ: Mapping[str, str] = os.environ) 
     """
     from pilotage.adapters.fastapi import BearerTokens  # noqa: PLC0415 - needs the extra
 
-    return BearerTokens(dict(known_token(each, environ) for each in tokens)) if tokens else None
+    return BearerTokens(dict(known_token(each, os.environ) for each in tokens)) if tokens else None
 
 
 def known_token(option: str, environ: Mapping[str, str]) -> tuple[str, Principal]:

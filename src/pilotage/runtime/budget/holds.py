@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from math import ceil
 
@@ -50,8 +51,8 @@ class Conduct:
         """Return the tokens that a request of this estimate may take."""
         return ceil(estimated * self._factor) + self._offset
 
-    def learn(self, estimated: int, most: ModelUsage, usage: ModelUsage) -> None:
-        """Compare a reported usage with what was held for it."""
+    def learn(self, estimated: int, most: ModelUsage, usage: ModelUsage, *, is_dearer: bool = False) -> None:
+        """Compare a reported usage with what was held for it; `is_dearer` if its price was higher."""
         read = usage.input_tokens
         if read is not None:
             self._learn_request(estimated, read)
@@ -60,6 +61,7 @@ class Conduct:
             is_within = is_within and read <= max(self.request_tokens(estimated), most.input_tokens or 0)
         else:
             is_within = (usage.total_tokens or 0) <= (most.total_tokens or 0)
+        is_within = is_within and not is_dearer
         self._to_prove = max(self._to_prove - 1, 0) if is_within else _TRIES_TO_PROVE
 
     def _learn_request(self, estimated: int, read: int) -> None:
@@ -100,10 +102,20 @@ class CallEstimate:
         tokens = (most.total_tokens or 0) * times
         if price is None:
             return BudgetAmount(tokens=tokens)
-        costs = [cost for model in self.models if (cost := price(model, most)) is not None]
+        costs = [cost for model in self.models if (cost := _highest(price, model, most)) is not None]
         if not costs:
             return None
         return BudgetAmount(tokens=tokens, cost=sum(costs, Decimal(0)) if self.pays_each else max(costs))
+
+
+def _highest(
+    price: Callable[[str, ModelUsage], Decimal | None], model: str, most: ModelUsage
+) -> Decimal | None:
+    """Return the highest price of a usage: its input may be written to a cache, its output may be reasoning."""
+    plain = price(model, most)
+    detailed = replace(most, cache_written_tokens=most.input_tokens, reasoning_tokens=most.output_tokens)
+    dear = price(model, detailed)
+    return plain if plain is None or dear is None else max(plain, dear)
 
 
 def estimate_of(
@@ -140,9 +152,10 @@ class BudgetHold:
         """Return the worst case as a usage."""
         return self.call.usage(self.reply_tokens)
 
-    def learn(self, usage: ModelUsage) -> None:
-        """Compare the reported usage with the worst case."""
-        self.call.conduct.learn(self.call.estimated, self.usage, usage)
+    def learn(self, usage: ModelUsage, cost: Decimal | None) -> None:
+        """Compare the reported usage, and its price where money counts, with the worst case."""
+        is_dearer = cost is not None and cost > self.amount.cost
+        self.call.conduct.learn(self.call.estimated, self.usage, usage, is_dearer=is_dearer)
 
 
 @value

@@ -19,6 +19,7 @@ from pilotage.agent.events import AgentEventAttribution, AgentEventKind, Artifac
 from pilotage.agent.model_reply import ModelUsage, no_usage
 from pilotage.agent.ports.budget import BudgetAmount, IAgentPricing, ModelCost
 from pilotage.agent.spec import AgentExecutionLimits, AgentExecutionSpec, LimitCode
+from pilotage.agent.tools.declare import OutsideRuns
 from pilotage.agent.tools.metadata import TimeoutPolicy
 from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
 from pilotage.runtime.events.event_log import LoggedEvent
@@ -259,8 +260,11 @@ class Prices:
         return found.amount if found.currency == self.currency else None
 
     def _asked(self, model: str, usage: ModelUsage) -> ModelCost | None:
+        if self.pricing is None:
+            return None
         try:
-            return None if self.pricing is None else self.pricing.cost_of(model, usage)
+            with OutsideRuns():
+                return self.pricing.cost_of(model, usage)
         except Exception:  # noqa: BLE001 - an error of the price table is an unknown price
             return None
 

@@ -239,7 +239,7 @@ class Spending:
         counted = [(model, *self._counted(model, usage, hold))]
         counted += [(each.model, *self._counted(each.model, each.usage)) for each in paid]
         if hold is not None and counted[0][1] is not None:
-            hold.learn(believable(usage))
+            hold.learn(believable(usage), counted[0][2] if self._counts_cost else None)
         if self.is_bounded or bounded:
             for name, tokens, cost in counted:
                 self._check_known(name, tokens, cost, bounded)

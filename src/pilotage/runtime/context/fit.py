@@ -132,7 +132,7 @@ class ContextStage:
         """Begin to fit a request of the model call of this id, made in the scope of this path."""
         if self._given is not None or self._provided:
             request = self._with_packs(request)
-        window = (self._windows.get(path) or ContextWindow.opening(self._salt)).hear(request.messages)
+        window = (self._windows.get(path) or ContextWindow.opening(self._salt)).moved_to(request.messages)
         if path in self._shelves or (self.is_dynamic and request.context):
             request = self._shelf(path).shown(request)
         return Fitting(self, path, call_id, request, window)

@@ -184,7 +184,7 @@ def _put(run: Run, question: Question) -> None:
 
 def _begin(run: Run, effect: Effect, first: int = 0) -> Awaitable[object]:
     """Carry an effect out for the first time, once all stages that look at it let it pass; from a stage on."""
-    if run.events.is_replaying:
+    if run.events.is_replaying and not effect.has_row:
         run.go_live()
     if run.secrets_to_recall and run.recall_secrets is not None:
         # New records begin here, and they may repeat texts that were replayed.
@@ -381,6 +381,7 @@ async def _recover(run: Run, effect: Effect, recorded: RecordedAction) -> object
         return await _act(run, effect)
     if not effect.kind.is_call:
         # A reply of a model that could not be recorded is requested again.
+        effect.has_row = True
         return await _begin(run, effect)
     for stage in run.admission.again[effect.kind]:
         waiting = stage.admit(run, effect)

@@ -15,7 +15,7 @@ from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.handlers import HookVerdict, IAgentHooks, Proceed, Veto
 from pilotage.agent.principal import RunContext
 from pilotage.agent.state import AgentState
-from pilotage.agent.tools.declare import active_tool_calls
+from pilotage.agent.tools.declare import OutsideRuns
 from pilotage.checks import reject_not_positive
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.effect import Effect
@@ -78,19 +78,16 @@ def _shown(answer: object) -> str:
 
 
 async def _ask(seconds: float, ask: Callable[[], Awaitable[T]]) -> T:
-    # A port is no part of the program: it is not asked again in replay, so its calls of tools are none of the run's.
-    place = active_tool_calls.set(None)
     try:
-        async with asyncio.timeout(seconds):
-            return await ask()
+        with OutsideRuns():
+            async with asyncio.timeout(seconds):
+                return await ask()
     except asyncio.CancelledError as stray:
         if _is_being_cancelled():
             raise
         raise NoAnswerError(type(stray).__name__) from stray
     except Exception as error:
         raise NoAnswerError(type(error).__name__) from error
-    finally:
-        active_tool_calls.reset(place)
 
 
 def _is_being_cancelled() -> bool:

@@ -17,7 +17,7 @@ from pilotage.agent.messages import MediaPart
 from pilotage.agent.model_reply import ModelStreamEvent
 from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.context.assemble import Assembled, kept_manifest
+from pilotage.context.assemble import Assembled, stored_manifest
 from pilotage.errors import MediaRefusedError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject, object_or_empty
 from pilotage.runtime.budget.holds import BudgetHold, LostHold
@@ -206,7 +206,7 @@ class ModelCall(ModelEffect):
 
     def fit(self, fitted: Assembled) -> None:
         """Ask the model with a request that was fitted to its context; the record of the call has its manifest."""
-        self.request, self.manifest = fitted.request, kept_manifest(fitted)
+        self.request, self.manifest = fitted.request, stored_manifest(fitted)
         self.message_tokens = fitted.tokens if fitted.is_plain else None
 
     async def act(self) -> object:
@@ -214,9 +214,10 @@ class ModelCall(ModelEffect):
         try:
             if self.held is not None:
                 await self.tries.hold(self, self.held, self.action.id)
-            run.speaker = (self.action.id, run.ledger.epoch)
-            if run.ledger.epoch > 1:
-                run.events.supersede(run.message_id)
+            if not self.has_row:
+                run.speaker = (self.action.id, run.ledger.epoch)
+                if run.ledger.epoch > 1:
+                    run.events.supersede(run.message_id)
             if self.unfit is None and (media := run.new_media(self.request.messages)):
                 self.unfit = self._unfit_media(media)
             if self.unfit is not None:

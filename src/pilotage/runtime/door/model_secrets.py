@@ -8,13 +8,23 @@ that breaks off it does not get the part held back. Tool calls and structured ou
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from pilotage.agent.messages import ModelToolCall, changed_parts
+from pilotage.agent.messages import (
+    MediaPart,
+    MessagePart,
+    ModelToolCall,
+    OpaquePart,
+    ProviderState,
+    ReasoningPart,
+    TextPart,
+    changed_parts,
+)
 from pilotage.agent.model_reply import ModelError, ModelResponse, ModelStreamEvent, ModelStreamEventKind
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
+from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.exposure.redactor import Redactor, TextSession, secretless
 
 _TextKey: TypeAlias = tuple[str, str | None]
@@ -169,9 +179,7 @@ def _masked_response(response: ModelResponse, redactor: Redactor) -> ModelRespon
     """Return a reply without secrets; one in its structured output leaves the output to be decoded again."""
     structured, ordered = secretless(response.structured_output, redactor), response.ordered
     if ordered is not None:
-        ordered = tuple(
-            changed_parts(ordered, redactor.without_secrets, lambda call: _masked_call(call, redactor))
-        )
+        ordered = _masked_parts(ordered, redactor)
     return replace(
         response,
         content=redactor.without_secrets(response.content),
@@ -183,14 +191,68 @@ def _masked_response(response: ModelResponse, redactor: Redactor) -> ModelRespon
     )
 
 
+def _masked_parts(parts: Sequence[MessagePart], redactor: Redactor) -> tuple[MessagePart, ...]:
+    """Return the parts of a reply without secrets; a block that only its provider reads is left out if it has one."""
+    known = [
+        each for each in parts if not (isinstance(each, OpaquePart) and holds_secret(each.state, redactor))
+    ]
+    changed = changed_parts(known, redactor.without_secrets, lambda call: _masked_call(call, redactor))
+    return tuple(_masked_part(each, redactor) for each in changed)
+
+
+def _masked_part(part: MessagePart, redactor: Redactor) -> MessagePart:
+    """Return a part with nothing of a secret beside its text and its arguments."""
+    mask = redactor.without_secrets
+    match part:
+        case MediaPart():
+            data = None if part.data is None else mask(part.data)
+            return replace(part, media_type=mask(part.media_type), data=data)
+        case ReasoningPart() if part.origin is not None:
+            part = replace(part, origin=mask(part.origin))
+        case _:
+            pass
+    if isinstance(part, TextPart | ReasoningPart) and holds_secret(part.state, redactor):
+        return replace(part, state=None)
+    return part
+
+
 def _masked_call(call: ModelToolCall, redactor: Redactor) -> ModelToolCall:
-    return replace(
+    """Return a call without secrets; one that had some has no state: a signature does not fit other arguments."""
+    masked = replace(
         call,
         name=redactor.without_secrets(call.name),
         arguments=secretless(call.arguments, redactor),
         call_id=None if call.call_id is None else redactor.without_secrets(call.call_id),
         metadata=secretless(call.metadata, redactor),
     )
+    is_same = masked == call and not holds_secret(call.state, redactor)
+    return call if is_same else replace(masked, state=None)
+
+
+def holds_secret(state: ProviderState | None, redactor: Redactor) -> bool:
+    """Return whether a secret is in a provider's state: in one of its texts, or over all texts of one name."""
+    if state is None:
+        return False
+    texts = dict[str, list[str]]()
+    _collect({"": [state.provider, state.model, state.kind], _DATA: state.data}, "", texts)
+    every = [each for found in texts.values() for each in (*found, "".join(found))]
+    return any(redactor.without_secrets(each) != each for each in every)
+
+
+_DATA = "data"
+
+
+def _collect(value: JsonValue, name: str, texts: dict[str, list[str]]) -> None:
+    """Add all texts in a value, by the names that they stand under."""
+    if isinstance(value, str):
+        texts.setdefault(name, []).append(value)
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            texts.setdefault("", []).append(key)
+            _collect(each, key, texts)
+    elif isinstance(value, Sequence):
+        for each in value:
+            _collect(each, name, texts)
 
 
 def _masked_error(error: ModelError, redactor: Redactor) -> ModelError:

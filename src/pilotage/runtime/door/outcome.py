@@ -198,6 +198,8 @@ class Outcomes:
 
     def record(self, effect: Effect, outcome: Outcome) -> None:
         """Write the row of an outcome, with the label of what was learned by it."""
+        if effect.has_row:
+            return
         if effect.action.is_read_only and effect.action.kind is _TOOL_CALL:
             outcome = self._with_arguments(effect, outcome)
         if self._redactor.revision:

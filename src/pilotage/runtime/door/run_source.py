@@ -67,5 +67,5 @@ class RunSource:
 
     @property
     def on_rejection(self) -> RejectionPolicy:
-        """What a rejection leads to: the choice of the caller, else that of the agent."""
+        """The policy of rejections: the choice of the caller, else that of the agent."""
         return self.start.on_rejection or self.definition.spec.on_rejection

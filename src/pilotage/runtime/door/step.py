@@ -13,7 +13,7 @@ commit, so that replay emits nothing twice. So is a reading (`read_state`): in r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
 from inspect import isawaitable
 from types import TracebackType
@@ -91,9 +91,10 @@ async def step(
     one with a result or failure from an untrusted source has `reads_untrusted=True`.
 
     Raises:
-        AgentDefinitionError: a result of that type could not be read back; nothing was done.
+        AgentDefinitionError: `act` is no function, or a result of that type could not be read back; nothing was done.
         ToolError: it failed for certain: one of `errors`, or a plain one.
     """
+    _reject_no_function(name, act)
     run = active_run()
     if run is None:
         plain: object = await _awaited(act())
@@ -109,6 +110,19 @@ async def step(
         effect.result_label = TrustLabel(Integrity.UNTRUSTED, origins=frozenset({f"{words.STEP}{name}"}))
     result: object = await perform(run, effect)
     return result
+
+
+def _reject_no_function(name: str, act: object) -> None:
+    """Refuse the result of a call where a function is meant, before anything of it counts as begun."""
+    if callable(act):
+        return
+    kind = type(act).__name__
+    if isinstance(act, Coroutine):
+        act.close()
+    raise AgentDefinitionError(
+        f"step({name!r}): {kind} is no function. Give the function, not the result of its call: "
+        f"step({name!r}, lambda: ...)."
+    )
 
 
 async def changed(name: str) -> bool:

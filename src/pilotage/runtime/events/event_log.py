@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from pilotage.agent.events import AgentEvent, AgentEventAttribution, AgentEventKind
+from pilotage.agent.events import AgentEvent, AgentEventAttribution, AgentEventKind, TextId, with_text
 from pilotage.agent.ports.persistence import ErasedRecord, JournalRow, JournalStage, RunKey
 from pilotage.errors import RunErasedError
 from pilotage.jsonvalue import JsonObject, JsonValue, as_integer, as_list, as_object, parsed
@@ -20,7 +20,6 @@ from pilotage.runtime.events.event_record import decode_event, log_record
 from pilotage.runtime.events.feed import START, EventCursor, PositionedEvent
 from pilotage.runtime.events.following import NamedRows, records_of
 from pilotage.runtime.events.naming import RecentOutcomes
-from pilotage.runtime.exposure.deltas import TextId, with_text
 
 EVENTS, ITEMS, FIRST = "events", "items", "first"
 """The view of a `TOLD` row: the number of its first event, and events, or items of which some name rows."""

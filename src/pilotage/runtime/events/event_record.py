@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from pilotage.agent.events import (
+    DELTAS,
     AgentEvent,
     AgentEventAttribution,
     AgentEventKind,
@@ -28,11 +29,11 @@ from pilotage.agent.events import (
     ToolCallEndEvent,
     ToolCallResultEvent,
     ToolCallStartEvent,
+    delta_of,
 )
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import DamagedEntryError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.runtime.exposure.deltas import DELTAS, delta_of
 
 _Kind = AgentEventKind
 _TEXT_FIELDS = frozenset({"delta", "args_delta"})

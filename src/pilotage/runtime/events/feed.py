@@ -13,9 +13,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import TypeAlias
 from weakref import ref
 
-from pilotage.agent.events import SUPERSEDED, AgentEvent, ToolCallStartEvent
+from pilotage.agent.events import (
+    SUPERSEDED,
+    AgentEvent,
+    Delta,
+    TextId,
+    ToolCallStartEvent,
+    delta_of,
+    text_of,
+    with_text,
+)
 from pilotage.errors import CallerError
-from pilotage.runtime.exposure.deltas import Delta, TextId, delta_of, text_of, with_text
 from pilotage.values import value
 
 QUEUE_LIMIT = 256

@@ -15,12 +15,13 @@ from pilotage.agent.events import (
     AgentEvent,
     AgentEventAttribution,
     AgentEventKind,
+    TextId,
     ToolCallStartEvent,
+    text_of,
 )
 from pilotage.runtime.events.event_log import LoggedEvent
 from pilotage.runtime.events.replay_filter import ReplayFilter
 from pilotage.runtime.events.writer import EventWriter
-from pilotage.runtime.exposure.deltas import TextId, text_of
 
 
 class Relay:

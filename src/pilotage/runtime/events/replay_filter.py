@@ -23,14 +23,17 @@ from pilotage.agent.events import (
     AgentEventKind,
     MessageDeltaEvent,
     ReasoningDeltaEvent,
+    TextId,
     ToolCallEndEvent,
     ToolCallResultEvent,
     ToolCallStartEvent,
+    delta_of,
+    text_of,
+    with_text,
 )
 from pilotage.jsonvalue import canonical_json
 from pilotage.runtime.events.event_log import LoggedEvent
 from pilotage.runtime.events.event_record import encode_event, is_record_of
-from pilotage.runtime.exposure.deltas import TextId, delta_of, text_of, with_text
 
 _FROM_MODELS = frozenset(
     {

@@ -8,12 +8,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TypeAlias
 
-from pilotage.agent.events import AgentEvent, AgentEventAttribution
+from pilotage.agent.events import DELTAS, AgentEvent, AgentEventAttribution, TextId, delta_of
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.events.event_log import LoggedEvent, PendingEvents
 from pilotage.runtime.events.feed import QUEUE_LIMIT, START, EventCursor, Feed, wake
 from pilotage.runtime.events.replay_filter import ReplayFilter
-from pilotage.runtime.exposure.deltas import DELTAS, TextId, delta_of
 from pilotage.runtime.exposure.modes import Exposure
 
 NewPart: TypeAlias = Callable[[AgentEvent], AgentEvent | None]

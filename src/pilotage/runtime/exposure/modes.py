@@ -27,6 +27,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from pilotage.agent.events import (
+    ARGUMENTS,
     SUPERSEDED,
     AgentEvent,
     ArtifactEvent,
@@ -36,13 +37,15 @@ from pilotage.agent.events import (
     StateSnapshotEvent,
     StepFinishedEvent,
     StepStartedEvent,
+    TextId,
     ToolCallEndEvent,
     ToolCallResultEvent,
     ToolCallStartEvent,
+    delta_of,
+    with_text,
 )
 from pilotage.agent.spec import StreamingExposureMode
 from pilotage.jsonvalue import JsonObject
-from pilotage.runtime.exposure.deltas import ARGUMENTS, TextId, delta_of, with_text
 from pilotage.runtime.exposure.redactor import NO_REDACTOR, Redactor
 from pilotage.safety.fields import REDACTED_VALUE
 

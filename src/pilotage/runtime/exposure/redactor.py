@@ -267,9 +267,7 @@ def _shown_parts(
     """Return the order of parts for others than their provider."""
     if ordered is None:
         return None
-    return tuple(
-        changed_parts(ordered, redactor.text, lambda call: _call(call, redactor, hidden), shows=True)
-    )
+    return changed_parts(ordered, redactor.text, lambda call: _call(call, redactor, hidden), shows=True)
 
 
 def recorded_reply(record: JsonObject, calling: ToolCallingSpec | None) -> JsonObject:

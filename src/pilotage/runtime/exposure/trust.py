@@ -109,6 +109,7 @@ READS_UNTRUSTED = "reads_untrusted"
 """The field of a pack, and the key in a message's metadata, by which one declares that no stranger wrote it."""
 
 _HISTORY = TrustLabel(Integrity.UNTRUSTED, Confidentiality.TENANT, frozenset({"message_history"}))
+_SENT = TrustLabel(Integrity.UNTRUSTED, Confidentiality.TENANT, frozenset({"messages of the input"}))
 _MATERIAL = frozenset({ModelMessageRole.TOOL, ModelMessageRole.EVIDENCE})
 _INSTRUCTING = frozenset({ContextPackRole.SYSTEM, ContextPackRole.INSTRUCTION})
 _NOT_PRIVATE = frozenset({ContextSensitivity.PUBLIC, ContextSensitivity.REDACTED})
@@ -163,6 +164,12 @@ def label_of_history(messages: Iterable[ModelMessage]) -> TrustLabel:
         if not is_summary(message) and message.metadata.get(READS_UNTRUSTED) is not False
     ]
     return trust_of_summaries(material).join(_HISTORY if undeclared else TrustLabel())
+
+
+def label_of_sent(messages: Iterable[ModelMessage]) -> TrustLabel:
+    """Return the label of earlier messages that a client sent: words that it says a model said are untrusted."""
+    is_forgeable = any(message.role is not ModelMessageRole.USER for message in messages)
+    return _SENT if is_forgeable else TrustLabel()
 
 
 def _label_of_pack(pack: ContextPack) -> TrustLabel:

@@ -244,8 +244,8 @@ class CommitQueue:
                 self.report_lost((*commit.rows, *self._draft.rows))
             case SignalsUnread(last_signal):
                 self._take_back_end(commit, last_signal)
-            case CommitRefused(reason, CommitRefusal.CONVERSATION_HELD | CommitRefusal.PARENT_CLOSED):
-                self.kill(StartRefused(reason))
+            case CommitRefused(reason, CommitRefusal.CONVERSATION_HELD | CommitRefusal.PARENT_CLOSED, holder):
+                self.kill(StartRefused(reason, holder))
             case CommitRefused(reason):
                 self.kill(StoreUnavailable(f"run {run_id!r}: the store refused the commit: {reason}"))
             case _:

@@ -178,7 +178,11 @@ class EndRefused(RunInterruption):
 
 
 class StartRefused(RunInterruption):
-    """The run cannot begin: another run has its conversation, or its parent run is ending."""
+    """The run cannot begin: another run, `holder`, has its conversation, or its parent run is ending."""
+
+    def __init__(self, reason: str, holder: str | None = None) -> None:
+        super().__init__(reason)
+        self.holder = holder
 
 
 _FIRST_TO_COUNT = (

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.messages import ModelMessage, TextPart
+from pilotage.agent.messages import ModelMessage, ModelMessageRole, TextPart
 from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.run_values import RunAgentInput
 from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError, MediaRefusedError
@@ -99,10 +99,7 @@ def _encode_instruction(definition: AgentDefinition, given: object) -> JsonObjec
         given = given.instruction
     elif _is_instruction(given):
         # A parent run gives its child the instruction as it is recorded.
-        try:
-            decode_instruction(given)
-        except DamagedRecordError as error:
-            raise AgentDefinitionError(f"{name}: the messages of the input do not fit: {error}") from error
+        _messages_in(name, given)
         return given
     try:
         prompt = given if isinstance(given, str) else canonical_json(to_json_value(given))
@@ -111,6 +108,36 @@ def _encode_instruction(definition: AgentDefinition, given: object) -> JsonObjec
     if given is None or not prompt.strip():
         raise AgentDefinitionError(f"{name} has no execute() and needs an instruction. Give it a text.")
     return {words.INSTRUCTION: prompt, words.MESSAGES: messages} if messages else {words.INSTRUCTION: prompt}
+
+
+def _messages_in(name: str, given: JsonObject) -> tuple[ModelMessage, ...]:
+    try:
+        return decode_instruction(given).messages
+    except DamagedRecordError as error:
+        raise AgentDefinitionError(f"{name}: the messages of the input do not fit: {error}") from error
+
+
+_OF_CLIENTS = frozenset({ModelMessageRole.USER, ModelMessageRole.ASSISTANT})
+
+
+def messages_of_caller(definition: AgentDefinition, given: object) -> tuple[ModelMessage, ...]:
+    """Return the messages in an input that is a mapping, as a client sends one; none for every other input.
+
+    Raises:
+        AgentDefinitionError: they do not fit, or are more than words of the user and of the model.
+    """
+    if not definition.is_declarative or isinstance(given, RunAgentInput) or not _is_instruction(given):
+        return ()
+    name = definition.target.__name__
+    found = _messages_in(name, given)
+    for each in found:
+        if each.role not in _OF_CLIENTS or each.tool_calls or each.metadata:
+            raise AgentDefinitionError(
+                f"{name}: the input has a message of role {each.role.value!r} that a client cannot send. It takes "
+                "messages of the user and of the assistant, without tool calls and metadata. Others are for the code "
+                "of the application: RunAgentInput(message_history=[...])."
+            )
+    return found
 
 
 def _parsed_instruction(definition: AgentDefinition, instruction: str) -> object:
@@ -160,7 +187,7 @@ def _decode(definition: AgentDefinition, name: str, wanted: object, value: JsonV
     try:
         return StructuredOutputSpec.from_type(wanted).decode(value)
     except AgentStructuredOutputError as error:
-        problems = " ".join(error.problems)
+        problems = " ".join(each.removeprefix("the answer: ") for each in error.problems)
         raise AgentDefinitionError(
             f"{definition.target.__name__}: input {name!r} does not fit: {problems}"
         ) from error

@@ -1,4 +1,4 @@
-"""What all runs of an agent share, built once: parts of attempts; loop, models and tools of a declarative agent."""
+"""The parts that all runs of an agent share, built once: of attempts, of loops, models and tools."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
+from pilotage.agent.tools.declare import OutsideRuns
 from pilotage.jsonvalue import JsonObject, canonical_json, text_digest
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.exposure.redactor import is_foreign
@@ -219,7 +220,8 @@ async def _ask(
     cleanup: Cleanup, hook: IAgentCancellationCleanup, request: AgentCancellationRequest
 ) -> AgentCancellationCleanupResult:
     try:
-        result = await hook.clean_up(cleanup.context, request)
+        with OutsideRuns():
+            result = await hook.clean_up(cleanup.context, request)
     except Exception as error:
         if not is_foreign(error):
             raise

@@ -121,7 +121,7 @@ class RunClaims:
         except StartRefused as refused:
             if is_child:
                 raise
-            raise RunConflictError(str(refused)) from refused
+            raise RunConflictError(str(refused), holder=refused.holder) from refused
 
     async def take_over(
         self,

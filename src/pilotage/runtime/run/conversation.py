@@ -7,7 +7,7 @@ starts. Turns of a store that is not known to keep trust labels count as untrust
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import NoneType
 
@@ -18,7 +18,7 @@ from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError, PilotageError, RunConflictError
 from pilotage.jsonvalue import JsonValue, canonical_json
 from pilotage.runtime.door.hooks import NoAnswerError
-from pilotage.runtime.door.run import Run
+from pilotage.runtime.door.run import LiveRun, Run
 from pilotage.runtime.exposure.redactor import Redactor, log_failure
 from pilotage.runtime.exposure.trust import label_to_keep
 from pilotage.runtime.history import RunReader
@@ -32,11 +32,15 @@ _UNLABELLED = TrustLabel(Integrity.UNTRUSTED, Confidentiality.TENANT, frozenset(
 
 
 class Conversations:
-    """Reads the histories of runs, and completes those of stores outside the journal."""
+    """Reads the histories of runs, and completes those of stores outside the journal.
 
-    def __init__(self, services: Services, records: RunReader) -> None:
+    `live` has the runs of this process that are under way, a run that appends its turns included.
+    """
+
+    def __init__(self, services: Services, records: RunReader, live: Mapping[str, LiveRun]) -> None:
         self._services = services
         self._records = records
+        self._live = live
 
     async def history(self, start: RunStart) -> Sequence[ConversationTurn]:
         """Return the turns of the run's conversation before the run began."""
@@ -55,7 +59,7 @@ class Conversations:
         """Return the number of turns of a conversation, None in an application that stores none.
 
         Raises:
-            RunConflictError: another process is about to append the turns of the run before.
+            RunConflictError: the turns of the run before are being appended.
         """
         store = self._services.conversations
         if store is None:
@@ -84,9 +88,11 @@ class Conversations:
         if turns is None or _are_in(turns.turns, known[before:]):
             return ()
         leases = self._services.leases
-        if leases is not None and await leases.holder(run) is not None:
+        # The commit that ends a run takes its lease away, before its turns are appended.
+        if last.id in self._live or (leases is not None and await leases.holder(run) is not None):
             raise RunConflictError(
-                f"conversation {conversation!r} is held by run {last.id!r}, whose turns are being appended"
+                f"conversation {conversation!r} is held by run {last.id!r}, whose turns are being appended",
+                holder=last.id,
             )
         return turns.turns
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, cast
 
-from pilotage.agent.events import AgentEvent
+from pilotage.agent.events import MESSAGE, AgentEvent
 from pilotage.agent.messages import ModelMessage, ModelMessageRole, new_message
 from pilotage.agent.ports.architecture import AgentSession, Architecture, Dependencies
 from pilotage.agent.run_values import RunResult
@@ -34,7 +34,6 @@ from pilotage.runtime.door.run import Run
 from pilotage.runtime.door.tool_call import ToolCalls
 from pilotage.runtime.events.feed import close
 from pilotage.runtime.events.projections import events_of
-from pilotage.runtime.exposure.deltas import MESSAGE
 from pilotage.runtime.exposure.redactor import shown_with_words
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import (

@@ -40,10 +40,15 @@ from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.budget.limits import deadline_at
 from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides
 from pilotage.runtime.exposure.redactor import Redactor
-from pilotage.runtime.exposure.trust import encode_context, label_of_context, label_of_history
+from pilotage.runtime.exposure.trust import (
+    encode_context,
+    label_of_context,
+    label_of_history,
+    label_of_sent,
+)
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import list_field
-from pilotage.runtime.journal.run_input import encode_input
+from pilotage.runtime.journal.run_input import encode_input, messages_of_caller
 from pilotage.runtime.journal.start_record import RULES, RunStart, decode_start, definition_digest
 from pilotage.runtime.run.blueprint import check_can_be_steered, deferred_tools_of
 from pilotage.runtime.run.handles import RunHandle
@@ -160,7 +165,8 @@ class RunStarts:
             deferred = deferred_tools_of(self._services, definition, given.deferred_tools)
         # A program of its own may use none of the tools; it joins their label when it asks for them.
         shown = deferred if definition.is_declarative else ()
-        is_given_any = bool(context.packs or shown or history)
+        sent = messages_of_caller(definition, given)
+        is_given_any = bool(context.packs or shown or history or sent)
         encoded = encode_input(definition, given)
         if self._services.secrets is not None:
             encoded, metadata = self._without_secrets(principal.tenant, encoded, metadata)
@@ -175,7 +181,7 @@ class RunStarts:
             definition=definition_digest(definition),
             metadata=metadata,
             given=encode_context(context),
-            trust=_trust_record(context, shown, history) if is_given_any else {},
+            trust=_trust_record(context, shown, history, sent) if is_given_any else {},
             model=selected,
             deferred=deferred,
             steering_input_required=is_steered,
@@ -296,11 +302,15 @@ def _identity_of(start: RunStart) -> tuple[object, ...]:
 
 
 def _trust_record(
-    context: AgentContext, deferred: Sequence[ModelToolSpec], history: Sequence[ModelMessage]
+    context: AgentContext,
+    deferred: Sequence[ModelToolSpec],
+    history: Sequence[ModelMessage],
+    sent: Sequence[ModelMessage],
 ) -> JsonObject:
     """Return the trust label of a run that reads the given context, tools and messages; empty for the neutral one."""
     labels = [label_of_context(context)] if context.packs else []
-    label = TrustLabel.join_all([*labels, label_of_history(history), label_of_deferred(deferred)])
+    given = (label_of_history(history), label_of_sent(sent), label_of_deferred(deferred))
+    label = TrustLabel.join_all([*labels, *given])
     return {} if label == TrustLabel() else label.to_payload()
 
 

@@ -107,7 +107,7 @@ class RunSupervisor(RunStarter):
         self._keys: dict[RunKey, LiveRun] = {}
         self.subscriptions = RunSubscriptions(services, self.records, self._live)
         self.models = ModelChoices(services)
-        self.conversations = Conversations(services, self.records)
+        self.conversations = Conversations(services, self.records, self._live)
         self._is_leaving = False
 
     def live(self, run_id: str) -> LiveRun | None:

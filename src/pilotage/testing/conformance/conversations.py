@@ -50,9 +50,11 @@ def moves(run: RunKey, status: AgentStatus, turns: ConversationTurns | None = No
     return JournalCommit(run, "moves", 1, (row(2),), state, turns=turns)
 
 
-def is_held(outcome: CommitOutcome) -> bool:
-    """Return whether a commit was refused because of another run that holds the conversation."""
-    return isinstance(outcome, CommitRefused) and outcome.code is CommitRefusal.CONVERSATION_HELD
+def is_held(outcome: CommitOutcome, by: RunKey = RUN) -> bool:
+    """Return whether a commit was refused because another run holds the conversation, and names that one."""
+    if not isinstance(outcome, CommitRefused) or outcome.code is not CommitRefusal.CONVERSATION_HELD:
+        return False
+    return outcome.holder == by.run_id
 
 
 async def history(conversations: ITaskStore, tenant_id: str = RUN.tenant_id) -> Sequence[ConversationTurn]:
@@ -227,7 +229,7 @@ class ConversationCommitConformance(Kit):
         await journal.commit([starts(RUN), moves(RUN, status)])
         third = RunKey(RUN.tenant_id, "run-3")
         assert await commit_one(journal, starts(OTHER_RUN)) == Committed(1)
-        assert is_held(await commit_one(journal, starts(third)))
+        assert is_held(await commit_one(journal, starts(third)), OTHER_RUN)
 
     async def test_of_two_runs_at_once_exactly_one_holds_the_conversation(
         self, journal: IAgentJournal, second_journal: IAgentJournal
@@ -236,7 +238,8 @@ class ConversationCommitConformance(Kit):
             commit_one(journal, starts(RUN)), commit_one(second_journal, starts(OTHER_RUN))
         )
         assert outcomes.count(Committed(1)) == 1
-        assert [is_held(outcome) for outcome in outcomes].count(True) == 1
+        holder = RUN if outcomes[0] == Committed(1) else OTHER_RUN
+        assert [is_held(outcome, holder) for outcome in outcomes].count(True) == 1
 
     async def test_of_two_runs_in_one_call_the_first_holds_the_conversation(
         self, journal: IAgentJournal
@@ -298,7 +301,7 @@ class ConversationCommitConformance(Kit):
     ) -> None:
         await journal.commit([starts(RUN), moves(RUN, AgentStatus.FAILED), starts(OTHER_RUN)])
         active = replace(moves(RUN, AgentStatus.ACTIVE), token="again", expected_head=2, rows=(row(3),))
-        assert is_held(await commit_one(journal, active))
+        assert is_held(await commit_one(journal, active), OTHER_RUN)
         assert await numbers_of(journal) == [1, 2]
         await journal.commit([moves(OTHER_RUN, AgentStatus.COMPLETED)])
         assert await commit_one(journal, active) == Committed(3)

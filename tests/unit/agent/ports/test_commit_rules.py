@@ -112,7 +112,7 @@ def repeats(seq: int, stage: JournalStage = AFTER, attempt: int = 1) -> CommitRe
 
 def held(conversation: str = "taken") -> CommitRefused:
     words = f"conversation {conversation!r} is held by run 'r9', which has not ended"
-    return CommitRefused(words, CommitRefusal.CONVERSATION_HELD)
+    return CommitRefused(words, CommitRefusal.CONVERSATION_HELD, "r9")
 
 
 NO_ROW = refused("the commit of run 'r1' has no row")

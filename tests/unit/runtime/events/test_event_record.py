@@ -27,12 +27,12 @@ from pilotage.agent.events import (
     ToolCallEndEvent,
     ToolCallResultEvent,
     ToolCallStartEvent,
+    with_text,
 )
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import DamagedEntryError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.events.event_record import decode_event, encode_event, is_record_of
-from pilotage.runtime.exposure.deltas import with_text
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 CHILD = AgentEventAttribution("scout", "run-2", "talk-1", "run-1")

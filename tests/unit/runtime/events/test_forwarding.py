@@ -15,6 +15,8 @@ from pilotage.agent.events import (
     ToolCallArgsDeltaEvent,
     ToolCallEndEvent,
     ToolCallStartEvent,
+    delta_of,
+    with_text,
 )
 from pilotage.agent.spec import StreamingExposureMode
 from pilotage.agent.state import AgentStateReason
@@ -22,7 +24,6 @@ from pilotage.runtime.events.event_log import LoggedEvent, PendingEvents
 from pilotage.runtime.events.event_record import encode_event
 from pilotage.runtime.events.forwarding import Relay
 from pilotage.runtime.events.writer import DurableEventWriter
-from pilotage.runtime.exposure.deltas import delta_of, with_text
 from pilotage.runtime.exposure.modes import Exposure
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.safety import StreamingRedactionPolicy, StreamingSensitivePattern

@@ -26,11 +26,11 @@ from pilotage.agent.events import (
     ToolCallEndEvent,
     ToolCallResultEvent,
     ToolCallStartEvent,
+    delta_of,
 )
 from pilotage.agent.spec import StreamingExposureMode as Mode
 from pilotage.agent.state import AgentStateReason
 from pilotage.errors import AgentOutputGuardError
-from pilotage.runtime.exposure.deltas import delta_of
 from pilotage.runtime.exposure.modes import OPEN_EXPOSURE, Exposure
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.safety.redaction.policy import StreamingRedactionPolicy, StreamingSensitivePattern

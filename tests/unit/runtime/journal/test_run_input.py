@@ -138,7 +138,7 @@ WRONG: list[tuple[str, type, object, str]] = [
         "another type",
         OneText,
         17,
-        "OneText: input 'order' does not fit: the answer: Input should be a valid string.",
+        "OneText: input 'order' does not fit: Input should be a valid string.",
     ),
 ]
 

@@ -12,12 +12,15 @@ from pilotage.agent.events import (
     ReasoningDeltaEvent,
     RunStartedEvent,
     StepStartedEvent,
+    TextId,
     ToolCallArgsDeltaEvent,
     ToolCallEndEvent,
     ToolCallResultEvent,
     ToolCallStartEvent,
+    delta_of,
+    text_of,
+    with_text,
 )
-from pilotage.runtime.exposure.deltas import TextId, delta_of, text_of, with_text
 
 BY = AgentEventAttribution("clerk", "run-1", "talk-1")
 OTHER = AgentEventAttribution("kid", "run-2", "talk-1", "run-1")
