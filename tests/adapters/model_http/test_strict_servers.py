@@ -78,7 +78,7 @@ class MessagesModel(AnthropicModel):
 
     def __init__(self) -> None:
         settings = AnthropicSettings("m", base_url="http://h/v1", retries=ONCE)
-        super().__init__(settings, server=_Shared.server or StrictMessages(4))
+        super().__init__(settings, server=_Shared.server or StrictMessages(20))
 
 
 @Pod
@@ -87,7 +87,7 @@ class ChatModel(OpenAICompatibleModel):
 
     def __init__(self) -> None:
         settings = OpenAICompatibleSettings("http://h/v1", "m", retries=ONCE, checks_at_start=False)
-        super().__init__(settings, server=_Shared.server or StrictChat(4))
+        super().__init__(settings, server=_Shared.server or StrictChat(20))
 
 
 @Pod
@@ -96,7 +96,7 @@ class ResponsesModel(OpenAIResponsesModel):
 
     def __init__(self) -> None:
         settings = OpenAICompatibleSettings("http://h/v1", "m", retries=ONCE, checks_at_start=False)
-        super().__init__(settings, server=_Shared.server or StrictResponses(4))
+        super().__init__(settings, server=_Shared.server or StrictResponses(20))
 
 
 class _Shared:
@@ -111,7 +111,7 @@ class _Shared:
 async def test_after_every_crash_the_requests_are_the_same_bytes(
     model: type[IAgentModel], make: type[StrictServer]
 ) -> None:
-    _Shared.server = server = make(4)
+    _Shared.server = server = make(20)
     try:
         report = await crash_matrix(Looker, "go", add=[model], second_stops=(1,))
     finally:
@@ -119,4 +119,4 @@ async def test_after_every_crash_the_requests_are_the_same_bytes(
     assert report.points > 5
     assert report.reference.output == "Done."
     report.assert_no_repeated_effects()
-    assert len(set(server.bodies)) == 5
+    assert len(set(server.bodies)) == 21

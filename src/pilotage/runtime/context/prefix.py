@@ -44,7 +44,8 @@ def message_bytes(message: ModelMessage) -> int:
 
 
 def _tools(request: ModelRequest) -> JsonValue:
-    return to_json_value(request.tool_calling)
+    tools = () if request.tool_calling is None else request.tool_calling.tools
+    return [[each.name, each.description, to_json_value(each.parameters.schema)] for each in tools]
 
 
 def _bytes_in(given: JsonValue) -> int:
