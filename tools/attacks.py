@@ -24,7 +24,7 @@ KINDS = {
     "approvals": "approvals: mutated, forged, outdated and contradicting answers; two processes that answer at the "
     "same time, 200 rounds for each of five interfaces, on both databases",
     "tenants": "tenants: every method of every port and service, and every route, called from another tenant",
-    "canaries": "canaries: thirty planted values, searched in every table, route, command, read, log and exporter; "
+    "canaries": "canaries: forty planted values, searched in every table, route, command, read, log and exporter; "
     "texts of exceptions; secrets of runs that another process resumes after a kill at every commit",
     "records": "records: cut, swapped, rewritten, moved, forged; every column of a database without a key filled "
     "with values that it cannot hold",

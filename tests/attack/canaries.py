@@ -51,6 +51,17 @@ class Canary(StrEnum):
     TOKEN_IN_CONTEXT_PACK = "tok_pack00000027"
     ACCOUNT_IN_SENSITIVE_ARGUMENT = "DE-ACCOUNT-0815-28"
     STATE_OF_PROVIDER = "signature-of-a-provider-29"
+    SECRET_IN_SHARED_STATE = "s13-humble-cactus-Bz13"
+    EMAIL_IN_SHARED_STATE = "state30@leaks.example"
+    TOKEN_IN_STATE_KEY = "tok_statekey0031"
+    TOKEN_IN_STATE_PATCH = "tok_patch000032"
+    EMAIL_IN_PAGE_STATE = "pagestate33@leaks.example"
+    EMAIL_IN_PAGE_CONTEXT = "pagecontext34@leaks.example"
+    EMAIL_IN_PAGE_HISTORY = "pagehistory35@leaks.example"
+    TOKEN_IN_PAGE_TOOL = "tok_pagetool0036"
+    EMAIL_IN_PAGE_METADATA = "pagemeta37@leaks.example"
+    EMAIL_IN_FOLDED_TURN = "folded38@leaks.example"
+    SECRET_IN_FOLDED_TURN = "s14-marble-orchid-Df14"
 
     @property
     def is_secret(self) -> bool:

@@ -27,6 +27,8 @@ from pilotage import (
     RecoveryStrategy,
     RunContext,
     SensitiveField,
+    State,
+    StatePatch,
     Token,
     Tool,
     ToolEffects,
@@ -55,6 +57,7 @@ from pilotage.agent import (
     on_event,
 )
 from pilotage.agent.ports.observability import TelemetryValue
+from pilotage.architectures import React
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonValue
 from pilotage.models.streaming import deltas_of, final_events
@@ -99,9 +102,16 @@ class Counter:
         secret_in_next_input: Handed,
         secret_in_metadata: Handed,
         secret_in_child: Handed,
+        secret_in_shared_state: Handed,
+        secret_in_folded_turn: Handed,
     ) -> str:
         """Look an account up."""
         return f"opened with {secret_in_tool_result}; the card is {Canary.CARD_IN_TOOL_RESULT}"
+
+    @agent_tool(effects=ToolEffects.read_only())
+    async def glance(self) -> str:
+        """Look quickly."""
+        return f"{Canary.EMAIL_IN_FOLDED_TURN} has {Canary.SECRET_IN_FOLDED_TURN}"
 
     @agent_tool(effects=ToolEffects.read_only())
     async def crash(self) -> str:
@@ -153,6 +163,18 @@ class Teller:
         self.memory = memory
 
 
+@Agent(
+    spec=AgentExecutionSpec(
+        name="pager", recovery=DURABLE, redaction=POLICY, architecture=React(max_turns=60)
+    )
+)
+class Pager:
+    """Read page after page."""
+
+    def __init__(self, counter: Counter) -> None:
+        self.counter = counter
+
+
 @Agent(spec=AgentExecutionSpec(name="plain", recovery=DURABLE, prompt_snapshots=True))
 class Plain:
     """Do as you are told, without a policy."""
@@ -194,6 +216,10 @@ class Scribe:
         for piece in _pieces(f"It is {Canary.SECRET_IN_ANSWER}, {Canary.EMAIL_IN_ANSWER}, ok."):
             yield Token(piece)
             yield Progress("and")
+        key = Canary.TOKEN_IN_STATE_KEY.value
+        yield State({key: {"mail": Canary.EMAIL_IN_SHARED_STATE.value, "list": [_SHARED]}})
+        yield StatePatch([{"op": "add", "path": f"/{key}/a", "value": Canary.TOKEN_IN_STATE_PATCH.value}])
+        yield StatePatch([{"op": "add", "path": f"/{Canary.TOKEN_IN_STATE_PATCH}", "value": {_SHARED: 1}}])
         heard = await self.messenger.execute(f"{Canary.TOKEN_IN_CHILD} {Canary.SECRET_IN_CHILD}")
         if how == "fail":
             raise RuntimeError(f"{Canary.TOKEN_IN_RUN_EXCEPTION} {Canary.SECRET_IN_EXCEPTION}")
@@ -205,6 +231,9 @@ class Scribe:
             await self.counter.pay(Canary.SECRET_IN_TOOL_ARGUMENTS)
         wired = await self.counter.wire() if how == "wire" else ""
         yield Final(f"{heard} {wired} {Canary.SECRET_IN_ANSWER} {Canary.EMAIL_IN_ANSWER}")
+
+
+_SHARED = Canary.SECRET_IN_SHARED_STATE.value
 
 
 def _found() -> dict[str, str]:
@@ -249,6 +278,8 @@ class Adversary(IAgentModel):
         last = [each for each in request.messages if each.role is ModelMessageRole.USER][-1].text
         if last == "hush":
             return ModelResponse("Hush.")
+        if last == "fold" and len(said) < FOLDED:
+            return ModelResponse.of([ReasoningPart("Hm."), _GLANCE if said else _CALLS[0]])
         turns = [call for call in _CALLS if call.name in offered]
         if "chat" not in last and len(said) < len(turns):
             call = replace(turns[len(said)], state=_STATE)
@@ -260,6 +291,9 @@ class Adversary(IAgentModel):
         return ModelResponse(f"You said: {last} and I know {Canary.SECRET_IN_ANSWER.value} {known}.")
 
 
+FOLDED = 26
+"""More turns than are folded into one row."""
+_GLANCE = ModelToolCall("glance", {}, "c0")
 _STATE = ProviderState("vendor", "adversary", "signature", {"signature": Canary.STATE_OF_PROVIDER.value})
 _BLOCK = OpaquePart(_STATE)
 _CALLS = (
@@ -363,7 +397,7 @@ def made() -> Application:
     """Return the application, not started."""
     return (
         Application("canaries")
-        .add(Teller, Plain, Scribe, Messenger, Counter, Vault, Adversary, MemoryTools)
+        .add(Teller, Pager, Plain, Scribe, Messenger, Counter, Vault, Adversary, MemoryTools)
         .add(Exported, Telemetry, Hooks, Listener, agent_audit_log)
         .load_plugins()
     )

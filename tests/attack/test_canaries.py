@@ -50,10 +50,7 @@ from pilotage.agent import (
 )
 from pilotage.agent.events import TextId, delta_of
 from pilotage.agent.ports.journal import IAgentJournal
-from pilotage.agent.ports.persistence import (
-    JournalStage,
-    RunKey,
-)
+from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.cli.commands.root import command
 from pilotage.cli.main import main
@@ -112,7 +109,7 @@ async def told(story: Story, folder: Path) -> None:
             await read_runs(story, runs)
             await exported.has_heard.wait()
             story.heard = repr(app.get(module.Adversary).heard)
-            story.opened = await opened_outcomes(runs, app.get(IAgentJournal), app.get(IRecordSealer))
+            story.opened = await opened_records(runs, app.get(IAgentJournal), app.get(IRecordSealer))
         story.saw("exporter IAgentTelemetry", exported.telemetry)
         story.saw("exporter IAgentHooks", exported.hooks)
         story.saw("exporter facts", exported.facts)
@@ -120,18 +117,13 @@ async def told(story: Story, folder: Path) -> None:
         assert exported.hooks, "nothing was exported"
 
 
-async def opened_outcomes(runs: AgentRuns, journal: IAgentJournal, sealer: IRecordSealer) -> str:
-    """Return the records of all outcomes as the key opens them: a secret is not even there.
-
-    The arguments that a program itself gives to a tool are in the rows before.
-    """
+async def opened_records(runs: AgentRuns, journal: IAgentJournal, sealer: IRecordSealer) -> str:
+    """Return all records as the key opens them: a secret is not even there."""
     found: list[object] = []
     for state in (await runs.list(principal=BOB, limit=200)).runs:
         run = RunKey("default", state.id)
         rows = [row async for row in journal.read(run)]
-        found += [
-            row.record for row in Seals(sealer, run).opened_rows(rows) if row.stage is JournalStage.AFTER
-        ]
+        found += [row.record for row in Seals(sealer, run).opened_rows(rows)]
     return repr(found)
 
 
@@ -175,6 +167,9 @@ async def tell_runs(story: Story, runs: AgentRuns, of: ModuleType) -> None:
         )
         await again.result()
         story.runs |= {f"next {agent.__name__}": run.id, f"again {agent.__name__}": again.id}
+    folded = await runs.start(of.Pager, "fold", principal=ADA)
+    story.runs["fold"] = folded.id
+    story.own["fold"] = (await folded.result()).output
     for how in ("fail", "wait", "wire", "pay", "end"):
         run = await runs.start(of.Scribe, how, principal=ADA)
         story.runs[how] = run.id
@@ -262,11 +257,15 @@ BODIES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 AGUI = {
     "threadId": "thread-1",
-    "messages": [{"id": "u1", "role": "user", "content": "chat over AG-UI"}],
-    "state": {},
-    "tools": [],
-    "context": [],
-    "forwardedProps": {},
+    "messages": [
+        {"id": "u0", "role": "user", "content": f"I am {Canary.EMAIL_IN_PAGE_HISTORY}"},
+        {"id": "a0", "role": "assistant", "content": f"Hello {Canary.EMAIL_IN_PAGE_HISTORY}"},
+        {"id": "u1", "role": "user", "content": "chat over AG-UI"},
+    ],
+    "state": {"mail": Canary.EMAIL_IN_PAGE_STATE.value},
+    "tools": [{"name": "paint", "description": f"Use {Canary.TOKEN_IN_PAGE_TOOL}.", "parameters": {}}],
+    "context": [{"description": "who", "value": Canary.EMAIL_IN_PAGE_CONTEXT.value}],
+    "forwardedProps": {"metadata": {"mail": Canary.EMAIL_IN_PAGE_METADATA.value}},
 }
 PAGES = {"/docs", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css", "/docs/favicon-32x32.png"}
 """The page that only shows /openapi.json, and what it loads."""
@@ -648,7 +647,7 @@ def test_a_canary_is_in_no_sink(stories: list[Story], canary: Canary) -> None:
 @pytest.mark.parametrize(
     "canary", [each for each in Canary if each.is_secret], ids=lambda each: each.name.lower()
 )
-def test_a_secret_is_in_no_sealed_outcome(stories: list[Story], canary: Canary) -> None:
+def test_a_secret_is_in_no_sealed_record(stories: list[Story], canary: Canary) -> None:
     for story in stories:
         assert Canary.EMAIL_IN_ANSWER in story.opened, "nothing was opened"
         assert leaks({"opened records": story.opened}, [canary]) == []
@@ -671,7 +670,11 @@ def test_the_canaries_were_planted(stories: list[Story]) -> None:
     for story in stories:
         for canary in (Canary.EMAIL_IN_INPUT, Canary.CARD_IN_TOOL_RESULT, Canary.EMAIL_IN_TOOL_ERROR):
             assert canary.value in story.heard
+        for canary in (Canary.EMAIL_IN_FOLDED_TURN, Canary.EMAIL_IN_PAGE_STATE, Canary.TOKEN_IN_PAGE_TOOL):
+            assert canary.value in story.heard
         assert Canary.TOKEN_IN_EXCEPTION not in story.heard
+        assert "turns:1-" in str(story.sinks["table pilotage_journal"]), "no turn was folded"
+        assert "StateDeltaEvent" in str(story.sinks["AgentRuns.events"])
         assert len(story.sinks) > 50
     assert len(Canary) >= 20
 

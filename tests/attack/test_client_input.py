@@ -206,5 +206,8 @@ async def test_calls_of_a_client_count_and_its_result_is_taken_once() -> None:
         with pytest.raises(CallerError):
             await runs.answer(handle.id, question.id, done, result="b", principal=LOCAL, resume=False)
         result = await (await runs.resume(handle.id)).result()
-        assert (result.status, result.interruption_reason) == (AgentStatus.INTERRUPTED, "agent_max_tool_calls_exceeded")
+        assert (result.status, result.interruption_reason) == (
+            AgentStatus.INTERRUPTED,
+            "agent_max_tool_calls_exceeded",
+        )
         assert await runs.questions(handle.id) == ()

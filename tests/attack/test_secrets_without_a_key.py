@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from typing import Annotated
@@ -18,12 +19,27 @@ from pilotage import (
     ToolEffects,
     agent_tool,
 )
-from pilotage.agent import AgentSignalKind, ApprovalDecision, ISecrets, RecoveryDecision, RejectionPolicy
+from pilotage.agent import (
+    AgentContext,
+    AgentSignalKind,
+    ApprovalDecision,
+    ContextFreshness,
+    ContextPack,
+    ContextPackRole,
+    ISecrets,
+    JsonSchemaConstraint,
+    ModelToolSpec,
+    RecoveryDecision,
+    RejectionPolicy,
+    RunAgentInput,
+)
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.errors import ToolError
+from pilotage.jsonvalue import JsonObject
 from pilotage.runtime import next_signal, step
+from pilotage.runtime.journal.seals import Seals
 from pilotage.safety import SecretField, SecretRef
-from pilotage.testing import ScriptedModel, calls, says
+from pilotage.testing import ScriptedModel, StopAfter, StopBefore, calls, says
 from tests.behaviour.bureau import WAITING, Bureau, hired, resumed, started, triple
 from tests.behaviour.office import GATED, OUTSIDE, UNGATED, Worker
 
@@ -135,6 +151,76 @@ async def test_no_row_state_or_signal_holds_a_secret_and_replay_gives_the_same(n
     assert_no_secret([*await everything(bureau, run_id), repr(events)])
 
 
+@pytest.mark.parametrize("name", ACTS)
+async def test_no_sealed_record_holds_a_secret(name: str) -> None:
+    bureau, vault = Bureau(), Vault()
+
+    async def program(worker: Worker) -> object:
+        await SAFE.unlock("given by the run")
+        await caught(ACTS[name])
+        await worker.desk.refund(Decimal(1))
+        return SECRET
+
+    async with bureau.process(AGENT, program, vault) as runs:
+        run_id = (await started(runs, AGENT, "A-17")).state.id
+        if name == "a message":
+            await runs.signal(run_id, AgentSignalKind.USER_MESSAGE, {"text": f"use {SECRET}"})
+            await resumed(runs, run_id)
+    rows = Seals(bureau.store.sealer, RunKey("default", run_id)).opened_rows(await bureau.rows(run_id))
+    assert_no_secret([repr((row.action_id, row.record, row.view)) for row in rows])
+
+
+GOT: list[tuple[str, list[str], str]] = []
+
+
+def letterbox(default: str) -> Callable[..., Awaitable[str]]:
+    """A tool of a release, which may have another default than the one before."""
+
+    @Pod
+    class Letterbox:
+        @agent_tool(
+            effects=OUTSIDE, idempotency=Idempotency.IDEMPOTENT, approval=UNGATED, reads_untrusted=False
+        )
+        async def post(self, text: str, lines: list[str], how: str = default) -> str:
+            """Post a letter."""
+            GOT.append((text, lines, how))
+            return "posted"
+
+    return Letterbox().post
+
+
+@pytest.mark.parametrize("has_sealer", [True, False], ids=["key", "no key"])
+@pytest.mark.parametrize("fault", [StopBefore, StopAfter])
+async def test_a_call_that_is_repeated_after_a_crash_has_its_secret_and_no_mark(
+    fault: type[StopBefore | StopAfter], has_sealer: bool
+) -> None:
+    def posting(post: Callable[..., Awaitable[str]]) -> Callable[[Worker], Awaitable[object]]:
+        async def program(worker: Worker) -> object:
+            await SAFE.unlock("given by the run")
+            return await post(f"with {SECRET}", lines=["dear", SECRET])
+
+        return program
+
+    for commit in range(2, 9):
+        GOT.clear()
+        bureau, first, second = Bureau(), posting(letterbox("gently")), posting(letterbox("roughly"))
+        async with bureau.process(AGENT, first, Vault(), fault=fault(commit), has_sealer=has_sealer) as runs:
+            handle = await runs.start(AGENT, "A-17")
+            (ended,) = await asyncio.gather(handle.result(), return_exceptions=True)
+        run, has_begun = RunKey("default", handle.id), "BEFORE" in repr(await bureau.rows(handle.id))
+        bureau.clock.advance(60)
+        async with bureau.process(AGENT, second, Vault(), has_sealer=has_sealer) as runs:
+            assert (await resumed(runs, handle.id)).output == "posted"
+        how = "gently" if has_begun else "roughly"
+        assert [(f"with {SECRET}", ["dear", SECRET], how)] * len(GOT) == GOT
+        assert GOT
+        rows = Seals(bureau.store.sealer, run).opened_rows(await bureau.rows(handle.id))
+        assert_no_secret([repr((row.record, row.view)) for row in rows])
+        if not isinstance(ended, BaseException):
+            return
+    raise AssertionError("the run has more commits")
+
+
 @Agent(spec=AgentExecutionSpec(name="talker", recovery=RecoveryStrategy.ACTION_BOUNDARY))
 class Talker:
     """Talk."""
@@ -161,6 +247,21 @@ async def test_a_secret_that_a_model_repeats_is_in_no_turn_and_the_next_run_does
         "As I said: [SECRET].",
     ]
     assert SECRET not in repr(model.requests)
+
+
+async def test_a_secret_in_the_context_or_the_tools_of_a_caller_is_in_no_row() -> None:
+    bureau = Bureau()
+    model = ScriptedModel([calls("unlock"), says("Open."), says("Well.")])
+    pack = ContextPack("p", f"use {SECRET}", "notes", ContextPackRole.EVIDENCE, ContextFreshness.CURRENT)
+    schema: JsonObject = {"type": "object", "properties": {"a": {"type": "string", "title": SECRET}}}
+    tool = ModelToolSpec("pick", JsonSchemaConstraint(schema), f"Pick {SECRET}.")
+    given = RunAgentInput("r", "go on", context=AgentContext([pack]), deferred_tools=[tool])
+    async with bureau.process(Talker, None, Safe, Vault(), model=model, has_sealer=False) as runs:
+        await started(runs, Talker, "open it")
+        run_id = (await started(runs, Talker, given)).state.id
+        assert_no_secret(await everything(bureau, run_id))
+    assert "use [SECRET]" in str(model.requests[-1])
+    assert SECRET not in str(model.requests[-1])
 
 
 async def everything(bureau: Bureau, run_id: str) -> list[str]:

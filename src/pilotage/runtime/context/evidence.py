@@ -97,6 +97,8 @@ class PromptSnapshots:
         run_id, epoch = self._ledger.run.run_id, self._ledger.epoch
         place = f"{action_id}/{words.PROMPT}@{epoch}.{self._count}"
         shown = _as_json(shown_request(request, self._redactor))
+        if not self._redactor.is_idle:
+            shown = {**shown, "tools": self._redactor.json(shown["tools"])}
         payload: dict[str, JsonValue] = {
             "action_id": action_id,
             "model": model,

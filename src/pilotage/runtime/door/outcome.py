@@ -14,7 +14,7 @@ from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.safety_checks import withheld_by
 from pilotage.errors import AgentStructuredOutputError, RunError
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.effect import QUESTION, Effect, Outcome, naming_secrets, new_outcome
 from pilotage.runtime.exposure.redactor import (
     Failure,
@@ -41,7 +41,7 @@ from pilotage.runtime.journal.result_codec import (
     without_changed,
 )
 from pilotage.runtime.journal.scope import Action
-from pilotage.safety.fields import SecretField, SensitiveFieldDescriptor
+from pilotage.safety.fields import SECRET_VALUE, SecretField, SensitiveFieldDescriptor
 from pilotage.safety.guard import EvidenceExposurePolicy, guard_json_value
 from pilotage.safety.trust import TrustLabel
 
@@ -85,8 +85,8 @@ class Outcomes:
         """Write the row of an effect that begins, with the fact that follows from it."""
         record, view = effect.asked()
         if not self._redactor.is_idle and effect.kind is not QUESTION:
-            # A sealed one keeps them: an attempt after a crash repeats the call with the same arguments.
-            record = record if self._ledger.has_key else secretless(record, self._redactor)
+            # A repetition after a crash gets them from the program, which makes the same call again.
+            record = secretless(record, self._redactor)
             view = self._redactor.json(view)
         if self._cuts:
             self.write_cuts()
@@ -388,15 +388,25 @@ class UnfitResultError(Exception):
 
 
 def executed_arguments(effect: Effect, recorded: RecordedAction) -> JsonObject | None:
-    """Return the arguments that the last attempt ran with: those of a person, or those of a tool with its defaults."""
+    """Return the arguments that the last attempt ran with: those of a person, or those of a tool with its defaults.
+
+    Where a secret is masked in a recorded one, that of the program counts, which makes the same call.
+    """
     before = recorded.before
     if before is None:
         return None
     record = object_or_empty(before.record)
     executed = optional_object(record, words.EXECUTED)
     if executed is None and effect.descriptor is not None:
-        executed = optional_object(record, words.ASKED)
+        executed, own = optional_object(record, words.ASKED), object_or_empty(effect.action.asked)
+        for name in [name for name, each in (executed or {}).items() if _has_mark(each) and name in own]:
+            executed = {**(executed or {}), name: own[name]}
     return executed
+
+
+def _has_mark(argument: JsonValue) -> bool:
+    """Return whether a recorded argument may have had a secret."""
+    return SECRET_VALUE in canonical_json(argument)
 
 
 def _shown_error(effect: Effect, record: JsonObject) -> JsonObject:

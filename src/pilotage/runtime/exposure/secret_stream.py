@@ -11,6 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from urllib.parse import quote, quote_plus
 from weakref import ref
 
 from pilotage.safety.fields import SECRET_VALUE
@@ -126,7 +127,7 @@ class HandedOutSecrets:
         self._watchers.add(ref(watcher, self._watchers.discard))
 
     def add(self, secret: str) -> bool:
-        """Look for a secret from now on, as it is and as JSON text writes it, without surrounding blanks.
+        """Look for a secret from now on, as it is and as JSON text and addresses write it, without surrounding blanks.
 
         Returns False for one that is shorter than `SHORTEST_SECRET`, which is not looked for.
         """
@@ -156,4 +157,6 @@ class HandedOutSecrets:
 
 
 def _forms(secret: str) -> frozenset[str]:
-    return frozenset({secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]})
+    """Return a secret as it is, as JSON text writes it, and as addresses do: forms that software makes by itself."""
+    in_json = (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
+    return frozenset({secret, *in_json, quote(secret), quote(secret, safe=""), quote_plus(secret)})

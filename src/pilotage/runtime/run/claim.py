@@ -36,7 +36,7 @@ from pilotage.runtime.journal.start_record import (
 from pilotage.runtime.services import Services
 from pilotage.safety.guard import guard_json_value
 
-_WORDS_OF_CALLERS = (words.INPUT, words.METADATA, words.GIVEN, words.DELEGATION)
+_WORDS_OF_CALLERS = (words.INPUT, words.METADATA, words.GIVEN, words.DELEGATION, "deferred")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 

@@ -36,7 +36,7 @@ from pilotage.agent.state import AgentState
 from pilotage.agent.tools.deferred import label_of_deferred
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.filling import unchecked
-from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, as_object, text_digest, to_json_value
 from pilotage.runtime.budget.limits import deadline_at
 from pilotage.runtime.door.run_source import NO_OVERRIDES, Overrides
 from pilotage.runtime.exposure.redactor import Redactor
@@ -47,7 +47,7 @@ from pilotage.runtime.exposure.trust import (
     label_of_sent,
 )
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.record_fields import list_field
+from pilotage.runtime.journal.record_fields import contract_value, list_field
 from pilotage.runtime.journal.run_input import encode_input, messages_of_caller
 from pilotage.runtime.journal.start_record import RULES, RunStart, decode_start, definition_digest
 from pilotage.runtime.run.blueprint import check_can_be_steered, deferred_tools_of
@@ -167,9 +167,11 @@ class RunStarts:
         shown = deferred if definition.is_declarative else ()
         sent = messages_of_caller(definition, given)
         is_given_any = bool(context.packs or shown or history or sent)
-        encoded = encode_input(definition, given)
-        if self._services.secrets is not None:
-            encoded, metadata = self._without_secrets(principal.tenant, encoded, metadata)
+        encoded, packs = encode_input(definition, given), encode_context(context)
+        if (redactor := self._secrets_of(principal.tenant)) is not None:
+            # Program and record get the same.
+            encoded, metadata, packs = redactor.json(encoded), redactor.json(metadata), redactor.json(packs)
+            deferred = tuple(_without_secrets(tool, redactor) for tool in deferred)
         return _new_start(
             definition.agent_id,
             encoded,
@@ -180,7 +182,7 @@ class RunStarts:
             history=await self._turns_before(definition, principal, conversation) if has_turns else None,
             definition=definition_digest(definition),
             metadata=metadata,
-            given=encode_context(context),
+            given=packs,
             trust=_trust_record(context, shown, history, sent) if is_given_any else {},
             model=selected,
             deferred=deferred,
@@ -190,15 +192,10 @@ class RunStarts:
             salt_key=salt_key,
         )
 
-    def _without_secrets(
-        self, tenant: str, encoded: JsonObject, metadata: JsonObject
-    ) -> tuple[JsonObject, JsonObject]:
-        """Mask handed-out secrets in input and metadata: program and record get the same."""
-        known = self._services.handed_out(tenant)
-        if known is None or not known.revision:
-            return encoded, metadata
-        redactor = Redactor(secrets=known)
-        return redactor.json(encoded), redactor.json(metadata)
+    def _secrets_of(self, tenant: str) -> Redactor | None:
+        """Return what masks the secrets that were handed out in a tenant; None where there are none."""
+        known = None if self._services.secrets is None else self._services.handed_out(tenant)
+        return Redactor(secrets=known) if known is not None and known.revision else None
 
     def _deadline(self, spec: AgentExecutionSpec) -> datetime | None:
         has_one = spec.effective_timeout_seconds is not None
@@ -285,6 +282,13 @@ class RunStarts:
         if conversation is None or not definition.is_declarative:
             return None
         return await self._launcher.conversations.count(principal.tenant, conversation)
+
+
+def _without_secrets(tool: ModelToolSpec, redactor: Redactor) -> ModelToolSpec:
+    """Return a tool of the caller with the secrets masked in what it says about itself."""
+    told = as_object(to_json_value(tool))
+    masked = redactor.json(told)
+    return tool if masked is told else contract_value(ModelToolSpec, masked)
 
 
 def _with_history(given: JsonObject, turns: Sequence[ConversationTurn]) -> JsonObject:
