@@ -149,7 +149,9 @@ def chosen_application(option: str | None) -> ChosenApplication | None:
         return ChosenApplication(found, written)
     definition = agent_in(found)
     if definition is None:
-        raise TargetNotFoundError(f"{target!r} is a {type(found).__name__}, not an Application and no agent.")
+        raise TargetNotFoundError(
+            f"{target!r} is of type {type(found).__name__}: neither an Application nor an agent."
+        )
     return _around(definition, target)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from pilotage.agent.events import RunFinishedEvent
@@ -29,6 +30,7 @@ from pilotage.cli.text import line
 from pilotage.cli.timeline import TimelineEntry, timeline_of
 from pilotage.errors import CallerError, RunErasedError, RunNotFoundError
 from pilotage.runtime.open_questions import Question
+from pilotage.runtime.run.start import run_id_of
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
 
@@ -168,18 +170,18 @@ async def _taken_over(runs: AgentRuns, state: AgentState) -> frozenset[tuple[str
 
 
 async def find_run(runs: AgentRuns, text: str, principal: Principal) -> AgentState:
-    """Return the run of this id, or the only one whose id begins so among the newest ten thousand of the tenant.
+    """Return the run with this id, started with this id, or the only one whose id begins so.
+
+    The beginning is looked for among the newest ten thousand runs of the tenant.
 
     Raises:
         RunNotFoundError: there is none, or there are several.
     """
-    try:
-        return await runs.get(text, principal=principal)
-    except RunNotFoundError as missing:
-        if len(text) < _SHORTEST:
-            raise CallerError(
-                f"{text!r} is too short for a run. Give {_SHORTEST} characters or more."
-            ) from missing
+    for run_id in (text, run_id_of(principal.tenant, text)):
+        with suppress(RunNotFoundError):
+            return await runs.get(run_id, principal=principal)
+    if len(text) < _SHORTEST:
+        raise CallerError(f"{text!r} is too short for a run. Give {_SHORTEST} characters or more.")
     found = await _beginning_with(runs, text, principal)
     if len(found) == 1:
         return found[0]
