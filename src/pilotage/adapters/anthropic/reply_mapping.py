@@ -175,9 +175,9 @@ class MessagesReader(WireReader):
     def _piece(self, block: _Block, piece: str) -> Sequence[ModelStreamEvent]:
         if piece and block.is_ended:
             raise failed(ModelFailure.UNREADABLE, "a block goes on after its end")
-        return self._said(block, block.halves.push(piece)) if piece else ()
+        return self._piece_events(block, block.halves.push(piece)) if piece else ()
 
-    def _said(self, block: _Block, piece: str) -> Sequence[ModelStreamEvent]:
+    def _piece_events(self, block: _Block, piece: str) -> Sequence[ModelStreamEvent]:
         if not piece:
             return ()
         block.pieces.append(piece)
@@ -195,7 +195,7 @@ class MessagesReader(WireReader):
         if block.is_ended:
             return ()
         block.is_ended = True
-        rest = self._said(block, block.halves.finish())
+        rest = self._piece_events(block, block.halves.finish())
         return (*rest, ModelStreamEvent(_END, tool_call=block.begun)) if block.kind == "tool_use" else rest
 
     def _block(self, event: JsonObject) -> _Block:

@@ -48,7 +48,7 @@ class Turns(WaitingCalls):
         self,
         scope: CallScope,
         asked: Requested,
-        task: asyncio.Task[Any] | None = None,
+        task: asyncio.Task[object] | None = None,
         is_repeatable: bool = True,
         call_id: str = "",
     ) -> Call:
@@ -67,7 +67,7 @@ class Turns(WaitingCalls):
             raise self._end(self.kernel.over)
         return call
 
-    def ask(self, call: Call, task: asyncio.Task[Any] | None = None) -> Begin | RecordRow | None:
+    def ask(self, call: Call, task: asyncio.Task[object] | None = None) -> Begin | RecordRow | None:
         """Decide about a call that the running task awaits now; None: `wait` for it.
 
         Raises:
@@ -255,13 +255,13 @@ class Turns(WaitingCalls):
     def _is_over(self) -> bool:
         return self.kernel.over is not None or self.is_stopping
 
-    def see(self, domain: Domain, task: asyncio.Task[Any]) -> None:
+    def see(self, domain: Domain, task: asyncio.Task[object]) -> None:
         """Take in that the program has a further task; without this, a task is seen when it makes a call."""
         if task is not domain.owner and self.kernel.see(domain, task):
             self._tasks[task] = domain
             task.add_done_callback(partial(self._task_ended, domain))
 
-    def _task_ended(self, domain: Domain, task: asyncio.Task[Any]) -> None:
+    def _task_ended(self, domain: Domain, task: asyncio.Task[object]) -> None:
         if self._is_over() and not task.cancelled():
             # The interruption of a task that the program does not await is no error to log.
             task.exception()

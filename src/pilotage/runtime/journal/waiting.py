@@ -114,22 +114,22 @@ class Postponed:
     __slots__ = ("levels",)
 
     def __init__(self) -> None:
-        self.levels: dict[asyncio.Task[Any], int] = {}
+        self.levels: dict[asyncio.Task[object], int] = {}
 
-    def add(self, task: asyncio.Task[Any]) -> None:
+    def add(self, task: asyncio.Task[object]) -> None:
         """Put the cancellation off that the task has just got."""
         self.levels[task] = task.cancelling()
 
-    def drop(self, task: asyncio.Task[Any]) -> None:
+    def drop(self, task: asyncio.Task[object]) -> None:
         """Forget the cancellation of a task: it has struck, or the task has ended."""
         self.levels.pop(task, None)
 
-    def strikes(self, task: asyncio.Task[Any]) -> bool:
+    def strikes(self, task: asyncio.Task[object]) -> bool:
         """Return whether a cancellation strikes at the call that a task makes now."""
         self._forget_taken_back(task)
         return task in self.levels
 
-    def look_back(self, task: asyncio.Task[Any]) -> None:
+    def look_back(self, task: asyncio.Task[object]) -> None:
         """Check, right after the step in which a task gets an outcome, whether its cancellation was taken back.
 
         Later a `TaskGroup` may raise the level again: on Python 3.11 it leaves that of its parent raised.
@@ -137,7 +137,7 @@ class Postponed:
         if self.levels:
             asyncio.get_running_loop().call_soon(self._forget_taken_back, task)
 
-    def _forget_taken_back(self, task: asyncio.Task[Any]) -> None:
+    def _forget_taken_back(self, task: asyncio.Task[object]) -> None:
         level = self.levels.get(task)
         if level is not None and task.cancelling() < level:
             del self.levels[task]
@@ -172,7 +172,7 @@ async def carry_to_end(
     return inner.result()
 
 
-def calling_task() -> asyncio.Task[Any]:
+def calling_task() -> asyncio.Task[object]:
     """Return the task that makes a call."""
     task = asyncio.current_task()
     if task is None:
@@ -185,7 +185,7 @@ def has_outcome(ended: asyncio.Future[Any]) -> bool:
     return not ended.cancelled() and isinstance(ended.exception(), Exception | None)
 
 
-def cancel_later(task: asyncio.Task[Any]) -> None:
+def cancel_later(task: asyncio.Task[object]) -> None:
     """Let a cancellation that the running task has just got strike again when the task waits next."""
     task.uncancel()
     task.cancel()
@@ -237,7 +237,7 @@ class WaitingCalls:
         self._limits = limits or StandstillLimits()
         self._slots: dict[Call, Slot] = {}
         self._rests: dict[Domain, RestCount] = {}
-        self._tasks: dict[asyncio.Task[Any], Domain] = {}
+        self._tasks: dict[asyncio.Task[object], Domain] = {}
         self._postponed = Postponed()
         self._marks: dict[Call, TurnMark] = {}
         self._still: asyncio.Handle | None = None
@@ -250,7 +250,7 @@ class WaitingCalls:
             raise AssertionError("the attempt is over by a decision")
         return self.kernel.over
 
-    def tasks(self) -> list[asyncio.Task[Any]]:
+    def tasks(self) -> list[asyncio.Task[object]]:
         """Return the tasks that have made calls and have not ended."""
         return list(self._tasks)
 
