@@ -74,6 +74,8 @@ class Outcomes:
         self, ledger: Ledger, redactor: Redactor, replay: Replay, *, has_readers: bool = True
     ) -> None:
         self.under_way: dict[str, tuple[Action, int]] = {}
+        self.begun: dict[str, Effect] = {}
+        """Those of them that began in this attempt."""
         self.has_readers = has_readers
         self._closed: set[str] = set()
         self._ledger = ledger
@@ -105,6 +107,7 @@ class Outcomes:
     def begin(self, effect: Effect, *, is_entered_again: bool = False) -> None:
         """Count an action as under way: from now on its outcome is unknown until it is recorded."""
         self.under_way[effect.action.id] = (effect.action, effect.attempt)
+        self.begun[effect.action.id] = effect
         if is_entered_again:
             self._entered_again |= {effect.action.id}
 
@@ -229,6 +232,7 @@ class Outcomes:
                 self.late.report(effect.action, effect.attempt, outcome.view)
             raise
         if self.under_way and self.under_way.pop(effect.action.id, None) is not None:
+            self.begun.pop(effect.action.id, None)
             self._closed.add(effect.action.id)
 
     def _with_arguments(self, effect: Effect, outcome: Outcome) -> Outcome:
