@@ -307,8 +307,9 @@ def _given(connection: Connection, chosen: Sequence[Seen], owner: str, seconds: 
 
 def _record(row: Row[*tuple[Any, ...]]) -> ClaimRecord:
     """Return the claims of a run. Damaged ones count as too many: a worker asks people about that run."""
-    times, problem = {type(row.claimed_at), type(row.claim_after)}, row.claim_problem
-    is_sound = type(row.claims) is int and row.claims >= 0
-    if is_sound and times <= {datetime, NoneType} and type(problem) in (str, NoneType):
-        return ClaimRecord(row.claims, row.claimed_at, problem, row.claim_after)
+    count, problem = row.claims, row.claim_problem
+    times: list[object] = [row.claimed_at, row.claim_after]
+    is_sound = type(count) is int and count >= 0 and type(problem) in (str, NoneType)
+    if is_sound and all(type(each) in (datetime, NoneType) for each in times):
+        return ClaimRecord(count, row.claimed_at, problem, row.claim_after)
     return _DAMAGED
