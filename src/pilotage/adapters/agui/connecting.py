@@ -15,10 +15,12 @@ from pilotage.adapters.agui.stream import Bookmark, NotedRun, StreamedRun
 from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent, RunStartedEvent
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import Principal
+from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
+from pilotage.agent.signals import AgentSignalKind, words_of
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import PilotageError
-from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
+from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty, to_json_value
 from pilotage.runtime.events.feed import START, Transcript
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.runner import AgentRunner
@@ -63,18 +65,49 @@ class ThreadHistory:
     async def messages_of(self, state: AgentState) -> list[agui.Message]:
         """Return the messages of one run: that of the user, and those of its stream so far."""
         try:
-            return [*await self.asked_by(state), *await self._answers_of(state)]
+            found, said = await self._answers_of(state), await self._said_to(state)
         except PilotageError:
             # It was erased, or its record is damaged.
             return []
+        place = 0
+        for after, message in said:
+            ends = (number for number, each in enumerate(found, start=1) if each.id.startswith(after))
+            place = max([place, *ends]) if after else place
+            found.insert(place, message)
+            place += 1
+        return [*found, *await self._waiting_for(state)]
 
     async def asked_by(self, state: AgentState) -> list[agui.Message]:
-        """Return the message of the user that started a run, as readers may see it."""
+        """Return the messages of the user to a run: the one that started it, and those that were sent meanwhile."""
+        return [*(message for _, message in await self._said_to(state)), *await self._waiting_for(state)]
+
+    async def _said_to(self, state: AgentState) -> list[tuple[tuple[str, ...], agui.Message]]:
+        """Return the messages that a run was given, as readers may see them.
+
+        Each has the beginnings of the ids of the messages before it: those of the model calls that were recorded.
+        """
+        said: list[tuple[tuple[str, ...], agui.Message]] = []
+        before: list[str] = []
         async for row in self._runs.services.journal.read(RunKey(state.tenant_id, state.id)):
-            given = object_or_empty(object_or_empty(row.view).get(words.INPUT))
-            text = given.get(words.INSTRUCTION) or _only_text(given)
-            return [agui.UserMessage(id=f"{state.id}:user", content=text)] if isinstance(text, str) else []
-        return []
+            view = object_or_empty(row.view)
+            match row.kind:
+                case None if (text := _words_of_start(view)) is not None:
+                    said.append(((), agui.UserMessage(id=f"{state.id}:user", content=text)))
+                case AgentActionKind.MODEL_CALL:
+                    before.append(f"{state.id}:{row.action_id.partition('/')[2]}@")
+                case AgentActionKind.SIGNAL:
+                    taken = _messages_in(state.id, view.get(words.RESULT))
+                    said += [(tuple(before), each) for each in taken]
+                case _:
+                    pass
+        return said
+
+    async def _waiting_for(self, state: AgentState) -> list[agui.Message]:
+        """Return the messages that wait for a run to take them in."""
+        if state.is_terminal:
+            return []
+        pending = await self._runs.services.signals.list_pending(state.id)
+        return _messages_in(state.id, to_json_value(pending))
 
     async def _answers_of(self, state: AgentState) -> list[agui.Message]:
         events = self._runs.events(state.id, follow=False, principal=self._principal)
@@ -85,6 +118,24 @@ class ThreadHistory:
         for event in transcript.events:
             shown.take(projector.project(event))
         return shown.messages
+
+
+def _words_of_start(view: JsonObject) -> str | None:
+    """Return the words that started a run, of the view of its first row."""
+    given = object_or_empty(view.get(words.INPUT))
+    text = given.get(words.INSTRUCTION) or _only_text(given)
+    return text if isinstance(text, str) else None
+
+
+def _messages_in(run_id: str, signals: JsonValue) -> list[agui.Message]:
+    """Return the messages of the user in a list of signals as they are recorded."""
+    found = map(object_or_empty, signals) if isinstance(signals, list | tuple) else ()
+    return [
+        agui.UserMessage(id=f"{run_id}:{each.get('id')}", content=text)
+        for each in found
+        if each.get("kind") == AgentSignalKind.USER_MESSAGE.value
+        and (text := words_of(object_or_empty(each.get("payload")))) is not None
+    ]
 
 
 def _only_text(given: JsonObject) -> JsonValue:
@@ -109,7 +160,7 @@ class ConnectedThreads(StartedRuns):
             return self._at_rest(given, await history.messages(thread))
         self._check_agent(state)
         if not await self._has_work(state):
-            asked = await self._asked(state, [MessagesSnapshotEvent(messages=await history.messages(thread))])
+            asked = await self._asked(state, history=await history.messages(thread))
             if asked is not None:
                 return asked
         before = [*await history.messages(thread, without=state.id), *await history.asked_by(state)]
@@ -138,8 +189,10 @@ class ConnectedThreads(StartedRuns):
 class RunsWithHistory(StartedRuns):
     """Starts runs whose streams begin with a snapshot of the whole thread; `asked` is the message of the input."""
 
-    def __init__(self, runs: AgentRuns, runner: AgentRunner, asked: Sequence[Message]) -> None:
-        super().__init__(runs, runner)
+    def __init__(
+        self, runs: AgentRuns, runner: AgentRunner, messages: Sequence[Message], asked: Sequence[Message]
+    ) -> None:
+        super().__init__(runs, runner, messages)
         self._message = asked
 
     async def _started(self, given: CoreRunInput) -> StreamedRun:

@@ -106,8 +106,8 @@ class AgentDriver:
             return AnsweredRuns(self._runs, runner, ag_ui_input, shows_calls=self.shown.approval_calls)
         if is_durable and self.shown.history_at_start:
             asked = [message for message in ag_ui_input.messages if isinstance(message, UserMessage)]
-            return RunsWithHistory(self._runs, runner, asked[-1:])
-        return StartedRuns(self._runs, runner) if is_durable else runner
+            return RunsWithHistory(self._runs, runner, ag_ui_input.messages, asked[-1:])
+        return StartedRuns(self._runs, runner, ag_ui_input.messages) if is_durable else runner
 
     def _given(
         self, runner: AgentRunner, run_input: CoreRunInput, ag_ui_input: RunAgentInput
