@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ag_ui import core as agui
-from ag_ui.core import BaseEvent, Message, MessagesSnapshotEvent
+from ag_ui.core import Message, MessagesSnapshotEvent
 
 from pilotage.adapters.agui.frames import TranscriptOfFrames
 from pilotage.adapters.agui.openers import StartedRuns
 from pilotage.adapters.agui.projector import AgUiProjector
-from pilotage.adapters.agui.reading import GivenRun, NoticedRun
+from pilotage.adapters.agui.reading import NoticedRun
 from pilotage.adapters.agui.stream import Bookmark, NotedRun, StreamedRun
-from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent, RunStartedEvent
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import Principal
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
 from pilotage.agent.signals import AgentSignalKind, words_of
-from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.agent.state import AgentState
 from pilotage.errors import PilotageError
 from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty, to_json_value
 from pilotage.runtime.events.feed import START, Transcript
@@ -26,7 +25,6 @@ from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
 
-_UNDER_WAY = [status for status in AgentStatus if not status.is_terminal]
 _MOST_RUNS = 50
 """The runs of a thread that are read, the newest ones."""
 
@@ -155,9 +153,9 @@ class ConnectedThreads(StartedRuns):
         """
         history = history_of(self._runs, self._runner)
         thread = given.effective_conversation_id
-        state = await self._run_of_thread(given)
+        state = await self._run_of_thread(given.conversation_id)
         if state is None:
-            return self._at_rest(given, await history.messages(thread))
+            return self._at_rest(given, [MessagesSnapshotEvent(messages=await history.messages(thread))])
         self._check_agent(state)
         if not await self._has_work(state):
             asked = await self._asked(state, history=await history.messages(thread))
@@ -167,23 +165,6 @@ class ConnectedThreads(StartedRuns):
         run = await self._reading(state, Bookmark(state.id, START, START))
         run.notices = (MessagesSnapshotEvent(messages=before), *run.notices)
         return run
-
-    async def _run_of_thread(self, given: CoreRunInput) -> AgentState | None:
-        """Return the run that has the thread; None where there is none.
-
-        Raises:
-            CallerError: the store does not know the threads of its runs.
-        """
-        page = await self._runs.list(
-            statuses=_UNDER_WAY, conversation_id=given.conversation_id, principal=self._principal
-        )
-        return next((state for state in page.runs if state.metadata.get(words.PARENT) is None), None)
-
-    def _at_rest(self, given: CoreRunInput, messages: Sequence[Message]) -> GivenRun:
-        agent_id = self._runner.definition.agent_id
-        by = AgentEventAttribution(agent_id, given.state_id, given.effective_conversation_id)
-        notices: list[BaseEvent] = [MessagesSnapshotEvent(messages=list(messages))]
-        return GivenRun(given.state_id, [RunStartedEvent(by), RunFinishedEvent(by)], None, notices)
 
 
 class RunsWithHistory(StartedRuns):

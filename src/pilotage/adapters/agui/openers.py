@@ -36,6 +36,7 @@ from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, text_digest, to_json_value
 from pilotage.runtime.events.feed import START, EventCursor
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.run.start import run_id_of
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
@@ -51,6 +52,7 @@ MESSAGE_IDS = "agui-message:"
 """The prefix of the ids of the signals with which messages are given to runs."""
 
 _TRY_AGAIN_SECONDS = 0.05
+_UNDER_WAY = [status for status in AgentStatus if not status.is_terminal]
 _CALL_EVENTS = (ToolCallStartEvent, ToolCallArgsDeltaEvent, ToolCallEndEvent)
 
 
@@ -118,6 +120,21 @@ class Opener:
     def _changed(self, messages: list[Message]) -> Sequence[BaseEvent]:
         """Return a snapshot that gives the client these messages; nothing where it has them."""
         return () if messages == list(self._messages) else (MessagesSnapshotEvent(messages=messages),)
+
+    async def _run_of_thread(self, thread: str | None) -> AgentState | None:
+        """Return the run that has a thread; None where there is none.
+
+        Raises:
+            CallerError: the store does not know the threads of its runs.
+        """
+        page = await self._runs.list(statuses=_UNDER_WAY, conversation_id=thread, principal=self._principal)
+        return next((state for state in page.runs if state.metadata.get(words.PARENT) is None), None)
+
+    def _at_rest(self, given: CoreRunInput, notices: Sequence[BaseEvent] = ()) -> GivenRun:
+        """Return a run that ends at once, for a thread that no run has."""
+        agent_id = self._runner.definition.agent_id
+        by = AgentEventAttribution(agent_id, given.state_id, given.effective_conversation_id)
+        return GivenRun(given.state_id, [RunStartedEvent(by), RunFinishedEvent(by)], None, notices)
 
     async def _asked(
         self,
@@ -321,20 +338,32 @@ class SeenRuns(Opener):
 class EndedRuns(Opener):
     """Runs that their client cancels, with a stream of their end."""
 
-    def __init__(self, runs: AgentRuns, runner: AgentRunner, name: str) -> None:
+    def __init__(self, runs: AgentRuns, runner: AgentRunner, name: str | None, thread: str) -> None:
         super().__init__(runs, runner)
         self._name = name
+        self._thread = thread
 
-    async def end(self) -> RunResult:
-        """Cancel the run, which must be one of the agent, and return its result; one that has ended stays as it is."""
-        run_id = run_id_of(self._principal.tenant, self._name)
-        self._check_agent(await self._runs.get(run_id, principal=self._principal))
-        await self._runs.cancel(run_id, reason="the client cancelled it", principal=self._principal)
-        return await self._runs.result(run_id, principal=self._principal)
+    async def end(self) -> RunResult | None:
+        """Cancel the run, which must be one of the agent, and return its result; one that has ended stays as it is.
 
-    async def open(self, given: object, /) -> StreamedRun:
-        """Return the run, of which only the end is streamed."""
+        Without a name it is the run that has the thread; None where no run has it.
+        """
+        if self._name is None:
+            state = await self._run_of_thread(self._thread)
+            if state is None:
+                return None
+        else:
+            run_id = run_id_of(self._principal.tenant, self._name)
+            state = await self._runs.get(run_id, principal=self._principal)
+        self._check_agent(state)
+        await self._runs.cancel(state.id, reason="the client cancelled it", principal=self._principal)
+        return await self._runs.result(state.id, principal=self._principal)
+
+    async def open(self, given: CoreRunInput, /) -> StreamedRun:
+        """Return the run, of which only the end is streamed; where there is none, a run that ends at once."""
         result = await self.end()
+        if result is None:
+            return self._at_rest(given)
         state = result.state
         by = AgentEventAttribution(state.agent_type, state.id, state.id)
         output: JsonObject = {"output": to_json_value(result.output)}
