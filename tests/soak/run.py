@@ -77,18 +77,15 @@ def main(given: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak.run")
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--percent", type=float, default=5)
-    parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], default=list(KINDS))
+    parser.add_argument("kinds", nargs="*", metavar="sqlite | postgresql")
     options = parser.parse_args(given)
+    if unknown := set(options.kinds).difference(KINDS):
+        parser.error(f"no database: {', '.join(sorted(unknown))}. There are: {', '.join(KINDS)}")
+    seconds, percent = options.seconds, options.percent
     if len(options.kinds) == 1:
-        return 0 if soak(options.kinds[0], options.seconds, options.percent) else 1
-    command = [
-        sys.executable,
-        "-m",
-        "tests.soak.run",
-        f"--seconds={options.seconds}",
-        f"--percent={options.percent}",
-    ]
-    processes = [subprocess.Popen([*command, kind]) for kind in options.kinds]
+        return 0 if soak(options.kinds[0], seconds, percent) else 1
+    command = [sys.executable, "-m", "tests.soak.run", f"--seconds={seconds}", f"--percent={percent}"]
+    processes = [subprocess.Popen([*command, kind]) for kind in options.kinds or KINDS]
     return max([process.wait() for process in processes])
 
 
