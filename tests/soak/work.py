@@ -20,8 +20,7 @@ from pilotage import (
 from pilotage.adapters.sqlalchemy import DatabaseSettings
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.agent import ApprovalDecision
-from pilotage.runtime import AgentRuns
-from pilotage.runtime.delivery.worker import AgentWorker
+from pilotage.runtime import AgentRuns, WorkerSettings
 from pilotage.runtime.runner import AgentRunner
 
 TURNS = "3"
@@ -120,6 +119,7 @@ class Work:
         handle = await self._runs.start(Gated, "1")
         await handle.result()
         assert await self._runs.cancel(handle.id)
+        assert (await self._runs.get(handle.id)).status is AgentStatus.CANCELLED
 
 
 @asynccontextmanager
@@ -127,6 +127,6 @@ async def work_over(settings: DatabaseSettings, kind: type[Work] = Work) -> Asyn
     """Start an application over a database, with a worker beside the callers."""
     model = Slow()
     with SqlAlchemyStore.open(settings) as store:
-        app = Application("soak").add(Declared, Kept, Gated, model, AgentWorker, *store.ports)
+        app = Application("soak").add(Declared, Kept, Gated, model, WorkerSettings(), *store.ports)
         async with app.load_plugins(include=["runtime"]) as started:
             yield kind(started, model)
