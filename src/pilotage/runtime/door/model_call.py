@@ -71,9 +71,9 @@ class ModelReading(OpenStream):
         run: Run,
         source: ModelSource,
         request: ModelRequest,
+        attaches_tools: bool = True,
         *,
         is_whole: bool = False,
-        attaches_tools: bool = True,
     ) -> None:
         scope = scope_for("model")
         self.action_id = action_id = scope.next_id("model")
@@ -397,16 +397,13 @@ def message_id_in(run: Run, action_id: str) -> str:
 class ModelStream(AsyncGenerator[ModelStreamEvent, None]):
     """A model call as its reader holds it. A reader that drops it has left the stream."""
 
-    __slots__ = ("__weakref__", "_reading")
+    __slots__ = ("__weakref__", "_reading", "action_id")
 
     def __init__(self, reading: ModelReading) -> None:
         self._reading = reading
-        reading.reader = ref(self, reading.left_by_its_reader)
-
-    @property
-    def action_id(self) -> str:
+        self.action_id: str = reading.action_id
         """The id of the call."""
-        return self._reading.action_id
+        reading.reader = ref(self, reading.left_by_its_reader)
 
     def __anext__(self) -> Coroutine[Any, Any, ModelStreamEvent]:
         reading = self._reading
