@@ -44,6 +44,14 @@ class StrictServer(ModelServer):
         raise server_error(404, b"{}")
 
     async def open(self, url: str, body: bytes) -> ServerStream:
+        return ByteStream(self.answer(body))
+
+    def answer(self, body: bytes) -> Sequence[bytes]:
+        """The reply to a request.
+
+        Raises:
+            ModelServerError: the request is not as the provider wants it.
+        """
         self.bodies.append(body)
         request = json.loads(body)
         if refused := self.refusals(request["tools"]):
@@ -53,7 +61,7 @@ class StrictServer(ModelServer):
             if (wrong := self.difference(number, message)) is not None:
                 error = {"error": {"message": f"turn {number}: {wrong}", "type": "invalid_request_error"}}
                 raise server_error(400, json.dumps(error).encode())
-        return ByteStream(self.reply(len(said) + 1))
+        return self.reply(len(said) + 1)
 
     async def close(self) -> None:
         """There is nothing to let go of."""
