@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pilotage.adapters.anthropic.request_mapping import BLOCK, CITATIONS, SIGNATURE
+from pilotage.adapters.anthropic.request_mapping import BLOCK, CITATIONS, SIGNATURE, THINKING
 from pilotage.adapters.model_http.decoding import (
     HalvesJoiner,
     SseEvent,
@@ -262,8 +262,11 @@ class MessagesReader(WireReader):
                     cited = self._provider.state(CITATIONS, block.citations) if block.citations else None
                     yield TextPart(block.text, cited)
                 case "thinking":
-                    state = self._provider.state(SIGNATURE, block.signature) if block.signature else None
-                    yield ReasoningPart(block.text, None, state)
+                    if block.signature:
+                        state = self._provider.state(SIGNATURE, block.signature)
+                        yield ReasoningPart(block.text, None, state)
+                    else:
+                        yield ReasoningPart(block.text, self._provider.origin(THINKING))
                 case "tool_use":
                     if call := self._called(block, reason):
                         yield call

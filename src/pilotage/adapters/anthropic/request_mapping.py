@@ -40,6 +40,8 @@ from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, list_or_em
 
 SIGNATURE, BLOCK, CITATIONS = "signature", "block", "citations"
 """The kinds of state: the signature of a thought, a whole block, and the citations of a text."""
+THINKING = "thinking"
+"""The block of a thought, and its field."""
 _MOST_STRICT, _MOST_OPTIONAL, _MOST_UNIONS = 20, 24, 16
 """What the provider takes in one request: tools with strict schemas, and in all of these fields that may be left out,
 and fields of several types."""
@@ -162,9 +164,12 @@ def _of_reply(part: MessagePart, position: int, names: WireNames, provider: Prov
             given = parsed(canonical_json(part.arguments))
             yield {"type": "tool_use", "id": call_id, "name": names.wire(part.name), "input": given}
         case ReasoningPart():
-            # Without its signature a thought is refused.
-            if (signature := provider.data_of(part.state, SIGNATURE)) is not None:
-                yield {"type": "thinking", "thinking": part.text, "signature": signature}
+            # A provider that signs thoughts refuses those of others; servers that do not sign them take their own.
+            signature = provider.data_of(part.state, SIGNATURE)
+            if signature is None and part.state is None and provider.field_of(part.origin) == THINKING:
+                signature = ""
+            if signature is not None:
+                yield {"type": THINKING, THINKING: part.text, "signature": signature}
         case OpaquePart():
             if (block := provider.data_of(part.state, BLOCK)) is not None:
                 yield block
