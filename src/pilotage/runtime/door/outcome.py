@@ -14,7 +14,7 @@ from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.safety_checks import withheld_by
 from pilotage.errors import AgentStructuredOutputError, RunError
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, in_record_order
 from pilotage.runtime.effect import QUESTION, Effect, Outcome, naming_secrets, new_outcome
 from pilotage.runtime.exposure.redactor import (
     Failure,
@@ -347,7 +347,7 @@ class Outcomes:
         if self._may_hold_secrets(effect):
             recorded = self._without_secrets(effect, whole)
             scalars = without_changed(scalars, whole, recorded)
-        record = record_of_result(recorded, scalars)
+        record = record_of_result(in_record_order(recorded), scalars)
         view = record
         if self.has_readers:
             view = effect.view_of(whole)
