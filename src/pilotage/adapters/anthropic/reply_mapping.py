@@ -324,6 +324,8 @@ def usage_of(counted: JsonObject) -> ModelUsage:
     total = None if read is None or answered is None else read + answered
     on_server = object_or_empty(counted.get("server_tool_use"))
     others = {name: count for name in on_server if (count := _count(on_server, name))}
+    if hour := _count(object_or_empty(counted.get("cache_creation")), "ephemeral_1h_input_tokens"):
+        others["cache_written_1h_tokens"] = hour
     return ModelUsage(
         read, answered, total, cached_tokens=cached, cache_written_tokens=written, other_tokens=others or None
     )

@@ -15,6 +15,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.safety_checks import withheld_by
 from pilotage.errors import AgentStructuredOutputError, RunError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, in_record_order
+from pilotage.runtime.budget.charges import costs_of
 from pilotage.runtime.effect import QUESTION, Effect, Outcome, naming_secrets, new_outcome
 from pilotage.runtime.exposure.redactor import (
     Failure,
@@ -67,6 +68,8 @@ class Outcomes:
     """
 
     late: LateOutcomes | None = None
+    agent_version = 1
+    """The version of the agent, for the costs of its calls."""
     _entered_again: frozenset[str] = frozenset()
     _unknown: frozenset[str] = frozenset()
 
@@ -226,6 +229,7 @@ class Outcomes:
                 added=outcome.added,
                 number=effect.number,
                 turn=turn,
+                costs=self._costs_of(effect, outcome.record),
             )
         except RunOwnershipLost:
             if self.late is not None:
@@ -234,6 +238,12 @@ class Outcomes:
         if self.under_way and self.under_way.pop(effect.action.id, None) is not None:
             self.begun.pop(effect.action.id, None)
             self._closed.add(effect.action.id)
+
+    def _costs_of(self, effect: Effect, record: JsonObject) -> str:
+        """Return what the row says about costs; that of an ephemeral run is not stored."""
+        if not self._ledger.is_durable:
+            return ""
+        return costs_of(effect.kind, effect.action.id, record, self.agent_version)
 
     def _with_arguments(self, effect: Effect, outcome: Outcome) -> Outcome:
         """Return the outcome of a call that only reads with the call's arguments in its view: it has no row before."""
@@ -280,6 +290,7 @@ class Outcomes:
                 record,
                 number=effect.number,
                 turn=turn,
+                costs=self._costs_of(effect, record),
             )
 
     def decide(self, effect: Effect, outcome: Outcome, added: JsonObject) -> None:
