@@ -243,6 +243,7 @@ PROBES: dict[tuple[str, str], Probe] = {
         AuditEntry(RUN_ID, Principal(USER, ELSEWHERE), "x", "done", NOW())
     ),
     ("IAgentSwitches", "first_off"): lambda at: _switch_of_home(at.store),
+    ("IAgentCosts", "entries"): lambda at: at.store.costs.entries(ELSEWHERE),
     ("ITenantSpending", "hold"): lambda at: at.store.spending.hold(
         ELSEWHERE, _reserved(), [BudgetWindow(BudgetPeriod.DAY, max_steps=5)], seconds=60
     ),

@@ -12,6 +12,7 @@ from typing import Any, Self
 from pydantic import BaseModel
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
+from pilotage.agent.ports.costs import CostSum
 from pilotage.agent.ports.repositories import RunPage
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
@@ -104,6 +105,36 @@ class RunPageView(BaseModel):
     def of(cls, page: RunPage) -> RunPageView:
         """Return a page of runs."""
         return cls(runs=[RunView.of(state) for state in page.runs], cursor=page.cursor)
+
+
+class CostSumView(View):
+    """The sum of the charges of a group. Amounts are exact texts by currency; `unpriced` charges are in none of them.
+
+    `estimated` charges have counts that the server did not report.
+    """
+
+    group: dict[str, str | None]
+    amounts: dict[str, str]
+    charges: int
+    unpriced: int
+    estimated: int
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    cached_tokens: int
+    cache_written_tokens: int
+    reasoning_tokens: int
+
+
+class CostsView(View):
+    """Sums of costs, one for each group."""
+
+    sums: list[CostSumView]
+
+    @classmethod
+    def of(cls, sums: Iterable[CostSum]) -> CostsView:
+        """Return the sums."""
+        return cls(sums=[CostSumView.model_validate(each.to_payload()) for each in sums])
 
 
 class ResultView(View):

@@ -165,7 +165,7 @@ class AgentRuns(StartsRuns, ReadsRuns):
         state = await self.get(run_id, principal=principal)
         if state.is_terminal:
             return state.status is AgentStatus.CANCELLED
-        await self.launcher.end(state, signal, by)
+        await self._resumer.end(state, signal, by)
         return (await self.get(run_id, principal=by)).status is not AgentStatus.COMPLETED
 
     async def answer(

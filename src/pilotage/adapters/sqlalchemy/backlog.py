@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from types import NoneType
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -51,6 +52,7 @@ from pilotage.adapters.sqlalchemy.tables import (
 )
 from pilotage.agent.ports.leases import (
     NO_CLAIMS,
+    POISONED_FROM,
     SUSPECT_FROM,
     BacklogEntry,
     ClaimRecord,
@@ -203,6 +205,8 @@ _FORGET = Prepared(
     .values(claims=0, claimed_at=null(), claim_problem=null(), claim_after=null())
 )
 
+_DAMAGED = ClaimRecord(POISONED_FROM, problem="the stored count of its claims is damaged")
+
 _GIVE = (
     select(runs.c.tenant_id, runs.c.run_id, *_CLAIMS)
     .where(runs.c.position.in_(bindparam("positions", expanding=True)), HAS_NO_OWNER)
@@ -280,11 +284,17 @@ class SqlAlchemyBacklog(IAgentBacklog):
 def _free(seen: Iterable[Seen]) -> list[Seen]:
     """Return each run without an owner once, the longest untouched first."""
     found = {each.position: each for each in seen if each.is_free}
-    return sorted(found.values(), key=lambda each: (each.updated_at or _START["moment"], each.position))
+    return sorted(found.values(), key=lambda each: (_moment_or_start(each.updated_at), each.position))
+
+
+def _moment_or_start(stored: object) -> object:
+    """Return a moment to sort by. One damaged row must not keep a worker from all other runs."""
+    return stored if type(stored) is datetime else _START["moment"]
 
 
 def _is_suspect(seen: Seen) -> bool:
-    return (seen.claims or 0) >= SUSPECT_FROM
+    # The claims of a damaged row are read where it is given out, which leads to a quarantine.
+    return type(seen.claims) is int and seen.claims >= SUSPECT_FROM
 
 
 def _given(connection: Connection, chosen: Sequence[Seen], owner: str, seconds: float) -> list[BacklogEntry]:
@@ -296,4 +306,10 @@ def _given(connection: Connection, chosen: Sequence[Seen], owner: str, seconds: 
 
 
 def _record(row: Row[*tuple[Any, ...]]) -> ClaimRecord:
-    return ClaimRecord(row.claims, row.claimed_at, row.claim_problem, row.claim_after)
+    """Return the claims of a run. Damaged ones count as too many: a worker asks people about that run."""
+    count, problem = row.claims, row.claim_problem
+    times: list[object] = [row.claimed_at, row.claim_after]
+    is_sound = type(count) is int and count >= 0 and type(problem) in (str, NoneType)
+    if is_sound and all(type(each) in (datetime, NoneType) for each in times):
+        return ClaimRecord(count, row.claimed_at, problem, row.claim_after)
+    return _DAMAGED

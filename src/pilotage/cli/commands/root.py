@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
+from pilotage.agent.ports.costs import CostField
 from pilotage.cli.commands import runs, storage
-from pilotage.cli.options import CHANGES, CommandOptions, ReasoningOption, takes
+from pilotage.cli.options import CHANGES, READS, CommandOptions, ReasoningOption, takes
 
 Target = Annotated[
     str | None,
@@ -50,7 +51,7 @@ def command() -> Callable[..., Any]:
         callback=_options,
     )
     declared: tuple[Callable[..., None], ...] = (
-        *(new, run, chat, serve, agui_stdio, worker, doctor, check, describe),
+        *(new, run, chat, serve, agui_stdio, worker, costs, doctor, check, describe),
     )
     for each in declared:
         root.command()(each)
@@ -198,6 +199,31 @@ def worker(
     from pilotage.cli.handlers.application import work
 
     return work(application_to_serve(application, options.app), concurrency, grace)
+
+
+@takes(READS)
+def costs(
+    options: CommandOptions,
+    by: Annotated[
+        list[CostField] | None,
+        typer.Option(
+            "--by", metavar="FIELD", help=f"Sums by this field; repeatable: {', '.join(CostField)}."
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Only calls since: 15m, 2h, 7d, 2026-11-15 (UTC)."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Only calls before this time.")
+    ] = None,
+) -> int:
+    """Show what the durable runs of a tenant cost."""
+    from pilotage.cli.application import read_runs
+    from pilotage.cli.handlers.costs import show_costs
+
+    times = [None if each is None else runs.moment(each) for each in (since, until)]
+    return read_runs(options, show_costs, by or (), *times)
 
 
 @takes(("app", "as_json"))

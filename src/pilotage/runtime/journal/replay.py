@@ -198,8 +198,7 @@ class Replay(Recording):
         """
         postponed = self._postponed
         if postponed is not None and task is not None and postponed.strikes(task):
-            postponed.drop(task)
-            raise asyncio.CancelledError
+            raise asyncio.CancelledError(*postponed.drop(task))
 
     def recorded(self, call: Call) -> int | None:
         """Take in that the outcome of a call is recorded; return its place among the turns, None if it takes none."""

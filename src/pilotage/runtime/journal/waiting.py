@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from pilotage.runtime.journal.decisions import (
     BEGIN,
@@ -34,13 +34,18 @@ REST = 12
 NOTHING = object()
 """The result of a slot that has none yet."""
 
+Words: TypeAlias = tuple[object, ...]
+"""The arguments of a cancellation, by which its sender knows it again."""
+
 
 class Slot:
     """A place where one task waits for a decision; a cancelled task finds the decision here all the same."""
 
-    __slots__ = ("future", "result")
+    __slots__ = ("cancelled", "future", "result")
 
-    def __init__(self) -> None:
+    def __init__(self, cancelled: Words | None = None) -> None:
+        self.cancelled = cancelled
+        """What the cancellation of its task says; None if it was not cancelled."""
         self.result: object = NOTHING
         self.future: asyncio.Future[None] | None = None
 
@@ -109,20 +114,26 @@ class TurnMark:
 
 
 class Postponed:
-    """Cancellations that were put off to the next call of their task, each with its level of `Task.cancelling()`."""
+    """Cancellations that were put off to the next call of their task, each with its level of `Task.cancelling()`.
+
+    The first one of a task counts: what comes on top of it, from a time-out inside, is taken back by itself.
+    """
 
     __slots__ = ("levels",)
 
     def __init__(self) -> None:
-        self.levels: dict[asyncio.Task[object], int] = {}
+        self.levels: dict[asyncio.Task[object], tuple[int, Words]] = {}
 
-    def add(self, task: asyncio.Task[object]) -> None:
-        """Put the cancellation off that the task has just got."""
-        self.levels[task] = task.cancelling()
+    def add(self, task: asyncio.Task[object], level: int, words: Words) -> None:
+        """Put the cancellation off that the task has just got; `level` is what it had when it began to wait.
 
-    def drop(self, task: asyncio.Task[object]) -> None:
-        """Forget the cancellation of a task: it has struck, or the task has ended."""
-        self.levels.pop(task, None)
+        Of several that come in one turn of the loop the task gets one, and the level of the last.
+        """
+        self.levels.setdefault(task, (min(level + 1, task.cancelling()), words))
+
+    def drop(self, task: asyncio.Task[object]) -> Words:
+        """Forget the cancellation of a task, which has struck, or whose task has ended; return what it says."""
+        return self.levels.pop(task, (0, ()))[1]
 
     def strikes(self, task: asyncio.Task[object]) -> bool:
         """Return whether a cancellation strikes at the call that a task makes now."""
@@ -138,8 +149,8 @@ class Postponed:
             asyncio.get_running_loop().call_soon(self._forget_taken_back, task)
 
     def _forget_taken_back(self, task: asyncio.Task[object]) -> None:
-        level = self.levels.get(task)
-        if level is not None and task.cancelling() < level:
+        found = self.levels.get(task)
+        if found is not None and task.cancelling() < found[0]:
             del self.levels[task]
 
 
@@ -156,10 +167,11 @@ async def carry_to_end(
         CancelledError: the attempt is over.
     """
     inner, task = asyncio.create_task(acting, name=TO_ITS_END), calling_task()
+    level = task.cancelling()
     while not inner.done():
         try:
             await asyncio.wait([inner])
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as cancelled:
             if is_over():
                 inner.cancel()
                 await asyncio.wait([inner])
@@ -168,7 +180,7 @@ async def carry_to_end(
                 # It has come to its end, which is recorded.
                 cancel_later(task)
                 break
-            postponed.add(task)
+            postponed.add(task, level, cancelled.args)
     return inner.result()
 
 
