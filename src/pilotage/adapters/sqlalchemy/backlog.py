@@ -9,7 +9,7 @@ are given out is the decision of the rule alone (`claim_rule`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import NoneType
@@ -40,7 +40,7 @@ from pilotage.adapters.sqlalchemy.claim_rule import HAS_NO_OWNER, LEASE_NOW, NOW
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, now, seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.leases import IS_UNDER_WAY, acquired_leases, forget_leases
-from pilotage.adapters.sqlalchemy.statements import Prepared, of_run, place_of
+from pilotage.adapters.sqlalchemy.statements import Column, Parameters, Prepared, of_run, place_of
 from pilotage.adapters.sqlalchemy.tables import (
     CAN_BE_DRIVEN,
     HAS_TIME,
@@ -71,7 +71,7 @@ _MOST_PAGES = 20
 _LOOKS = 5
 
 _PLACE = ("moment", "tenant", "run", "number")
-_START: Mapping[str, Any] = {
+_START: Parameters = {
     "moment": datetime.min.replace(tzinfo=UTC) + timedelta(days=2),  # a database may add a time zone
     "tenant": "",
     "run": "",
@@ -109,7 +109,7 @@ def _entries(
     look: int, table: Table, condition: str | ColumnElement[bool], order: Sequence[str], size: int
 ) -> Select[*tuple[Any, ...]]:
     """Return the statement for a page of an index; `order` names the columns of the index among those of a place."""
-    columns: dict[str, ColumnElement[Any]] = {"tenant": table.c.tenant_id, "run": table.c.run_id}
+    columns: dict[str, Column] = {"tenant": table.c.tenant_id, "run": table.c.run_id}
     columns["moment"] = (
         table.c.expires_at if table is leases else table.c.wake_at if table is runs else null()
     )
@@ -117,7 +117,7 @@ def _entries(
     after = [bindparam(f"{name}_{look}", type_=_TYPES[name]) for name in order]
     place = [columns[name] for name in order]
     number: ColumnElement[int] = literal_column(str(look))
-    given: list[ColumnElement[Any]] = [cast(columns[name], _TYPES[name]).label(name) for name in _PLACE]
+    given: list[Column] = [cast(columns[name], _TYPES[name]).label(name) for name in _PLACE]
     page = (
         select(number.label("look"), *given)
         .where(text(condition) if isinstance(condition, str) else condition, tuple_(*place) > tuple_(*after))
@@ -151,7 +151,7 @@ class Round:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._at: list[Mapping[str, Any]] = [_START] * _LOOKS
+        self._at: list[Parameters] = [_START] * _LOOKS
 
     @property
     def is_over(self) -> bool:
@@ -169,7 +169,7 @@ class Round:
         return found
 
 
-def _end_of(page: Sequence[Seen]) -> Mapping[str, Any]:
+def _end_of(page: Sequence[Seen]) -> Parameters:
     last = page[-1]
     return {"moment": last.moment, "tenant": last.tenant, "run": last.run, "number": last.number}
 

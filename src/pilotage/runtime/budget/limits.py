@@ -250,18 +250,28 @@ class Account:
 
 @dataclass(slots=True)
 class Prices:
-    """The application's prices, in the currency of the first one: amounts of two currencies cannot be added."""
+    """The application's prices. What is counted is in the currency of the first one: amounts of two cannot be added."""
 
     pricing: IAgentPricing | None
     currency: str | None = None
 
     def of(self, model: str, usage: ModelUsage) -> Decimal | None:
         """Return the price of a model's usage; None if it is unknown or in another currency."""
-        found = self._asked(model, accounted(usage))
-        if found is None or not _is_amount(found.amount):
+        return self.counted(self.found(model, usage))
+
+    def found(self, model: str, usage: ModelUsage) -> ModelCost | None:
+        """Return the price of a model's usage in the currency that it has; None if it is unknown."""
+        if usage.total_tokens is None:
             return None
-        self.currency = self.currency or found.currency
-        return found.amount if found.currency == self.currency else None
+        found = self._asked(model, accounted(usage))
+        return found if found is not None and _is_amount(found.amount) else None
+
+    def counted(self, cost: ModelCost | None) -> Decimal | None:
+        """Return the amount that counts: None for a price that is unknown, or in another currency than the first."""
+        if cost is None:
+            return None
+        self.currency = self.currency or cost.currency
+        return cost.amount if cost.currency == self.currency else None
 
     def _asked(self, model: str, usage: ModelUsage) -> ModelCost | None:
         if self.pricing is None:
