@@ -125,25 +125,25 @@ def _strict(schema: JsonValue, rules: StrictRules) -> JsonObject:
         raise _NoStrictFormError
     if "$ref" in schema:
         return {"$ref": schema["$ref"]}  # servers refuse other words beside it
-    kept: dict[str, JsonValue] = {}
+    taken: dict[str, JsonValue] = {}
     limits: list[str] = []
     for name, part in schema.items():
         if name in _NAMED:
-            kept[name] = {key: _strict(each, rules) for key, each in object_or_empty(part).items()}
+            taken[name] = {key: _strict(each, rules) for key, each in object_or_empty(part).items()}
         elif name in ("anyOf", "oneOf"):
-            kept["anyOf"] = [
-                *list_or_empty(kept.get("anyOf")),
+            taken["anyOf"] = [
+                *list_or_empty(taken.get("anyOf")),
                 *(_strict(each, rules) for each in list_or_empty(part)),
             ]
         elif name == "items":
-            kept[name] = _strict(part, rules)
+            taken[name] = _strict(part, rules)
         elif name in _AS_THEY_ARE or name in rules.limits or (name == "format" and part in rules.formats):
-            kept[name] = part
+            taken[name] = part
         elif name in _LIMITS:
             limits.append(f"{name}: {canonical_json(part)}")
     if limits:
-        kept["description"] = " ".join([*_texts(kept.get("description")), f"({', '.join(limits)})"])
-    return _whole(kept, rules)
+        taken["description"] = " ".join([*_texts(taken.get("description")), f"({', '.join(limits)})"])
+    return _whole(taken, rules)
 
 
 def _texts(description: JsonValue) -> Sequence[str]:
