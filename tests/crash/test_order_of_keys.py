@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.behaviour.bureau import DURABLE
-from tests.behaviour.office import UNGATED
 
 from pilotage import (
     Agent,
@@ -30,6 +28,8 @@ from pilotage.agent import ModelToolCall, ProviderState, ReasoningPart
 from pilotage.jsonvalue import JsonValue, in_record_order
 from pilotage.models.streaming import deltas_of, final_events
 from pilotage.testing import crash_matrix
+from tests.behaviour.bureau import DURABLE
+from tests.behaviour.office import UNGATED
 
 UNORDERED: dict[str, Any] = {"z": 1, "a": [{"y": 1.0, "b": None}], "m": {"2": True, "10": "x"}}
 AGAIN = Idempotency.IDEMPOTENT

@@ -178,9 +178,9 @@ class MessagesReader(WireReader):
     def _piece(self, block: _Block, piece: str) -> Sequence[ModelStreamEvent]:
         if piece and block.is_ended:
             raise failed(ModelFailure.UNREADABLE, "a block goes on after its end")
-        return self._said(block, block.halves.push(piece)) if piece else ()
+        return self._piece_events(block, block.halves.push(piece)) if piece else ()
 
-    def _said(self, block: _Block, piece: str) -> Sequence[ModelStreamEvent]:
+    def _piece_events(self, block: _Block, piece: str) -> Sequence[ModelStreamEvent]:
         if not piece:
             return ()
         block.pieces.append(piece)
@@ -198,7 +198,7 @@ class MessagesReader(WireReader):
         if block.is_ended:
             return ()
         block.is_ended = True
-        rest = self._said(block, block.halves.finish())
+        rest = self._piece_events(block, block.halves.finish())
         return (*rest, ModelStreamEvent(_END, tool_call=block.begun)) if block.kind == "tool_use" else rest
 
     def _block(self, event: JsonObject) -> _Block:
@@ -324,6 +324,8 @@ def usage_of(counted: JsonObject) -> ModelUsage:
     total = None if read is None or answered is None else read + answered
     on_server = object_or_empty(counted.get("server_tool_use"))
     others = {name: count for name in on_server if (count := _count(on_server, name))}
+    if hour := _count(object_or_empty(counted.get("cache_creation")), "ephemeral_1h_input_tokens"):
+        others["cache_written_1h_tokens"] = hour
     return ModelUsage(
         read, answered, total, cached_tokens=cached, cache_written_tokens=written, other_tokens=others or None
     )

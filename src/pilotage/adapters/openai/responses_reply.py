@@ -136,9 +136,9 @@ class ResponsesReader(WireReader):
         piece = event.get("delta")
         if not isinstance(piece, str):
             raise failed(ModelFailure.UNREADABLE, f"{event.get('type')} without its text")
-        return self._said(kind, self._halves[kind].push(piece))
+        return self._text_events(kind, self._halves[kind].push(piece))
 
-    def _said(self, kind: ModelStreamEventKind, piece: str) -> Sequence[ModelStreamEvent]:
+    def _text_events(self, kind: ModelStreamEventKind, piece: str) -> Sequence[ModelStreamEvent]:
         if not piece:
             return ()
         if kind is _REASONING:
@@ -147,7 +147,7 @@ class ResponsesReader(WireReader):
 
     def _rest(self, kind: ModelStreamEventKind) -> Sequence[ModelStreamEvent]:
         """Return the event of the half of a character that no other half followed."""
-        return self._said(kind, self._halves[kind].finish())
+        return self._text_events(kind, self._halves[kind].finish())
 
     def _argument(self, key: str, piece: JsonValue) -> Sequence[ModelStreamEvent]:
         call = self._calls.get(key)
