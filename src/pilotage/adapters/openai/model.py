@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pilotage.adapters.model_http.calls import PreparedCall, Retrying
 from pilotage.adapters.model_http.errors import ModelServerError
-from pilotage.adapters.model_http.provider import STATE_LEFT_OUT
+from pilotage.adapters.model_http.provider import STATE_LEFT_OUT, with_provider
 from pilotage.adapters.model_http.server import ModelServer
 from pilotage.adapters.model_http.wires import Wire, expect_wire, spoken_wires
 from pilotage.adapters.openai.dialect import COMMON, Dialect, vllm_dialect
@@ -50,7 +50,8 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
         self._clock = clock or SystemClock()
         self._ids = ids or SystemIds()
         self._own_server = server
-        self._capability = settings.capability or ModelCapability(settings.model)
+        capability = settings.capability or ModelCapability(settings.model)
+        self._capability = with_provider(capability, settings.base_url, "openai")
         self._retrying = Retrying(settings.model, settings.retries, self._clock, self._ids, self._failed)
 
     @property

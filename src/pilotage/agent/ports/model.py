@@ -23,7 +23,7 @@ class ModelCapability:
     `max_output_tokens` is the longest reply. `media_types` are the MIME types that messages may have besides text,
     `image/*` for all of a kind; with None the model does not declare them and is given whatever there is. A model that
     asks others gives their names in `stands_for`, and says with `pays_each` whether one call may have to be paid to
-    several of them.
+    several of them. `provider` is the name of its provider in OpenTelemetry's conventions.
     """
 
     model: str
@@ -36,6 +36,7 @@ class ModelCapability:
     max_output_tokens: int | None = None
     stands_for: tuple[str, ...] = ()
     pays_each: bool = False
+    provider: str | None = None
 
     def __post_init__(self) -> None:
         reject_blank(self, model=self.model)
