@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import ClassVar
 
 from pilotage.adapters.model_http.calls import PreparedCall, Retrying
-from pilotage.adapters.model_http.errors import ModelServerError
+from pilotage.adapters.model_http.decoding import parsed_object
+from pilotage.adapters.model_http.errors import ModelServerError, failed
 from pilotage.adapters.model_http.provider import STATE_LEFT_OUT, with_provider
 from pilotage.adapters.model_http.server import ModelServer
 from pilotage.adapters.model_http.wires import Wire, expect_wire, spoken_wires
@@ -176,6 +177,9 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
         return PreparedCall(self.server, self.settings, url, json.dumps(body).encode(), reader)
 
 
+_TOKENIZED = ("model", "messages", "tools", "chat_template_kwargs")
+
+
 class VllmAgentModel(OpenAICompatibleModel):
     """A model of a vLLM server.
 
@@ -207,6 +211,21 @@ class VllmAgentModel(OpenAICompatibleModel):
             if error.failure in (ModelFailure.NOT_FOUND, ModelFailure.UNREADABLE, ModelFailure.UNAUTHORIZED):
                 return None
             raise
+
+    async def count_tokens(self, request: ModelRequest) -> int:
+        """Return the tokens of a request as the tokenizer and the chat template of the server count them.
+
+        Raises:
+            ModelServerError: the request failed, or the server does not count.
+        """
+        names, dialect = names_of(request), await self.dialect()
+        sent = chat_body(request, self.settings, dialect, self._capability, names, streams=False)
+        asked = {name: sent[name] for name in _TOKENIZED if name in sent}
+        body = json.dumps(asked).encode()
+        count = parsed_object(await self.server.post(self.settings.root("/tokenize"), body)).get("count")
+        if type(count) is not int:
+            raise failed(ModelFailure.UNREADABLE, "a page /tokenize without a count")
+        return count
 
     async def is_healthy(self) -> bool:
         """Return whether the server is reachable and its engine works."""

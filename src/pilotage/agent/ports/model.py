@@ -82,6 +82,16 @@ class IAgentModel(ABC):
         """The capabilities of this model. The default has all of a chat model with tools."""
         return ModelCapability(model=type(self).__name__)
 
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        """Return the tokens of a request as the model counts them; None where it cannot be asked.
+
+        Runs ask where a limit or a budget bounds tokens or cost; otherwise, and where counting fails, they estimate.
+
+        Raises:
+            ModelCallError: the model did not count.
+        """
+        return None
+
     def capability_for(self, selection: ModelSelection | None) -> ModelCapability:
         """Return what the selected model can do; adapters of one model have only one answer."""
         return self.capability

@@ -296,6 +296,9 @@ class ReplyRecorder(ReplyAssembly):
             record = {**record, words.RESTARTS: self.restarts}
         view = self._run.redactor.json(recorded_reply(record, self._tools))
         manifest = self._effect.manifest
+        counted = self._effect.counted
+        if counted is not None:
+            manifest = {**(manifest or {}), words.COUNTED_TOKENS: counted}
         added = None if manifest is None else {words.MANIFEST: manifest}
         self._run.outcomes.record(self._effect, new_outcome(record, view, None, added))
 
