@@ -43,7 +43,7 @@ from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.errors import CallerError, StartupError
 from pilotage.ids import SystemClock
 from pilotage.safety.trust import TrustLabel
-from pilotage.testing.conformance.samples import claim, commit_of, row
+from pilotage.testing.conformance.kit import claim, commit_of, row
 from tests.adapters.sqlalchemy.databases import BACKENDS
 
 pytestmark = [

@@ -62,9 +62,8 @@ class ModelTurn:
         message_id, stream = deps.ask(
             _request(messages, structured_output=deps.output, tool_calling=calling, streaming=_RESTARTING)
         )
-        self._projector = projector = ModelEventProjector(
-            deps.attribution, message_id, hidden=calling.hidden if calling else {}
-        )
+        hidden = calling.hidden if calling else {}
+        self._projector = projector = ModelEventProjector(deps.attribution, message_id, None, hidden)
         self.project = (
             projector.project if deps.output is None else _recording(self._texts, projector.project)
         )

@@ -76,7 +76,9 @@ def _commands_in(command: Any) -> Iterator[Any]:
 
 
 def new(
-    name: Annotated[str, typer.Argument(help="The name of the project, and of the folder that is made.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The name of the project, and of the folder that is made.")
+    ],
 ) -> None:
     """Make a small project that works: an agent, a tool, a test. It needs no key and no server."""
     from pilotage.cli.handlers.new_project import new_project
@@ -153,7 +155,7 @@ def serve(
         bool, typer.Option("--no-worker", help="Leave runs without an owner to other processes.")
     ] = False,
 ) -> int:
-    """Serve the runs of an application over HTTP, and take up runs whose process died.
+    """Serve an application over HTTP. Runs whose process died are taken up.
 
     It stops at Ctrl-C or SIGTERM. Without tokens, and without an IPrincipalResolver in the application, it serves only
     this machine.
@@ -226,7 +228,7 @@ def costs(
 
 @takes(("app", "as_json"))
 def doctor(options: CommandOptions) -> int:
-    """Check the set-up: settings, plugins, database, model server and application.
+    """Check settings, plugins, database, model server, application.
 
     Every problem is shown with its remedy.
     """

@@ -40,6 +40,7 @@ from pilotage.runtime.journal.records import (
     encode_response,
     encode_usage,
 )
+from pilotage.runtime.journal.reply_parts import event_in_record_order
 from pilotage.values import value
 
 
@@ -88,6 +89,12 @@ _MESSAGE, _CALL, _DONE = (
     ModelStreamEventKind.TOOL_CALL_CANDIDATE,
     ModelStreamEventKind.DONE,
 )
+_DELTAS = (
+    ModelStreamEventKind.TOKEN_DELTA,
+    _MESSAGE,
+    ModelStreamEventKind.REASONING_DELTA,
+    ModelStreamEventKind.TOOL_CALL_ARGS_DELTA,
+)
 
 
 class ReplyRecorder(ReplyAssembly):
@@ -124,6 +131,8 @@ class ReplyRecorder(ReplyAssembly):
             ModelCallError: the model reports an error, or announced a call that never came whole.
             AgentStructuredOutputError: the structured output is not of the type that was asked for.
         """
+        if event.kind not in _DELTAS:
+            event = event_in_record_order(event)
         self.add(event)
         kind = event.kind
         if kind is _DONE:

@@ -14,7 +14,7 @@ from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.safety_checks import withheld_by
 from pilotage.errors import AgentStructuredOutputError, RunError
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, in_record_order
 from pilotage.runtime.budget.charges import costs_of
 from pilotage.runtime.effect import QUESTION, Effect, Outcome, naming_secrets, new_outcome
 from pilotage.runtime.exposure.redactor import (
@@ -77,6 +77,8 @@ class Outcomes:
         self, ledger: Ledger, redactor: Redactor, replay: Replay, *, has_readers: bool = True
     ) -> None:
         self.under_way: dict[str, tuple[Action, int]] = {}
+        self.begun: dict[str, Effect] = {}
+        """Those of them that began in this attempt."""
         self.has_readers = has_readers
         self._closed: set[str] = set()
         self._ledger = ledger
@@ -108,6 +110,7 @@ class Outcomes:
     def begin(self, effect: Effect, *, is_entered_again: bool = False) -> None:
         """Count an action as under way: from now on its outcome is unknown until it is recorded."""
         self.under_way[effect.action.id] = (effect.action, effect.attempt)
+        self.begun[effect.action.id] = effect
         if is_entered_again:
             self._entered_again |= {effect.action.id}
 
@@ -233,6 +236,7 @@ class Outcomes:
                 self.late.report(effect.action, effect.attempt, outcome.view)
             raise
         if self.under_way and self.under_way.pop(effect.action.id, None) is not None:
+            self.begun.pop(effect.action.id, None)
             self._closed.add(effect.action.id)
 
     def _costs_of(self, effect: Effect, record: JsonObject) -> str:
@@ -354,7 +358,7 @@ class Outcomes:
         if self._may_hold_secrets(effect):
             recorded = self._without_secrets(effect, whole)
             scalars = without_changed(scalars, whole, recorded)
-        record = record_of_result(recorded, scalars)
+        record = record_of_result(in_record_order(recorded), scalars)
         view = record
         if self.has_readers:
             view = effect.view_of(whole)
