@@ -24,6 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateTable
 
 from pilotage.adapters.sqlalchemy.backlog import SqlAlchemyBacklog
+from pilotage.adapters.sqlalchemy.blobs import SqlAlchemyBlobs
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import DatabaseSchemaError, DatabaseUnreachableError
 from pilotage.adapters.sqlalchemy.evidence import (
@@ -47,7 +48,7 @@ from pilotage.adapters.sqlalchemy.wakeups import SqlAlchemyWakeUps
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.ids import IClock
 
-VERSION = "0011"
+VERSION = "0012"
 """The version this Pilotage works with; the last migration has its name."""
 
 VERSION_TABLE = "pilotage_schema"
@@ -187,6 +188,7 @@ class SqlAlchemyStore:
         self.audit_log = SqlAlchemyAuditLog(database)
         self.memory = SqlAlchemyAgentMemory(database)
         self.spending = SqlAlchemyTenantSpending(database)
+        self.blobs = SqlAlchemyBlobs(database)
 
     @classmethod
     def open(
@@ -211,7 +213,7 @@ class SqlAlchemyStore:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
         work = (self.leases, self.wake_ups, self.late_outcomes, self.deliveries, self.backlog, self.retention)
-        return self.journal, *repositories, self.conversations, *work, self.spending
+        return self.journal, *repositories, self.conversations, *work, self.spending, self.blobs
 
     def port(self, type_: type) -> object:
         """Return the port of a type, one of `ports` or `switches`, `audit_log` and `memory`."""
