@@ -139,10 +139,12 @@ def mp4(content: bytes) -> MediaFacts:
     brand = piece(content, 8, 4, "its header")
     if brand in _PICTURES:
         raise UnknownMediaError("a picture in HEIF or AVIF")
-    for name, movie in _boxes(content):
-        if name == b"moov":
-            return _film(movie)
-    raise BrokenMediaError("it does not say how long it is")
+    # All of them: the data may follow the header, and must be there.
+    boxes = list(_boxes(content))
+    found = [_film(body) for name, body in boxes if name == b"moov"]
+    if len(found) != 1 or not any(name == b"mdat" for name, _ in boxes):
+        raise BrokenMediaError("it does not have one header, and data")
+    return found[0]
 
 
 def _film(movie: bytes) -> MediaFacts:
