@@ -118,6 +118,34 @@ async def test_rows_have_the_digest_and_the_model_gets_the_bytes() -> None:
     assert await bureau.store.blobs.held(RunKey("default", result.state.id)) == {digest_of(LARGE)}
 
 
+async def test_the_journal_does_not_grow_with_the_pictures() -> None:
+    async def lengths(size: int) -> list[int]:
+        @Agent(spec=AgentExecutionSpec(name="camera", recovery=DURABLE))
+        class Camera:
+            """Take pictures."""
+
+            @agent_tool(effects=ToolEffects.read_only())
+            async def photograph(self, count: int) -> MediaPart:
+                """Take a picture."""
+                return MediaPart.of(png(note=str(count).encode() + b"x" * size))
+
+        bureau = Bureau()
+        model = ScriptedModel(
+            [*(calls("photograph", {"count": each}) for each in range(10, 20)), says("Done.")]
+        )
+        async with bureau.process(Camera, None, bureau.store.blobs, model=model) as runs:
+            result = await started(runs, Camera, asks(MediaPart.of(png(note=b"x" * size))))
+            await runs.verify(result.state.id)
+        assert len(media_in(model.requests[-1].messages)) == 11
+        return [len(str((row.record, row.view, row.events))) for row in await bureau.rows(result.state.id)]
+
+    small, large = await lengths(1_000), await lengths(200_000)
+    assert len(small) == len(large)
+    # The number of bytes has more digits, once in each record and view.
+    assert sum(large) - sum(small) < 100 * len(small)
+    assert max(large) < 6_000
+
+
 async def test_what_is_stored_is_sealed() -> None:
     bureau = Bureau()
     async with bureau.process(
