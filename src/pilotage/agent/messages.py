@@ -66,7 +66,7 @@ class MediaPart:
     """An image, a sound or a file in a message: by address, by its bytes in base64, or by the digest of its bytes.
 
     A durable run stores the bytes once (`IBlobs`), and its messages, rows and results have the SHA-256 `digest` and the
-    `size`. The run's models get the bytes; `media_bytes` reads them.
+    `size`. The run's models get the bytes; the code of an agent reads them with `pilotage.runtime.media_bytes`.
     """
 
     media_type: str

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from pilotage.agent.media import MediaSafetyLimits
+from pilotage.agent.media import MediaSafetyLimits, bytes_of
 from pilotage.agent.messages import MediaPart
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.sniffing.sniff import sniff
 from pilotage.errors import MediaBrokenError, MediaNotFoundError
+from pilotage.runtime.door.tool_call import active_run
 from pilotage.runtime.history import RunReader
+from pilotage.runtime.journal.media import RunMedia
 from pilotage.runtime.services import Services
 from pilotage.values import value
 
@@ -70,3 +72,22 @@ class StoresMedia:
         except Exception:  # noqa: BLE001 - a reply may be of any type, which no reader is to guess
             found = UNKNOWN_TYPE
         return StoredMedia(found, content)
+
+
+async def media_bytes(part: MediaPart) -> bytes:
+    """Return the bytes of media: in the code of an agent or of a tool, those that the run stores under their digest.
+
+    Media with a digest never change, so that this is no action: it is not recorded, and replay reads the same.
+
+    Raises:
+        MediaNotFoundError: they are at an address, or not there any more.
+        MediaBrokenError: they are not those that were stored.
+    """
+    run = active_run()
+    if run is not None:
+        return await run.part(RunMedia).read(part)
+    if part.data is None:
+        raise MediaNotFoundError(
+            "media with a digest or at an address are read in a run. Outside of runs: AgentRuns.media(run_id, digest)."
+        )
+    return bytes_of(part)

@@ -252,7 +252,10 @@ class RunMedia:
             await self._store.hold(self._run, digests)
 
     async def keep_reply(self, parts: T) -> T:
-        """Return the parts of a model's reply with digests in place of their bytes; what a model gives is believed."""
+        """Return the parts of a reply, or an answer, with digests in place of their bytes; nothing is refused.
+
+        Bytes of no known type are stored as such, so that no reader takes them for a picture.
+        """
         if not (self._is_durable and self._store.keeps):
             return parts
         contents, changed = dict[str, bytes](), dict[MediaPart, MediaPart]()
