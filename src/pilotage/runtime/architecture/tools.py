@@ -8,7 +8,8 @@ from dataclasses import field
 from functools import partial
 from typing import TypeAlias
 
-from pilotage.agent.media_places import media_within
+from pilotage.agent.media import by_digest, bytes_of
+from pilotage.agent.media_places import media_within, with_media
 from pilotage.agent.messages import MediaPart, ModelToolCall, TextPart, content_parts
 from pilotage.agent.model_request import ToolCallingSpec
 from pilotage.agent.ports.architecture import IScopedTools, ToolCallOutcome
@@ -290,8 +291,11 @@ def _done_with(call: ModelToolCall, tool: KnownTool, result: object) -> ToolCall
     shown = result if tool.is_shown_whole else shown_to_the_model(tool.descriptor, result)
     if not media:
         return _outcome(call, to_json_value(shown))
-    content = content_parts(result) or (TextPart(canonical_json(to_json_value(shown))), *media)
-    return _outcome(call, to_json_value(shown), content=content)
+    # Events have digests, also those of runs whose messages have the bytes.
+    shown = to_json_value(
+        with_media(shown, {part: by_digest(part, bytes_of(part)) for part in media if part.data})
+    )
+    return _outcome(call, shown, content=content_parts(result) or (TextPart(canonical_json(shown)), *media))
 
 
 def _outcome_in(tool: KnownTool, action_id: str, record: JsonObject) -> object:
