@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo chat picture quick test test-near test-all test-vllm check docs reference bench instructions bench-peers torture attack format lock release clean
+.PHONY: help install demo chat picture quick test test-near test-all test-vllm check docs reference bench instructions budgets bench-peers torture soak attack format lock release clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -135,11 +135,21 @@ torture: $(STAMP) ## every pair of crashes; kill real processes over real databa
 	@$(BIN)/python -m pytest -q -n auto --exhaustive -o faulthandler_timeout=3600 $(SAMPLED)
 	@$(BIN)/python -m tests.torture.run
 
+SECONDS ?= 3600
+
+soak: $(STAMP) ## work for an hour, or SECONDS=..., on both databases; fails where memory, threads, files or the time of a round grow
+	@$(COMPILE)
+	@$(BIN)/python -m tests.soak.run --seconds $(SECONDS)
+
 attack: $(STAMP) ## attack the edges with every example, print for each kind: tried, held, broken; write the table of the docs
 	@$(COMPILE)
 	@$(BIN)/python -m pytest -q $(SHARED) --exhaustive --attacks tests/attack/results.json \
 	  -o faulthandler_timeout=1800 tests/attack
 	@$(BIN)/python -m tools.attacks
+
+# make test has the budgets of ephemeral runs; this has all.
+budgets: $(STAMP) ## count instructions again, and compare them with benchmarks/instructions.json
+	@$(BIN)/python -m benchmarks.instructions --check
 
 PEERS := langgraph pydantic-ai-slim openai-agents
 

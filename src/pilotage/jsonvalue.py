@@ -36,6 +36,23 @@ def canonical_json(value: JsonValue) -> str:
     return "".join(_pieces(value, 0))
 
 
+def in_record_order(value: JsonValue) -> JsonValue:
+    """Return a JSON value with the keys of its objects in the order of canonical text; the value itself if they are so.
+
+    A program that writes an object as text writes the same text when the object comes back from a record.
+    """
+    if is_object(value):
+        known: Any = value
+        ordered = {key: in_record_order(known[key]) for key in sorted(known)}
+        is_so = [*known] == [*ordered] and all(ordered[key] is known[key] for key in ordered)
+        return known if is_so else ordered
+    if is_list(value):
+        items: Any = value
+        inner = [in_record_order(each) for each in items]
+        return items if all(one is other for one, other in zip(inner, items, strict=True)) else inner
+    return value
+
+
 def parsed(text: str) -> JsonValue:
     """Return the value of a canonical text; faster than `json.loads`, because there are no blanks around it.
 

@@ -537,7 +537,7 @@ PORTS: Mapping[str, str] = {
         (
             "IAgentJournal IStoredRow IAgentStateRepository IAgentSignalRepository IAgentEvidenceRepository "
             "IAgentLateOutcomes IAgentRetention ITaskStore IAgentAuditLog IAgentMemory IAgentOutbox IAgentLeases "
-            "IAgentBacklog ITenantSpending IAgentSwitches"
+            "IAgentBacklog IAgentCosts ITenantSpending IAgentSwitches"
         ).split(),
         "table",
     ),

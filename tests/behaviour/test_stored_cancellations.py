@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from tests.behaviour.bureau import CANCELLED, Bureau, Counter, hired, resumed, started, triple
 from tests.behaviour.newsdesk import let_run, pass_time
 from tests.behaviour.office import Worker
+from tests.soak.work import work_over
 
 from pilotage import ApprovalDecision
+from pilotage.adapters.sqlalchemy import DatabaseSettings
 from pilotage.agent import AgentSignal, AgentSignalKind, AgentState, AgentStatus, JsonObject
 from pilotage.runtime import WorkerSettings
 from pilotage.testing import ProcessStopped, StopAfter, StopBefore
@@ -157,3 +160,12 @@ async def test_a_cancellation_that_was_begun_is_continued_by_the_next_driver(
     assert triple(state) == CANCELLED
     assert state.metadata["cancellation_reason"] == "enough of it"
     assert (program.times, bureau.world.done) == (0, ["send a"])
+
+
+async def test_a_stopped_run_is_cancelled_by_its_caller_while_a_worker_of_the_same_process_takes_it_up(
+    tmp_path: Path,
+) -> None:
+    async with work_over(DatabaseSettings(f"sqlite:///{tmp_path / 'runs.db'}")) as work:
+        # The signal wakes the worker, which finds the run in one of five cases before the caller has ended it.
+        for _ in range(30):
+            await work.cancel_a_stopped_run()

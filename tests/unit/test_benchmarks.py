@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -90,7 +89,9 @@ def test_no_figure_has_two_targets() -> None:
 
 
 async def test_every_phase_whose_instructions_are_counted_runs() -> None:
-    await instructions.measured(blocks=1, times=1, warm_up=0)
+    begun: list[None] = []
+    await instructions.measured(begin=lambda: begun.append(None), blocks=1, times=1, warm_up=0)
+    assert len(begun) == 1
 
 
 def test_a_turn_costs_what_a_long_run_costs_more_than_a_short_one() -> None:
@@ -100,5 +101,22 @@ def test_a_turn_costs_what_a_long_run_costs_more_than_a_short_one() -> None:
     figures = instructions.figures_of(counts)
     assert figures["ephemeral run of one turn"] == 1_000
     assert figures["ephemeral turn"] == figures["durable turn, SQLite NORMAL"] == 400
-    written = json.loads(instructions.RESULTS.read_text())
-    assert written["thousands of instructions"].keys() == figures.keys()
+    assert instructions.budgets().keys() == figures.keys()
+
+
+def test_a_figure_may_be_a_twentieth_over_its_budget() -> None:
+    known = {"ephemeral turn": 270.0, "durable turn, memory": 1_100.0}
+    assert not instructions.over_budget({"ephemeral turn": 283.0}, known)
+    (found,) = instructions.over_budget({"ephemeral turn": 270.0, "durable turn, memory": 1_200.0}, known)
+    assert found.startswith(
+        "durable turn, memory takes 1,200 thousand instructions, 9.1% more than the recorded 1,100"
+    )
+
+
+@pytest.mark.slow
+def test_an_ephemeral_run_takes_no_more_instructions_than_its_budget() -> None:
+    if (reason := instructions.why_not() or instructions.why_no_budget()) is not None:
+        pytest.skip(reason)
+    assert not instructions.over_budget(
+        instructions.figures_of(instructions.counted(["ephemeral"])), instructions.budgets()
+    )

@@ -56,6 +56,8 @@ class AgentDefinition(Pod):
     tool_catalog: AgentToolCatalog = field(init=False, default_factory=AgentToolCatalog)
     execution: ExecuteContract | None = field(init=False, default=None)
     signal_handlers: Mapping[AgentSignalKind, SignalHandler] = field(init=False, default_factory=_no_handlers)
+    is_declarative: bool = field(init=False, default=True)
+    """Whether the class has no `execute()` of its own, and a runner drives it by its spec."""
     _members_read: list[dict[str, object]] = field(
         init=False, default_factory=list[dict[str, object]], repr=False
     )
@@ -84,20 +86,16 @@ class AgentDefinition(Pod):
         # A class made from a declarative agent inherits the `execute()` that was bound there, not one of its own.
         is_bound = inspect.getattr_static(self.target, "execute", None) is runner_backed_execute
         self.execution = None if is_bound else read_execute(self.target)
+        self.is_declarative = self.execution is None
         self.tool_catalog = discover_agent_tools(self.target)
         self.signal_handlers = read_signal_handlers(self.target, self.spec.accepted_signals)
-        if self.execution is None:
+        if self.is_declarative:
             self.target.execute = runner_backed_execute
 
     @property
     def instructions(self) -> str | None:
         """The first instructions of the model: the spec's, else the class's docstring."""
         return self.spec.instructions or inspect.cleandoc(self.target.__doc__ or "") or None
-
-    @property
-    def is_declarative(self) -> bool:
-        """True when the class has no `execute()` of its own, and a runner drives it by its spec."""
-        return self.execution is None
 
     def validate_bootstrap(self) -> None:
         """Read `execute()` and the handlers of signals again if the class was changed since they were read.

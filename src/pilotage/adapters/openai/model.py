@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Sequence
-from typing import ClassVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import ClassVar, TypeVar
 
 from pilotage.adapters.model_http.calls import PreparedCall, Retrying
 from pilotage.adapters.model_http.errors import ModelServerError
@@ -27,6 +27,7 @@ from pilotage.ids import IClock, IIds, SystemClock, SystemIds
 from pilotage.jsonvalue import JsonObject
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class OpenAICompatibleModel(IAgentModel, ILifecycle):
@@ -92,12 +93,10 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
             await self._own_server.close()
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        prepared = await self._prepared(request, streams=False)
-        return await self._retrying.result_of(prepared.whole)
+        return await self._sent(request, PreparedCall.whole, streams=False)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
-        prepared = await self._prepared(request, streams=True)
-        reply, events = await self._retrying.result_of(prepared.begun)
+        reply, events = await self._sent(request, PreparedCall.begun, streams=True)
         try:
             while events:
                 for event in events:
@@ -152,6 +151,13 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
 
     def _lose_server(self) -> None:
         """Forget what was read of the server."""
+
+    async def _sent(
+        self, request: ModelRequest, send: Callable[[PreparedCall], Awaitable[T]], *, streams: bool
+    ) -> T:
+        """Return the result of a request, with retries."""
+        prepared = await self._prepared(request, streams=streams)
+        return await self._retrying.result_of(lambda: send(prepared))
 
     async def _prepared(self, request: ModelRequest, *, streams: bool) -> PreparedCall:
         names, dialect, provider = names_of(request), await self.dialect(), self.settings.provider

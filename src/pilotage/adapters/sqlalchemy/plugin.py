@@ -19,6 +19,7 @@ from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.blobs import IBlobs
 from pilotage.agent.ports.budget import ITenantSpending
 from pilotage.agent.ports.conversations import ITaskStore
+from pilotage.agent.ports.costs import IAgentCosts
 from pilotage.agent.ports.journal import IAgentJournal
 from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps
 from pilotage.agent.ports.memory import IAgentMemory
@@ -198,6 +199,12 @@ def agent_blobs(store: StoreOnDemand) -> IBlobs:
 
 
 @Pod(lazy=True)
+def agent_costs(store: StoreOnDemand) -> IAgentCosts:
+    """What runs cost, from the database."""
+    return store.port(IAgentCosts)
+
+
+@Pod(lazy=True)
 def sealer_beside_the_database(settings: DatabaseSettings) -> IRecordSealer:
     """The sealer of an embedded database: its key file is beside the database file, and made with it.
 
@@ -251,6 +258,7 @@ _FACTORIES = (
     agent_backlog,
     agent_retention,
     tenant_spending,
+    agent_costs,
 )
 
 

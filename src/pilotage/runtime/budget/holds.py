@@ -14,7 +14,7 @@ from decimal import Decimal
 from math import ceil
 
 from pilotage.agent.model_reply import ModelUsage
-from pilotage.agent.ports.budget import BudgetAmount
+from pilotage.agent.ports.budget import BudgetAmount, ModelCost
 from pilotage.agent.ports.model import ModelCapability
 from pilotage.values import value
 
@@ -165,6 +165,7 @@ class LostHold:
     number: int
     model: str
     amount: BudgetAmount
+    cost: ModelCost | None = None
 
 
 def _is_busy() -> bool:

@@ -37,6 +37,7 @@ from pilotage.runtime.journal.positions import Call
 from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row
 from pilotage.runtime.journal.recording import RecordedAction
 from pilotage.runtime.journal.recovery import AskHuman, FetchAgain, Reconcile, Repeat, Reuse
+from pilotage.runtime.journal.result_codec import without_cause
 from pilotage.runtime.journal.scope import enter_call, leave
 from pilotage.runtime.people.questions import (
     ApprovalQuestion,
@@ -86,6 +87,7 @@ async def perform(run: Run, effect: Effect) -> Any:
         raise damaged from error
     except BaseException as end:
         liveness.ended(end)
+        without_cause(end)
         raise
     liveness.ended()
     return result

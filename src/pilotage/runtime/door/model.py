@@ -239,7 +239,7 @@ class RunAwareModel(IAgentModel):
 
     def opened(self, run: Run, request: ModelRequest, attaches_tools: bool = True) -> ModelStream:
         """Return the stream of a call that a run makes; its tool calls may have the tools of the request."""
-        return ModelStream(ModelReading(run, self._source, request, attaches_tools=attaches_tools))
+        return ModelStream(ModelReading(run, self._source, request, attaches_tools))
 
     @property
     def capability(self) -> ModelCapability:

@@ -45,6 +45,7 @@ from pilotage.runtime.journal.media import RunMedia
 from pilotage.runtime.journal.positions import Call
 from pilotage.runtime.journal.record_fields import object_or_empty, optional_count
 from pilotage.runtime.journal.records import call_failure, encode_failure
+from pilotage.runtime.journal.result_codec import without_cause
 from pilotage.runtime.journal.scope import scope_for
 from pilotage.runtime.journal.seals import has_record
 
@@ -80,9 +81,9 @@ class ModelReading(OpenStream):
         run: Run,
         source: ModelSource,
         request: ModelRequest,
+        attaches_tools: bool = True,
         *,
         is_whole: bool = False,
-        attaches_tools: bool = True,
     ) -> None:
         scope = scope_for("model")
         self.action_id = action_id = scope.next_id("model")
@@ -263,8 +264,9 @@ class ModelReading(OpenStream):
         except asyncio.CancelledError:
             await self._cancelled()
             raise
-        except BaseException:
+        except BaseException as end:
             await self.close()
+            without_cause(end)
             raise
         return event
 
@@ -346,7 +348,7 @@ class ModelReading(OpenStream):
             error = ModelCallError("the model's stream ended without a reply", retryable=True)
         if not (run.ledger.is_durable and isinstance(error, ModelCallError) and error.retryable):
             # The words of the cause may have a secret.
-            raise await self._failed(error) from (None if self._redactor.revision else error)
+            raise await self._failed(error) from None
         self._check_alive()
         lost = self._recorder
         is_repeated_here = self._may_restart and lost.has_begun and call.ask is None
@@ -415,16 +417,13 @@ def message_id_in(run: Run, action_id: str) -> str:
 class ModelStream(AsyncGenerator[ModelStreamEvent, None]):
     """A model call as its reader holds it. A reader that drops it has left the stream."""
 
-    __slots__ = ("__weakref__", "_reading")
+    __slots__ = ("__weakref__", "_reading", "action_id")
 
     def __init__(self, reading: ModelReading) -> None:
         self._reading = reading
-        reading.reader = ref(self, reading.left_by_its_reader)
-
-    @property
-    def action_id(self) -> str:
+        self.action_id: str = reading.action_id
         """The id of the call."""
-        return self._reading.action_id
+        reading.reader = ref(self, reading.left_by_its_reader)
 
     def __anext__(self) -> Coroutine[Any, Any, ModelStreamEvent]:
         reading = self._reading

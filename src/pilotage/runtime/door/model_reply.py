@@ -23,6 +23,7 @@ from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.budget.limits import PaidReply, believable, encode_paid, paid_replies
+from pilotage.runtime.budget.spending import Costs
 from pilotage.runtime.door.model_effect import ModelEffect
 from pilotage.runtime.door.model_secrets import failure_without_secrets, misfit_without_secrets
 from pilotage.runtime.door.run import Run
@@ -33,10 +34,12 @@ from pilotage.runtime.journal.interruptions import LimitReached
 from pilotage.runtime.journal.records import (
     call_failure,
     encode_amount,
+    encode_costs,
     encode_failure,
     encode_response,
     encode_usage,
 )
+from pilotage.runtime.journal.reply_parts import event_in_record_order
 from pilotage.values import value
 
 
@@ -85,6 +88,12 @@ _MESSAGE, _CALL, _DONE = (
     ModelStreamEventKind.TOOL_CALL_CANDIDATE,
     ModelStreamEventKind.DONE,
 )
+_DELTAS = (
+    ModelStreamEventKind.TOKEN_DELTA,
+    _MESSAGE,
+    ModelStreamEventKind.REASONING_DELTA,
+    ModelStreamEventKind.TOOL_CALL_ARGS_DELTA,
+)
 
 
 class ReplyRecorder(ReplyAssembly):
@@ -98,6 +107,8 @@ class ReplyRecorder(ReplyAssembly):
     """The pieces as the model wrote them, where the secrets in them are masked."""
     _reported: ReportedUsage | None = None
     _paid: tuple[PaidReply, ...] = ()
+    _costs: Costs = None
+    """The prices of a reply that ended early, and of those before it."""
 
     def __init__(self, run: Run, effect: ModelEffect, restarts: int = 0, attaches_tools: bool = True) -> None:
         super().__init__()
@@ -117,6 +128,8 @@ class ReplyRecorder(ReplyAssembly):
             ModelCallError: the model reports an error, or announced a call that never came whole.
             AgentStructuredOutputError: the structured output is not of the type that was asked for.
         """
+        if event.kind not in _DELTAS:
+            event = event_in_record_order(event)
         self.add(event)
         kind = event.kind
         if kind is _DONE:
@@ -139,20 +152,24 @@ class ReplyRecorder(ReplyAssembly):
         run = self._run
         if response.metadata:
             self._model = response.answered_by or self._model
+        paid = paid_replies(response.metadata)
+        costs = run.spending.costs_of(self._model, response.usage, paid)
         if run.ledger.is_durable:
             reasoning = "".join(self.reasoning)
             record: dict[str, JsonValue] = {words.RESULT: encode_response(response, reasoning)}
             if reasoning:
                 record[words.REASONING] = reasoning
             record[words.MODEL] = self._model
+            if costs is not None:
+                record[words.COSTS] = encode_costs(costs)
             self._record(record)
         if not run.telemetry.is_idle:
             run.telemetry.count("agent.model.tokens", response.usage.total_tokens or 0)
             self._observe(response.usage, response.finish_reason)
-        effect, paid = self._effect, paid_replies(response.metadata)
+        effect = self._effect
         try:
             return run.spending.settle_model_call(
-                self._model, response.usage, effect.held, paid, effect.bounded
+                self._model, response.usage, effect.held, paid, bounded=effect.bounded, costs=costs
             )
         except LimitReached:
             # What the budget holds for the call is all that is known of it.
@@ -198,7 +215,9 @@ class ReplyRecorder(ReplyAssembly):
         return bool(self.pieces or self.has_calls or self._reported is not None)
 
     def _paid_record(self) -> JsonObject:
-        return {words.PAID: encode_paid(self._paid)} if self._paid else {}
+        """Return what is recorded of the replies before this one, and of the prices of all of them."""
+        paid: JsonObject = {words.PAID: encode_paid(self._paid)} if self._paid else {}
+        return paid if self._costs is None else {**paid, words.COSTS: encode_costs(self._costs)}
 
     def cut(self) -> JsonObject:
         """Return the usage of a reply that its program cut short, as it is recorded."""
@@ -221,6 +240,7 @@ class ReplyRecorder(ReplyAssembly):
             self._release()
         if self.took is not NOTHING:
             record[words.SPENT] = encode_amount(self.took)
+            record |= self._paid_record()
         run.spending.give_back(ONE_STEP)
         self._observe(usage, error=str(error.code))
         return record
@@ -232,9 +252,9 @@ class ReplyRecorder(ReplyAssembly):
 
     def _taken(self, *, was_answered: bool) -> tuple[ModelUsage, JsonObject]:
         """Count the usage of a reply that broke off, and return it with its record; of an unread one nothing."""
-        paid = self._paid_record()
         if not self.has_begun and not self._is_held(was_answered=was_answered):
             self._release()
+            paid = self._paid_record()
             return ModelUsage(), {words.MODEL: self._model, words.LEFT: True, **paid} if paid else {}
         left = self._counted()
         return left.usage, {
@@ -242,14 +262,15 @@ class ReplyRecorder(ReplyAssembly):
             words.LEFT: True,
             words.USAGE: encode_usage(left.usage),
             words.USAGE_ESTIMATED: left.is_estimated,
-            **paid,
+            **self._paid_record(),
         }
 
     def _release(self) -> None:
         """Count the replies that were paid before a reply of which nothing came."""
         spending, held = self._run.spending, self._effect.held
         if self._paid:
-            self.took = spending.count_left(self._model, ModelUsage(), held, self._paid)
+            self._costs = spending.costs_of(self._model, ModelUsage(), self._paid)
+            self.took = spending.count_left(self._model, ModelUsage(), held, self._paid, self._costs)
         else:
             spending.release(held)
 
@@ -262,7 +283,9 @@ class ReplyRecorder(ReplyAssembly):
         else:
             left = usage_of_left(self._effect, self.pieces, self._reported)
         self._run.telemetry.count("agent.model.tokens", left.usage.total_tokens or 0)
-        self.took = self._run.spending.count_left(self._model, left.usage, self._effect.held, self._paid)
+        spending = self._run.spending
+        self._costs = spending.costs_of(self._model, left.usage, self._paid)
+        self.took = spending.count_left(self._model, left.usage, self._effect.held, self._paid, self._costs)
         return left
 
     def restart(self, number: int) -> ModelStreamEvent:

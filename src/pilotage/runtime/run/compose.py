@@ -215,6 +215,7 @@ class Composer:
             # The history of the conversation has the content that earlier runs have read.
             run.trust = run.trust.join(turn.trust)
         run.hooks = plan.hooks
+        run.outcomes.agent_version = plan.definition.spec.version
         run.outcomes.has_readers = run.ledger.is_durable or plan.hooks is not None
         telemetry = source.overrides.telemetry or plan.telemetry
         if telemetry is not None:

@@ -169,6 +169,20 @@ class RunResumer:
         self._watch.begin()
         return handle
 
+    async def end(self, state: AgentState, signal: AgentSignal, principal: Principal) -> None:
+        """End a cancelled run that no attempt drives; an attempt that a worker has begun here meanwhile is cancelled.
+
+        Raises:
+            RunConflictError: another process has the run.
+        """
+        while True:
+            async with self._lock_of(state.id):
+                if self._supervisor.live(state.id) is None:
+                    await self._supervisor.end(state, signal, principal)
+                    return
+            if await self._supervisor.cancel(signal):
+                return
+
     async def forget_claims(self, state: AgentState) -> None:
         """Count the claims of a run from zero: a person resumes or cancels it."""
         if (backlog := self._services.backlog) is not None:

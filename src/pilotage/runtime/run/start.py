@@ -300,9 +300,9 @@ class RunStarts:
 
 def _without_secrets(tool: ModelToolSpec, redactor: Redactor) -> ModelToolSpec:
     """Return a tool of the caller with the secrets masked in what it says about itself."""
-    told = as_object(to_json_value(tool))
-    masked = redactor.json(told)
-    return tool if masked is told else contract_value(ModelToolSpec, masked)
+    fields = as_object(to_json_value(tool))
+    masked = redactor.json(fields)
+    return tool if masked is fields else contract_value(ModelToolSpec, masked)
 
 
 def _with_history(given: JsonObject, turns: Sequence[ConversationTurn]) -> JsonObject:

@@ -20,8 +20,19 @@ from pilotage.agent.ports.leases import IAgentLeases, Lease
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError
-from pilotage.testing.conformance.kit import FOREIGN_RUN, LONG, OTHER_RUN, RUN, PassTime, TimedKit
-from pilotage.testing.conformance.samples import UNSTORABLE, claim, commit_of, commit_one, row
+from pilotage.testing.conformance.kit import (
+    FOREIGN_RUN,
+    LONG,
+    OTHER_RUN,
+    RUN,
+    UNSTORABLE,
+    PassTime,
+    TimedKit,
+    claim,
+    commit_of,
+    commit_one,
+    row,
+)
 
 ENDED = [status for status in AgentStatus if status.is_terminal]
 GOING_ON = [status for status in AgentStatus if not status.is_terminal]

@@ -57,6 +57,7 @@ WORDS = {
     "HELD": "held",
     "SETTLED_BY": "settled_by",
     "PAID": "paid",
+    "COSTS": "costs",
     "PASSED_OVER": "passed_over",
     "ANSWERED_BY": "answered_by",
     "NOW": "now",
