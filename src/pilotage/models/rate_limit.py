@@ -135,6 +135,9 @@ class RateLimitedModel(IAgentModel):
     def validate_request(self, request: ModelRequest) -> None:
         self._model.validate_request(request)
 
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        return await self._model.count_tokens(request)
+
     async def complete(self, request: ModelRequest) -> ModelResponse:
         async with self._admitted(request) as call:
             response = await self._model.complete(request)
