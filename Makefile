@@ -127,7 +127,7 @@ instructions: $(STAMP) ## count the instructions of runs and turns with valgrind
 	@$(BIN)/python -m benchmarks.instructions
 
 # The tests of which make test draws a part.
-SAMPLED := tests/crash tests/replay tests/examples/code_assistant/test_crashes.py tests/behaviour/test_deferred_tools.py \
+SAMPLED := tests/crash tests/replay tests/adapters/model_http tests/examples/code_assistant/test_crashes.py tests/behaviour/test_deferred_tools.py \
   tests/behaviour/test_tool_providers.py tests/behaviour/test_streaming_redaction.py
 
 torture: $(STAMP) ## every pair of crashes; kill real processes over real databases, at every moment and at random (many minutes)
