@@ -13,8 +13,10 @@ HEAD = """\
 # Performance
 
 Measured by `make bench` on Python {python}, {machine}; this page is written by it. Machines are noisy and absolute
-figures move by a factor of two; the ratios, taken within one run, hold. All models are fake: what is measured is what
-the framework itself costs. The *floor* is a loop written by hand, with dictionaries and nothing around it.
+figures move by a factor of two; the ratios, taken within one run, hold. What only computes is timed by processor time,
+what waits for a disk or a server by the clock, with the processor time beside it. All models are fake: what is measured
+is what the framework itself costs. The *floor* is a loop written by hand, with dictionaries and nothing around it; the
+*semantic floor* is one straight function that makes the same values and events as a run of ours.
 """
 WORDS = {
     "imports": "In fresh interpreters, interleaved.",
@@ -34,6 +36,11 @@ WORDS = {
     "the plain driver, each in a commit of its own; on PostgreSQL with the driver's connection for event loops. NORMAL "
     "and FULL are settings of SQLite: what is confirmed survives the death of the process, or that of the machine too; "
     "at FULL the floor commits as often as a run of ours. Resuming is reading the rows, up to the next action.",
+    "waiting": "Durable runs that wait for their models, in one process with a worker; for half a minute.",
+    "finding": "What a worker asks the database every two seconds, and after every hint. Nine of ten runs wait for "
+    "people, the others are driven by other processes.",
+    "killed": "A process has begun runs, is killed with SIGKILL while all of them call their models, and another one "
+    "with a worker takes them up. Their model takes five seconds, a worker drives 200 runs at once.",
     "memory": "Per run, of {side_by_side} that wait in a model call; per reader of a run.",
     "http_streams": "One process serves, over SQLite; another one has the readers, all of them of one run, and every "
     "tenth of them reads nothing. The model says a hundred tokens in a second. A turn is a model call of 20 tokens and "
