@@ -29,12 +29,16 @@ from tests.adapters.sqlalchemy.databases import (
     sqlite_settings,
 )
 from tests.attack.tally import KIND, tally_of, write
+from tests.random_tests import THOROUGH
 
 # How fast examples are made says something about the machine, not about the test.
 _PATIENT = [HealthCheck.too_slow]
 settings.register_profile("explore", deadline=None, print_blob=True, suppress_health_check=_PATIENT)
 settings.register_profile(
     "repeatable", deadline=None, print_blob=True, derandomize=True, suppress_health_check=_PATIENT
+)
+settings.register_profile(
+    "thorough", deadline=None, print_blob=True, suppress_health_check=_PATIENT, max_examples=THOROUGH
 )
 settings.load_profile("repeatable" if os.environ.get("CI") else "explore")
 
@@ -51,6 +55,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--attacks", type=Path, help="write the counts of attacks of a complete run into this file"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--exhaustive"):
+        settings.load_profile("thorough")
 
 
 @pytest.hookimpl(wrapper=True)

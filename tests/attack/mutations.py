@@ -262,6 +262,9 @@ class Watch:
             **{k: v for run_id in run_ids for k, v in self._of_run(run_id).items()},
         }.items():
             found[name] = await self._asked(name, ask)
+        for run_id in run_ids:
+            # Claims are no record and may change, but not into an error without a name.
+            await self._asked(f"claims {run_id}", lambda run_id=run_id: self.runs.claims(run_id))
         over_http = await self.http.answers([run_id for run_id in run_ids if run_id in self.known])
         self.raw += [f"{name}: {answer}" for name, answer in over_http.items() if is_raw(answer)]
         return found | over_http

@@ -260,6 +260,14 @@ AMBIGUOUS: dict[str, Attack] = {
     "a decision twice over the old route": lambda till: till.post(
         _twice(json.dumps(till.yes), "decision", "reject"), "decisions"
     ),
+    "a decision twice, once with an escape, over HTTP": lambda till: till.post(
+        f'{json.dumps(till.yes)[:-1]}, "\\u0064ecision": "reject"}}'
+    ),
+    "an approval with a result over HTTP": lambda till: till.post({**till.yes, "result": "paid by hand"}),
+    "an approval with a result in a signal": lambda till: by_signal(till, {"result": "paid by hand"}),
+    "an approval with answers about others over HTTP": lambda till: till.post(
+        {**till.yes, "actions": {"other": {"decision": "fail"}}}
+    ),
     "resume twice in an input": lambda till: till.stream(
         till.agui(resume=[till.entry({"decision": "reject"})])[:-1]
         + f', "resume": [{json.dumps(till.entry({"decision": "approve"}))}]}}'

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from decimal import Decimal
 from typing import Annotated
 
@@ -27,6 +27,7 @@ from pilotage import (
     RunContext,
     ToolEffects,
     agent_tool,
+    plain_calls,
 )
 from pilotage.agent import (
     AgentContext,
@@ -314,6 +315,15 @@ async def driven(runs: AgentRuns, port: str, desk: Desk) -> None:
 @pytest.mark.parametrize("how", test_gate_in_ports.CALLS)
 @pytest.mark.parametrize("port", PORTS)
 async def test_no_port_pays(port: str, how: str) -> None:
+    await nothing_is_paid(port, how, nullcontext())
+
+
+@pytest.mark.parametrize("port", PORTS)
+async def test_a_script_that_starts_a_run_inside_of_plain_calls_means_its_own(port: str) -> None:
+    await nothing_is_paid(port, "directly", plain_calls())
+
+
+async def nothing_is_paid(port: str, how: str, around: AbstractContextManager[None]) -> None:
     PAID.clear()
     till, desk = Till(how), Desk()
     paying = PORTS[port](till)
@@ -328,7 +338,7 @@ async def test_no_port_pays(port: str, how: str) -> None:
         runs = app.get(AgentRuns)
         if isinstance(paying, Tools):
             assert paying.tool_catalog is not None
-        with suppress(AgentModelConfigurationError):
+        with suppress(AgentModelConfigurationError), around:
             await driven(runs, port, desk)
         for _ in range(200):
             if till.tries:

@@ -129,6 +129,35 @@ async def test_tokens_that_only_the_total_has_are_paid_as_output() -> None:
     assert result.spent.cost == 2 * (10 + 2 * 90)
 
 
+class PerKind(IAgentPricing):
+    """A euro per token that no cache has to do with."""
+
+    def cost_of(self, model: str, usage: ModelUsage) -> ModelCost | None:
+        cached = (usage.cached_tokens or 0) + (usage.cache_written_tokens or 0)
+        return ModelCost(Decimal((usage.input_tokens or 0) - cached + (usage.output_tokens or 0)), "EUR", "1")
+
+
+DETAILS: dict[str, dict[str, Any]] = {
+    "parts that are more than the whole together": {"cached_tokens": 9, "cache_written_tokens": 9},
+    "a part that is more than the whole": {"cached_tokens": 11},
+    "a negative part": {"cache_written_tokens": -9},
+    "parts of other types": {"cached_tokens": "9", "cache_written_tokens": True, "reasoning_tokens": 1.5},
+    "other counts in a list": {"other_tokens": ["searches", 5]},
+    "other counts in a text": {"other_tokens": "searches"},
+    "other counts that are none": {"other_tokens": {"searches": -5, "maps": "7"}},
+}
+
+
+@pytest.mark.parametrize("lie", DETAILS, ids=str)
+async def test_details_that_cannot_be_true_are_left_out(lie: str) -> None:
+    agent = hired(limits=AgentExecutionLimits(max_cost=Decimal(1000)))
+    bureau, model = Bureau(), Metered(ModelUsage(10, 20, 30, **DETAILS[lie]))
+    async with bureau.process(agent, twice, PerKind(), model=model) as runs:
+        result = await started(runs, agent)
+    assert triple(result.state) == COMPLETED, result.error
+    assert (result.spent.tokens, result.spent.cost) == (60, 60)
+
+
 class NoAmount(IAgentPricing):
     def __init__(self, amount: Any) -> None:
         self.amount = amount

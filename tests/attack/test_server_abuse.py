@@ -6,6 +6,7 @@ import asyncio
 import base64
 import re
 import socket
+import zlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -387,6 +388,50 @@ async def test_a_handshake_within_the_bounds_is_answered_or_refused(way: str, pr
     head = LONG_LINE if way == "a long line" else upgrade() + lines(300) + b"\r\n"
     async with attacked(protocol, limits) as here:
         assert statuses(await here.says(head))[-1] >= 400
+
+
+TOO_BIG = 1009
+COMPRESSES = b"sec-websocket-extensions: permessage-deflate\r\n"
+
+
+def frame(payload: bytes, first: int) -> bytes:
+    """Return a frame of a client; a mask of zeros leaves the payload as it is."""
+    return bytes([first, 0x80 | 127]) + len(payload).to_bytes(8, "big") + bytes(4) + payload
+
+
+def bomb(size: int) -> bytes:
+    """Return a compressed message that unpacks to so many bytes."""
+    packer = zlib.compressobj(9, wbits=-15)
+    packed = b"".join(packer.compress(bytes(1_000_000)) for _ in range(size // 1_000_000))
+    return packed + packer.flush(zlib.Z_SYNC_FLUSH)[:-4]
+
+
+MESSAGES: dict[str, tuple[bytes, list[bytes]]] = {
+    "one frame": (b"", [frame(b"x" * 1_100_000, 0x81)]),
+    "a length that is announced": (b"", [bytes([0x81, 0x80 | 127]) + (2**40).to_bytes(8, "big") + bytes(4)]),
+    "endless pieces": (b"", [frame(b"x" * 60_000, 0x01), *[frame(b"x" * 60_000, 0x00)] * 20]),
+    "a small message that unpacks to much": (COMPRESSES, [frame(bomb(100_000_000), 0xC1)]),
+    "pieces that unpack to much": (
+        COMPRESSES,
+        [frame(bomb(50_000_000)[:20_000], 0x41), frame(bomb(50_000_000)[20_000:], 0x80)],
+    ),
+}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("way", MESSAGES)
+async def test_a_message_that_is_too_large_ends_its_websocket(way: str, protocol: str) -> None:
+    headers, frames = MESSAGES[way]
+    async with attacked(protocol) as here, here.client() as (reader, writer):
+        writer.write(upgrade() + headers + b"\r\n")
+        accepted = await reader.readuntil(b"\r\n\r\n")
+        assert statuses(accepted) == [101]
+        assert (b"permessage-deflate" in accepted) == bool(headers)
+        writer.writelines(frames)
+        told = await answer(reader)
+        assert told[:1] == b"\x88", "nothing but a close"
+        assert int.from_bytes(told[2:4], "big") == TOO_BIG
+        assert await here.is_well()
 
 
 PAGES = ["/docs", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css", "/openapi.json"]

@@ -128,6 +128,7 @@ METHODS: dict[str, Method] = {
 WITHOUT_A_FOREIGN_ID = {
     "list": "the runs of the principal's tenant, tested below",
     "open_questions": "the questions of the principal's tenant, tested below",
+    "costs": "what the principal's tenant paid, tested below",
     "start": "a new run of the principal's tenant, tested below",
     "is_driven": "for the process itself, after a call that checks the principal",
     "hand_over": "for the process itself",
@@ -189,7 +190,13 @@ BODIES: dict[tuple[str, str], Callable[[str], object]] = {
     ("POST", "/runs/{run_id}/fork"): lambda q: {"at": 1},
     ("POST", "/runs/{run_id}/resolutions"): lambda q: {"reason": "x", "skip": "run/tool:pay#1"},
 }
-WITHOUT_A_RUN = {("GET", "/runs"), ("POST", "/runs"), ("GET", "/questions"), ("GET", "/agents")}
+WITHOUT_A_RUN = {
+    ("GET", "/runs"),
+    ("POST", "/runs"),
+    ("GET", "/questions"),
+    ("GET", "/agents"),
+    ("GET", "/costs"),
+}
 SOCKETS = {"/runs/{run_id}/events"}
 
 
@@ -229,6 +236,8 @@ async def test_the_list_over_http_is_that_of_the_tenant() -> None:
             for query in ("", "?agent=payer", "?conversation_id=talk", "?status=interrupted"):
                 assert (await client.get(f"/runs{query}")).json() == {"runs": [], "cursor": None}
             assert (await client.get("/questions")).json() == {"questions": [], "cursor": None}
+            for query in ("", "?by=run", "?by=conversation&by=tree"):
+                assert (await client.get(f"/costs{query}")).json() == {"sums": []}
         assert (await found.runs.open_questions(principal=EVE)).questions == ()
         (question,) = (await found.runs.open_questions(principal=ADA)).questions
         assert question.id == found.request_id

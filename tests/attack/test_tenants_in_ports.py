@@ -43,7 +43,7 @@ from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
 from pilotage.errors import CallerError, StartupError
 from pilotage.ids import SystemClock
 from pilotage.safety.trust import TrustLabel
-from pilotage.testing.conformance.samples import claim, commit_of, row
+from pilotage.testing.conformance.kit import claim, commit_of, row
 from tests.adapters.sqlalchemy.databases import BACKENDS
 
 pytestmark = [
@@ -243,6 +243,7 @@ PROBES: dict[tuple[str, str], Probe] = {
         AuditEntry(RUN_ID, Principal(USER, ELSEWHERE), "x", "done", NOW())
     ),
     ("IAgentSwitches", "first_off"): lambda at: _switch_of_home(at.store),
+    ("IAgentCosts", "entries"): lambda at: at.store.costs.entries(ELSEWHERE),
     ("ITenantSpending", "hold"): lambda at: at.store.spending.hold(
         ELSEWHERE, _reserved(), [BudgetWindow(BudgetPeriod.DAY, max_steps=5)], seconds=60
     ),

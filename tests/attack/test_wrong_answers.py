@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -41,6 +44,7 @@ from pilotage.agent.ports.permissions import (
 from pilotage.agent.state import AgentState
 from pilotage.errors import ToolError
 from pilotage.runtime import AgentRuns
+from pilotage.runtime.door.hooks import GateSettings
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import MemoryStore
 
@@ -153,10 +157,11 @@ GARBAGE = [
     Proceed,
     Veto,
 ]
+NO_REASON = Veto(None)  # type: ignore[arg-type]
 ALLOWED = PermissionDecision(PermissionVerdict.ALLOW)
 PORTS = {
-    "hook": (Hook, [*GARBAGE, ALLOWED, BudgetGranted]),
-    "hook of runs": (RunHook, [*GARBAGE, ALLOWED]),
+    "hook": (Hook, [*GARBAGE, ALLOWED, BudgetGranted, NO_REASON]),
+    "hook of runs": (RunHook, [*GARBAGE, ALLOWED, NO_REASON]),
     "policy": (
         Policy,
         [
@@ -173,9 +178,57 @@ PORTS = {
 }
 
 
-async def pay_with(port: object) -> tuple[Bank, AgentStatus, object]:
+class Collapsed(BaseException):
+    """No Exception: what a hook may raise as well."""
+
+
+class CollapsingHook(IAgentHooks):
+    async def pre_tool(self, context: RunContext, call: ModelToolCall) -> HookVerdict:
+        raise Collapsed
+
+
+class CollapsingEnd(IAgentHooks):
+    async def post_run(self, context: RunContext, state: AgentState) -> None:
+        raise Collapsed
+
+
+class HookThatDoesNotStop(IAgentHooks):
+    """Proceeds when its time is over."""
+
+    async def pre_tool(self, context: RunContext, call: ModelToolCall) -> HookVerdict:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return Proceed()
+
+
+class HookThatBlocks(IAgentHooks):
+    """Proceeds after its time is over, which nothing could tell it."""
+
+    async def pre_tool(self, context: RunContext, call: ModelToolCall) -> HookVerdict:
+        end = monotonic() + 2 * HASTY.patience_seconds
+        while monotonic() < end:
+            pass
+        return Proceed()
+
+
+class HookOfAStoppedRun(IAgentHooks):
+    """Proceeds although its run is being stopped."""
+
+    async def pre_tool(self, context: RunContext, call: ModelToolCall) -> HookVerdict:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return Proceed()
+
+
+HASTY = GateSettings(0.05)
+
+
+async def pay_with(port: object, *pods: object) -> tuple[Bank, AgentStatus, object]:
     bank = Bank()
-    app = Application("bank").add(Payer, bank, *MemoryStore().ports, port)
+    app = Application("bank").add(Payer, bank, *MemoryStore().ports, port, *pods)
     initialize(app)
     async with app:
         result = await (await app.get(AgentRuns).start(Payer)).result()
@@ -194,6 +247,29 @@ async def test_nothing_is_paid_when_a_port_answers_with_anything_but_its_own_yes
     assert bank.paid == []
     assert status is not AgentStatus.ACTIVE
     assert said is not None, "somebody who looks for the reason finds it"
+
+
+@pytest.mark.parametrize("hook", [HookThatDoesNotStop, HookThatBlocks])
+async def test_a_yes_that_comes_too_late_is_none(hook: type[IAgentHooks]) -> None:
+    bank, _, said = await pay_with(hook(), HASTY)
+    assert (bank.paid, said) == ([], f"'pay' is not allowed: the hook {hook.__name__} failed (TimeoutError)")
+
+
+async def test_a_hook_cannot_keep_a_stopped_run_going() -> None:
+    bank = Bank()
+    app = Application("bank").add(Payer, bank, *MemoryStore().ports, HookOfAStoppedRun())
+    initialize(app)
+    async with app:
+        with suppress(asyncio.CancelledError):
+            await (await app.get(AgentRuns).start(Payer)).result()
+    assert bank.paid == []
+
+
+async def test_what_is_no_exception_denies_too_and_never_reaches_the_caller() -> None:
+    bank, status, _ = await pay_with(CollapsingHook())
+    assert (bank.paid, status) == ([], AgentStatus.COMPLETED)
+    bank, status, said = await pay_with(CollapsingEnd())
+    assert (bank.paid, status, said) == ([5], AgentStatus.COMPLETED, "paid")
 
 
 @pytest.mark.parametrize(

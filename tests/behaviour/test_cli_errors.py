@@ -84,6 +84,35 @@ def test_an_agent_is_named_by_its_file_also_in_a_package_and_from_elsewhere(till
     assert till.call("runs", "approve", run, "--resume", "--app", target).out == "hi paid 5\n"
 
 
+@pytest.mark.parametrize("group", [[], ["runs"], ["memory"], ["audit"], ["db"]])
+def test_no_line_of_the_help_is_cut(till: Till, group: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, commands = till.call(*group, "--help").out.split("Commands:")
+    assert [line for line in commands.splitlines() if line.endswith("...")] == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"PILOTAGE_MODEL": "best"}, "'best' is no name of a model. Known are: anthropic:NAME, "),
+        (
+            {"PILOTAGE_MODEL_BASE_URL": "http://127.0.0.1:9/v1"},
+            "PILOTAGE_MODEL_BASE_URL is set and PILOTAGE_MODEL_NAME is not. Name the model that the server serves.",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_named_and_no_plugin_blamed(
+    till: Till, variables: dict[str, str], message: str
+) -> None:
+    (till.folder / "plain.py").write_text(
+        'from pilotage import Agent\n\n\n@Agent\nclass Plain:\n    """Help."""\n'
+    )
+    called = till.call("run", "plain.py:Plain", "hi", environ={"PILOTAGE_APP": "", **variables})
+    assert called.code == 1
+    assert called.err.startswith(message)
+    assert "plugin" not in called.err
+
+
 def test_python_runs_the_command_line_as_a_module(till: Till) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pilotage", "run", "till.py:Parrot", "hi"],

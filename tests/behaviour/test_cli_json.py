@@ -27,6 +27,7 @@ WAITING = {
     "created_at": "TIME",
     "updated_at": "TIME",
     "wake_at": None,
+    "divergence": None,
 }
 QUESTION = {
     "id": "REQUEST",

@@ -1,4 +1,4 @@
-"""Runs by the beginning of their ids."""
+"""Runs by the beginning of their ids, and by the ids they were started with."""
 
 from __future__ import annotations
 
@@ -54,3 +54,7 @@ async def test_a_run_is_found_by_as_much_of_its_id_as_is_clear() -> None:
             await find_run(runs, first.id, Principal("ada", "acme"))
         with pytest.raises(CallerError, match="'caf' is too short for a run"):
             await find_run(runs, "caf", LOCAL)
+        third = await runs.start(Echo, "c", id="A-1")
+        assert (await find_run(runs, "A-1", LOCAL)).id == third.id
+        with pytest.raises(CallerError, match="'A-1' is too short for a run"):
+            await find_run(runs, "A-1", Principal("ada", "acme"))

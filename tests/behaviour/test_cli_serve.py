@@ -120,7 +120,13 @@ def test_it_says_what_is_served(till: Till) -> None:
     with subprocess.Popen(  # noqa: S603 - our own command
         [*words, "--allow-origin", "http://localhost:5173"],
         cwd=till.folder,
-        env={**os.environ, "ADA_TOKEN": TOKEN, "PILOTAGE_APP": "till:app", "PYTHONUNBUFFERED": "1"},
+        env={
+            **os.environ,
+            "ADA_TOKEN": TOKEN,
+            "PILOTAGE_APP": "till:app",
+            "PILOTAGE_AGUI_ALLOWED_ORIGINS": "http://localhost:5174",
+            "PYTHONUNBUFFERED": "1",
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -139,7 +145,7 @@ def test_it_says_what_is_served(till: Till) -> None:
         "  AG-UI     no agent has @AGUICompatible",
         "  database  sqlite:///.pilotage/pilotage.db",
         "  model     OfflineModel",
-        "  let in    ada@acme, by their tokens; pages of http://localhost:5173",
+        "  let in    ada@acme, by their tokens; pages of http://localhost:5173, http://localhost:5174",
     ]
 
 

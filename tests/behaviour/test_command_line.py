@@ -63,7 +63,7 @@ def test_the_graph_is_described_as_text_and_as_mermaid(capsys: pytest.CaptureFix
             "'no_shop:app': No module named 'no_shop'. Run this where 'no_shop' can be imported.",
         ),
         ("my_shop:other", "'my_shop:other': module 'my_shop' has no 'other'."),
-        ("my_shop:number", "'my_shop:number' is a int, not an Application and no agent."),
+        ("my_shop:number", "'my_shop:number' is of type int: neither an Application nor an agent."),
     ],
 )
 def test_a_wrong_target_is_named_with_the_way_out(

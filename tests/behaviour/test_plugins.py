@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pilotage.container import Application
-from pilotage.errors import ApplicationStateError, PluginError
+from pilotage.errors import AgentDefinitionError, ApplicationStateError, PluginError
 
 Install = Callable[..., None]
 
@@ -122,6 +122,14 @@ def test_a_failing_plugin_is_named_and_its_error_kept(install: Install) -> None:
         'Fix or upgrade it, or leave it out: load_plugins(exclude=["ferry"]).'
     )
     assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_a_wrong_setting_is_reported_in_its_own_words(install: Install) -> None:
+    body = "from pilotage.errors import AgentDefinitionError; raise AgentDefinitionError('PORT is wrong.')"
+    install("harbour_ferry", "[pilotage.plugins]\nferry = harbour_ferry:sink\n", sink=body)
+    with pytest.raises(AgentDefinitionError, match="PORT is wrong") as caught:
+        Application("harbour").load_plugins(include=["ferry"])
+    assert caught.value.__notes__ == ["Found by the plugin 'ferry' (harbour_ferry:sink)."]
 
 
 @pytest.mark.usefixtures("harbour")

@@ -38,7 +38,7 @@ from pilotage.runtime import RelaySettings
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import MemoryOutbox
-from pilotage.testing.conformance.samples import row
+from pilotage.testing.conformance.kit import row
 
 SETTINGS = RelaySettings(tries=3, first_wait=5.0, longest_wait=60.0, delivery_seconds=10.0, poll_seconds=2.0)
 WHOLE = ["AgentRunStarted", "AgentActionCompleted", "AgentRunCompleted"]

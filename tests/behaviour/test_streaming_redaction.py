@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, islice, pairwise, product
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from tests.random_tests import examples
 
 from pilotage.errors import AgentDefinitionError
 from pilotage.safety import (
@@ -133,7 +134,7 @@ texts = st.text(alphabet=ALPHABET, max_size=24)
 cuts = st.lists(st.integers(1, 23), max_size=8)
 
 
-@settings(max_examples=400, deadline=None, print_blob=True)
+@examples(100)
 @given(st.lists(sources, min_size=1, max_size=3), texts, cuts)
 def test_streamed_output_is_the_whole_text_redacted(
     patterns: list[str], text: str, places: list[int]
@@ -191,7 +192,7 @@ def test_patterns_that_need_no_limit_stream_like_the_whole_text(seed: int, exhau
         assert policy.redact(text)[0] == expected, case
 
 
-@settings(max_examples=150, deadline=None, print_blob=True)
+@examples(40)
 @given(st.lists(sources, min_size=1, max_size=3), texts, cuts, st.integers(1, 6))
 def test_a_candidate_open_for_too_long_ends_alike_for_every_cut(
     patterns: list[str], text: str, places: list[int], limit: int
@@ -203,7 +204,7 @@ def test_a_candidate_open_for_too_long_ends_alike_for_every_cut(
     assert streamed(policy, list(text)) == expected
 
 
-@settings(max_examples=150, deadline=None, print_blob=True)
+@examples(40)
 @given(st.lists(sources_of(LETTERS), min_size=1, max_size=3), texts, cuts, st.sampled_from([3, 1000]))
 def test_nothing_that_matches_is_ever_released(
     patterns: list[str], text: str, places: list[int], limit: int
@@ -238,7 +239,7 @@ def test_no_way_to_cut_a_text_changes_the_output(patterns: list[str], text: str)
         assert streamed(policy, chunks) == expected, chunks
 
 
-@settings(max_examples=250, deadline=None, print_blob=True)
+@examples(60)
 @given(st.data())
 def test_typical_secrets_stream_like_the_whole_text(data: st.DataObject) -> None:
     text = "".join(data.draw(st.lists(st.sampled_from(FRAGMENTS), max_size=16)))

@@ -188,9 +188,10 @@ def test_a_worker_drives_many_runs_at_once() -> None:
 async def test_in_a_process_of_its_own_the_collector_leaves_the_application_alone(is_own: bool) -> None:
     story = Story()
     pods = (ProcessOfItsOwn(),) if is_own else ()
+    before = gc.get_freeze_count()  # what collecting the tests has made
     async with story.working(story.pays, *pods):
-        assert (gc.get_freeze_count() > 0) is is_own
-    assert gc.get_freeze_count() == 0
+        assert (gc.get_freeze_count() > before) is is_own
+    assert gc.get_freeze_count() <= (0 if is_own else before)
 
 
 async def test_a_run_whose_process_died_is_taken_up_at_the_start_of_a_worker() -> None:

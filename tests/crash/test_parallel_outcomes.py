@@ -1,9 +1,9 @@
-"""`crash_matrix` on parallel branches: the outcome of a branch is known although another branch's commit failed."""
+"""`crash_matrix` on parallel branches and children: the outcome of one is known although another one's commit failed."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 
 import pytest
@@ -21,7 +21,8 @@ from pilotage import (
     agent_tool,
 )
 from pilotage.agent import AgentSession, Dependencies, ToolApprovalRequirement
-from pilotage.testing import ActionLedger, ScriptedModel, calls, crash_matrix, turn
+from pilotage.agent.ports.architecture import AgentRef
+from pilotage.testing import ActionLedger, ScriptedModel, calls, crash_matrix, says, turn, when
 from pilotage.testing.crash_matrix import CrashReport
 
 DURABLE = AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)
@@ -153,3 +154,91 @@ async def test_every_branch_of_an_architecture_pays_once(kind: str) -> None:
     report = await crash_matrix(PaysInBranches, "go", model=model, add=[ledger, Payments], second_stops=())
     assert report.reference.output == len(BRANCHES[kind])
     assert_paid_once(report, ledger, PAYMENTS[kind])
+
+
+@Agent(spec=DURABLE)
+class Payer:
+    """Pay whom it is told."""
+
+    def __init__(self, payments: Payments) -> None:
+        self.payments = payments
+
+
+class PayingChildren:
+    """An architecture that lets children pay side by side: each one is a run of one task."""
+
+    name = "paying_children"
+
+    def declared_workers(self) -> Mapping[str, AgentRef]:
+        return {"payer": Payer}
+
+    async def run(self, session: AgentSession, deps: Dependencies, prompt: str) -> AsyncIterator[AgentEvent]:
+        tasks = ("pay Ada", "pay Bob")
+        children = [partial(deps.runtime.spawn_child, task, Payer, {"task": task}) for task in tasks]
+        session.output = len(await deps.runtime.gather("children", children))
+        yield deps.progress("paid")
+
+
+@Agent(spec=AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY, architecture=PayingChildren()))
+class PaysByChildren:
+    """Let others pay everybody."""
+
+    def __init__(self, payments: Payments) -> None:
+        self.payments = payments
+
+
+async def test_every_child_pays_once() -> None:
+    ledger = ActionLedger()
+    script = [
+        when("pay Ada", turn(calls("pay", to="Ada", after=40)), says("paid Ada")),
+        when("pay Bob", turn(calls("pay", to="Bob", before=10, after=5)), says("paid Bob")),
+    ]
+    report = await crash_matrix(
+        PaysByChildren, "go", model=ScriptedModel(script), add=[ledger, Payments, Payer], second_stops=()
+    )
+    assert report.reference.output == 2
+    assert_paid_once(report, ledger, 2)
+
+
+@Pod
+class Slowly:
+    """The payment to Ada answers when that to Eve has begun."""
+
+    def __init__(self, ledger: ActionLedger) -> None:
+        self.ledger = ledger
+        self.has_paid = asyncio.Event()
+
+    @agent_tool(
+        effects=ToolEffects.external_side_effect(),
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        approval=ToolApprovalRequirement.NOT_REQUIRED,
+        reads_untrusted=False,
+    )
+    async def pay(self, to: str) -> str:
+        """Pay once."""
+        self.ledger.act(to, to)
+        if to == "Ada":
+            await self.has_paid.wait()
+        if to == "Eve":
+            self.has_paid.set()
+        return f"paid {to}"
+
+
+@Agent(spec=DURABLE)
+class PaysTogether:
+    def __init__(self, payments: Slowly) -> None:
+        self.payments = payments
+
+    async def execute(self) -> list[str]:
+        pay = self.payments.pay
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(pay("Ada"))
+            await pay("Bob")
+            await pay("Eve")
+        return [await first]
+
+
+async def test_a_payment_that_does_not_end_is_not_said_to_have_failed() -> None:
+    wanted = r"pay.* did not end within 0\.05 seconds after its process stopped"
+    with pytest.raises(AssertionError, match=wanted):
+        await crash_matrix(PaysTogether, add=[ActionLedger(), Slowly], second_stops=(), seconds_to_end=0.05)

@@ -14,7 +14,7 @@ from pilotage.agent.ports.journal import JournalCommit
 from pilotage.runtime import RelaySettings
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import MemoryOutbox, MemoryStore, ProcessStopped, VirtualClock
-from pilotage.testing.conformance.samples import row
+from pilotage.testing.conformance.kit import row
 from tests.behaviour.newsdesk import Newsdesk, let_run, pass_time
 
 T = TypeVar("T")

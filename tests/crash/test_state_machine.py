@@ -8,7 +8,6 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, cast
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -25,6 +24,7 @@ from pilotage.runtime.journal.scope import RESULT
 from pilotage.runtime.runs import AgentRuns
 from pilotage.testing import Fault, LoseReply, ProcessStopped, StopAfter, StopBefore
 from tests.crash.machine import ASKED, Cashier, Patient, Strict, Town, Trouble, receipt
+from tests.random_tests import examples
 
 LEASE_SECONDS = LeaseSettings().seconds
 
@@ -357,6 +357,6 @@ class LeasedRuns(Runs):
 
 
 TestRuns = Runs.TestCase
-TestRuns.settings = settings(max_examples=80, stateful_step_count=25, deadline=None, print_blob=True)
+TestRuns.settings = examples(24, stateful_step_count=25)
 TestLeasedRuns = LeasedRuns.TestCase
-TestLeasedRuns.settings = settings(max_examples=40, stateful_step_count=25, deadline=None, print_blob=True)
+TestLeasedRuns.settings = examples(12, stateful_step_count=25)

@@ -138,6 +138,7 @@ _NAMES = {
     "pilotage.agent.ports.budget": """
         BudgetAmount BudgetExhausted BudgetGranted BudgetPeriod BudgetReservation BudgetSettlement
         BudgetVerdict BudgetWindow IAgentBudget IAgentPricing ITenantSpending ModelCost NoBudget""",
+    "pilotage.agent.ports.costs": "CostEntry CostField CostRole CostSum IAgentCosts ModelCharge",
     "pilotage.agent.ports.handlers": """
         AgentOutputGuardProfile ApprovalSubject HookVerdict IAgentApprovalHandler IAgentCancellationCleanup
         IAgentContextHandler IAgentContextObserver IAgentContextProvider IAgentHooks IAgentOutputGuard

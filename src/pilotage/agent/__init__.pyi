@@ -163,6 +163,12 @@ from pilotage.agent.ports.budget import NoBudget as NoBudget
 from pilotage.agent.ports.conversations import ConversationTurn as ConversationTurn
 from pilotage.agent.ports.conversations import ConversationTurns as ConversationTurns
 from pilotage.agent.ports.conversations import ITaskStore as ITaskStore
+from pilotage.agent.ports.costs import CostEntry as CostEntry
+from pilotage.agent.ports.costs import CostField as CostField
+from pilotage.agent.ports.costs import CostRole as CostRole
+from pilotage.agent.ports.costs import CostSum as CostSum
+from pilotage.agent.ports.costs import IAgentCosts as IAgentCosts
+from pilotage.agent.ports.costs import ModelCharge as ModelCharge
 from pilotage.agent.ports.handlers import AgentOutputGuardProfile as AgentOutputGuardProfile
 from pilotage.agent.ports.handlers import ApprovalSubject as ApprovalSubject
 from pilotage.agent.ports.handlers import HookVerdict as HookVerdict

@@ -148,6 +148,18 @@ def foreign_field(answer: JsonObject) -> str | None:
     return None
 
 
+def reject_unused(signal: AgentSignal, decision: StrEnum, *names: str) -> None:
+    """Refuse an answer with fields that its decision has no use for: its sender expects another effect.
+
+    Raises:
+        DecisionRefusedError: one of the fields has a value.
+    """
+    for name in names:
+        if signal.payload.get(name) not in (None, {}, []):
+            reason = f"decides {decision.value!r} with the field {name!r}, which has no effect there. Leave it out."
+            raise malformed(signal, reason)
+
+
 def is_same_answer(one: JsonObject, other: JsonObject) -> bool:
     """Return whether two answers to a question are the same, apart from sender and comment."""
     return all(canonical_json(one.get(name)) == canonical_json(other.get(name)) for name in _COMPARED)
@@ -244,6 +256,7 @@ def parse_agent_approval_decision_signal(
     request_id = _addressed_to(request, signal)
     allowed = DEFAULT_APPROVAL_DECISIONS if request is None else request.allowed_decisions
     decision = read_decision(signal, ApprovalDecision, allowed)
+    reject_unused(signal, decision, "result", "actions")
     return _outcome(request_id, decision, _modified_payload(signal, decision), read_comment(signal))
 
 

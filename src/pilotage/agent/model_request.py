@@ -379,7 +379,7 @@ class ModelRequest:
         """Return the messages as the model gets them, with each context pack in its place.
 
         Packs that instruct follow the leading system messages; all others stand as evidence before the
-        last user message, or at the end where there is none. What the manifest calls volatile stands behind the results
+        last user message, or at the end where there is none. What the manifest calls volatile follows the results
         of a turn that is under way: the requests of a turn begin alike.
         """
         if not self.context:

@@ -27,6 +27,7 @@ from pilotage.agent.decisions import (
     read_comment,
     read_decision,
     read_object,
+    reject_unused,
 )
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.signals import AgentSignal
@@ -200,6 +201,8 @@ def parse_agent_recovery_decision_signal(
     if decision is not RecoveryDecision.RETRY and signal.payload.get(ACTIONS):
         words = f"{request.action_name or request.action_id!r} is answered {decision.value!r}"
         raise malformed(signal, f"has {ACTIONS}, and {words}: nothing inside of it is run. Leave them out.")
+    takes_result = decision is RecoveryDecision.DONE
+    reject_unused(signal, decision, "modified_payload", *(() if takes_result else ("result",)))
     match decision:
         case RecoveryDecision.RETRY:
             return _retried(signal, request, comment)

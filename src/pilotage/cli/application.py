@@ -34,8 +34,7 @@ from pilotage.agent.ports.repositories import (
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.principal import Principal
 from pilotage.cli.options import CommandOptions
-from pilotage.cli.screen import Screen, ScreenLogHandler
-from pilotage.cli.spinner import Spinner
+from pilotage.cli.screen import Screen, ScreenLogHandler, Spinner
 from pilotage.cli.target import (
     APP,
     TargetNotFoundError,
@@ -150,7 +149,9 @@ def chosen_application(option: str | None) -> ChosenApplication | None:
         return ChosenApplication(found, written)
     definition = agent_in(found)
     if definition is None:
-        raise TargetNotFoundError(f"{target!r} is a {type(found).__name__}, not an Application and no agent.")
+        raise TargetNotFoundError(
+            f"{target!r} is of type {type(found).__name__}: neither an Application nor an agent."
+        )
     return _around(definition, target)
 
 

@@ -21,13 +21,14 @@ from pilotage.agent.events import (
 )
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentStatus
-from pilotage.cli.json_view import event_json, question_json, result_json
+from pilotage.cli.json_view import event_json, view_json
 from pilotage.cli.question_view import open_questions
 from pilotage.cli.run_view import ending_lines, output_text, spent_words
-from pilotage.cli.screen import Screen
-from pilotage.cli.spinner import Spinner
+from pilotage.cli.screen import Screen, Spinner
 from pilotage.cli.text import Hints, Line, TextSpan, Tone, cleaned, line, one_line
 from pilotage.cli.timeline import call_arguments
+from pilotage.inbound.questions import QuestionView
+from pilotage.inbound.views import ResultView
 from pilotage.jsonvalue import JsonValue, to_json_value
 from pilotage.runtime.events.projections import ITEM_FIELDS
 from pilotage.runtime.open_questions import Question
@@ -217,7 +218,7 @@ class RunOutput:
 
 
 def _ending_json(result: RunResult | None, questions: tuple[Question, ...]) -> object:
-    asked = [question_json(each) for each in questions]
+    asked = [view_json(QuestionView.of(each)) for each in questions]
     if result is None:
         return {"kind": "result", "run": None, "questions": asked}
-    return {"kind": "result", **result_json(result), "questions": asked}
+    return {"kind": "result", **view_json(ResultView.of(result)), "questions": asked}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pilotage.container.describe import Skipped, StartupReport
 from pilotage.container.names import enumerate_names
-from pilotage.errors import PluginError
+from pilotage.errors import PluginError, StartupError
 from pilotage.values import value
 
 SearchPath = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
@@ -76,10 +76,13 @@ class Extension:
     entry: EntryPoint
 
     def load(self, app: object) -> None:
-        """Import it and call it with the application."""
+        """Import it and call it with the application; its own start-up errors are raised as they are."""
         try:
             initialize: Callable[[object], object] = self.entry.load()
             initialize(app)
+        except StartupError as error:  # a wrong setting; its message says what to do
+            error.add_note(f"Found by the {self.title} ({self.entry.value}).")
+            raise
         except Exception as error:
             raise PluginError(
                 f"The {self.title} ({self.entry.value}) failed: {type(error).__name__}: {error}. "

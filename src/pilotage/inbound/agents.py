@@ -7,7 +7,7 @@ are for its model.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
@@ -33,8 +33,11 @@ _TEXTS = {
 }
 _DEEPEST = 8
 
+Schema: TypeAlias = Mapping[str, Any]
+"""A JSON schema."""
 
-def example_of(schema: Mapping[str, Any]) -> Any:
+
+def example_of(schema: Schema) -> Any:
     """Return an example: what the schema names as one, else its first choice, else the smallest value of its type.
 
     A pattern is not looked at: check the example where it must fit.
@@ -45,10 +48,10 @@ def example_of(schema: Mapping[str, Any]) -> Any:
 class _Examples:
     """Examples of parts of one schema, whose references are looked up in it."""
 
-    def __init__(self, root: Mapping[str, Any]) -> None:
+    def __init__(self, root: Schema) -> None:
         self._root = root
 
-    def of(self, schema: Mapping[str, Any], depth: int) -> Any:
+    def of(self, schema: Schema, depth: int) -> Any:
         if depth > _DEEPEST:
             return None
         for key in ("const", "default"):
@@ -64,7 +67,7 @@ class _Examples:
                 return self.of(schema[key][0], depth + 1)
         return self._of_type(schema, depth)
 
-    def _of_type(self, schema: Mapping[str, Any], depth: int) -> Any:
+    def _of_type(self, schema: Schema, depth: int) -> Any:
         types: Any = schema.get("type", "")
         first: str = types if isinstance(types, str) else next(iter(types), "")
         match first:
@@ -83,19 +86,19 @@ class _Examples:
             case _:
                 return None
 
-    def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
-        members: Mapping[str, Any] = schema.get("properties", {})
+    def _object(self, schema: Schema, depth: int) -> dict[str, Any]:
+        members: Schema = schema.get("properties", {})
         required: Sequence[str] = schema.get("required", ())
         return {name: self.of(each, depth + 1) for name, each in members.items() if name in required}
 
-    def _target(self, reference: str) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._root
+    def _target(self, reference: str) -> Schema:
+        found: Schema = self._root
         for step in reference.removeprefix("#/").split("/"):
             found = found.get(step, {})
         return found
 
 
-def _number(schema: Mapping[str, Any]) -> int | float:
+def _number(schema: Schema) -> int | float:
     least: int | float | None = schema.get("minimum", schema.get("exclusiveMinimum"))
     if least is not None:
         return least + 1 if "exclusiveMinimum" in schema else least

@@ -14,8 +14,7 @@ from pydantic import BaseModel, Field
 
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.recovery_request import AgentRecoveryRequest, OpenAction, UnknownAttempt
-from pilotage.inbound.views import json_object
-from pilotage.jsonvalue import to_json_value
+from pilotage.inbound.views import View
 from pilotage.runtime.open_questions import QuestionPage
 
 
@@ -26,7 +25,7 @@ class QuestionKind(StrEnum):
     RECOVERY = "recovery"
 
 
-class OpenActionView(BaseModel):
+class OpenActionView(View):
     """An open action inside of the one that a question is about; without decisions it needs no answer."""
 
     action_id: str
@@ -38,16 +37,10 @@ class OpenActionView(BaseModel):
     @classmethod
     def of(cls, action: OpenAction) -> OpenActionView:
         """Return an open action with its guarded arguments."""
-        return cls(
-            action_id=action.action_id,
-            action=action.name,
-            arguments=json_object(action.arguments),
-            allowed_decisions=[each.value for each in action.allowed_decisions],
-            attempt=action.attempt,
-        )
+        return cls.showing(action, action=action.name)
 
 
-class UnknownAttemptView(BaseModel):
+class UnknownAttemptView(View):
     """An attempt with an unknown outcome: its key, when and by which process it was begun, and the schema of a result.
 
     `may_be_alive` says whether that process may still be at work on it; null where that is not known.
@@ -63,10 +56,10 @@ class UnknownAttemptView(BaseModel):
     @classmethod
     def of(cls, begun: UnknownAttempt | None) -> UnknownAttemptView | None:
         """Return an attempt."""
-        return None if begun is None else cls.model_validate(json_object(begun))
+        return None if begun is None else cls.showing(begun)
 
 
-class QuestionView(BaseModel):
+class QuestionView(View):
     """A question that a run, or a child of it, waits for; `begun` is there if the outcome of an action is unknown.
 
     `reason` says why it is asked, in the words of the stage of the run that asks; `metadata` has what the application
@@ -96,33 +89,15 @@ class QuestionView(BaseModel):
     @classmethod
     def of(cls, question: AgentApprovalRequest | AgentRecoveryRequest) -> QuestionView:
         """Return a question with its guarded arguments, which are for people to see."""
-        own: dict[str, Any]
         match question:
             case AgentApprovalRequest():
-                own = {
-                    "kind": QuestionKind.APPROVAL,
-                    "action": question.action_ref,
-                    "expires_at": question.expires_at,
-                    "requested_by": question.requested_by,
-                    "approver_scope": question.approver_scope,
-                    "policy_version": question.policy_version,
-                }
+                kind, action, begun = QuestionKind.APPROVAL, question.action_ref, None
             case AgentRecoveryRequest():
-                action = question.action_name or question.action_id
-                late = [to_json_value(each) for each in question.late_outcomes]
-                own = {"kind": QuestionKind.RECOVERY, "action": action, "late_outcomes": late}
-                own["inside"] = [OpenActionView.of(each) for each in question.inside]
-                own["begun"] = UnknownAttemptView.of(question.begun)
-        return cls(
-            id=question.id,
-            run_id=question.agent_state_id,
-            prompt=question.prompt,
-            reason=question.reason,
-            metadata=json_object(question.metadata),
-            arguments=json_object(question.arguments),
-            allowed_decisions=[each.value for each in question.allowed_decisions],
-            attempt=question.attempt,
-            **own,
+                kind, action = QuestionKind.RECOVERY, question.action_name or question.action_id
+                begun = UnknownAttemptView.of(question.begun)
+        inside = [OpenActionView.of(each) for each in getattr(question, "inside", ())]
+        return cls.showing(
+            question, run_id=question.agent_state_id, kind=kind, action=action, inside=inside, begun=begun
         )
 
 

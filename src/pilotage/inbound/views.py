@@ -7,16 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
+from pilotage.agent.ports.costs import CostSum
 from pilotage.agent.ports.repositories import RunPage
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
 from pilotage.jsonvalue import to_json_value
+
+
+class View(BaseModel):
+    """Fields of a value of the contract, under the same names."""
+
+    @classmethod
+    def showing(cls, shown: object, **own: object) -> Self:
+        """Return the view of a value: `own` fields as they are given, all others from the value, as JSON."""
+        same = {
+            name: to_json_value(getattr(shown, name))
+            for name in cls.model_fields
+            if name not in own and hasattr(shown, name)
+        }
+        return cls.model_validate({**same, **own})
 
 
 class CallSideView(BaseModel):
@@ -47,7 +62,7 @@ class DivergenceView(BaseModel):
         return cls.model_validate(found) if found and state.reason is AgentStateReason.DIVERGED else None
 
 
-class RunView(BaseModel):
+class RunView(View):
     """The state of a run; `divergence` is there if it has diverged from its record."""
 
     id: str
@@ -66,20 +81,7 @@ class RunView(BaseModel):
     @classmethod
     def of(cls, state: AgentState) -> RunView:
         """Return the state of a run without its tenant, which is the caller's."""
-        return cls(
-            id=state.id,
-            agent_type=state.agent_type,
-            status=state.status,
-            transition=state.transition,
-            reason=state.reason,
-            current_activity=state.current_activity,
-            awaits=state.awaits,
-            metadata=json_object(state.metadata),
-            created_at=state.created_at,
-            updated_at=state.updated_at,
-            wake_at=state.wake_at,
-            divergence=DivergenceView.of(state),
-        )
+        return cls.showing(state, divergence=DivergenceView.of(state))
 
 
 class AnsweredView(RunView):
@@ -105,7 +107,37 @@ class RunPageView(BaseModel):
         return cls(runs=[RunView.of(state) for state in page.runs], cursor=page.cursor)
 
 
-class ResultView(BaseModel):
+class CostSumView(View):
+    """The sum of the charges of a group. Amounts are exact texts by currency; `unpriced` charges are in none of them.
+
+    `estimated` charges have counts that the server did not report.
+    """
+
+    group: dict[str, str | None]
+    amounts: dict[str, str]
+    charges: int
+    unpriced: int
+    estimated: int
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    cached_tokens: int
+    cache_written_tokens: int
+    reasoning_tokens: int
+
+
+class CostsView(View):
+    """Sums of costs, one for each group."""
+
+    sums: list[CostSumView]
+
+    @classmethod
+    def of(cls, sums: Iterable[CostSum]) -> CostsView:
+        """Return the sums."""
+        return cls(sums=[CostSumView.model_validate(each.to_payload()) for each in sums])
+
+
+class ResultView(View):
     """The result of a run; `output` is there once there is one."""
 
     run: RunView
@@ -120,19 +152,10 @@ class ResultView(BaseModel):
     @classmethod
     def of(cls, result: RunResult) -> ResultView:
         """Return the result of a run without the exception of a failure."""
-        return cls(
-            run=RunView.of(result.state),
-            output=to_json_value(result.output),
-            error=None if result.error is None else json_object(result.error),
-            interruption_reason=result.interruption_reason,
-            turns=result.turns,
-            usage=json_object(result.usage),
-            spent=json_object(result.spent),
-            artifacts=json_object(result.artifacts),
-        )
+        return cls.showing(result, run=RunView.of(result.state))
 
 
-class EvidenceView(BaseModel):
+class EvidenceView(View):
     """One entry of the evidence of a run."""
 
     id: str
@@ -146,15 +169,7 @@ class EvidenceView(BaseModel):
     @classmethod
     def of(cls, evidence: AgentEvidence) -> EvidenceView:
         """Return one entry."""
-        return cls(
-            id=evidence.id,
-            kind=evidence.kind,
-            summary=evidence.summary,
-            payload=json_object(evidence.payload),
-            digest=evidence.digest,
-            reference=evidence.reference,
-            created_at=evidence.created_at,
-        )
+        return cls.showing(evidence)
 
 
 class EvidencesView(BaseModel):
@@ -193,9 +208,3 @@ class VerifiedView(BaseModel):
     """Number of checked rows of the run's journal."""
 
     rows: int
-
-
-def json_object(value: object) -> dict[str, Any]:
-    """Return a value as an object of JSON; an empty one for anything that is none."""
-    found = to_json_value(value)
-    return dict(found) if isinstance(found, dict) else {}

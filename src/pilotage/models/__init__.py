@@ -3,13 +3,16 @@
 from pilotage.models.fallback import Condition, FallbackCondition, FallbackModel
 from pilotage.models.named import named_model
 from pilotage.models.offline_model import OfflineModel
+from pilotage.models.prices import ModelPrice, PriceList
 from pilotage.models.rate_limit import RateLimitedModel
 
 __all__ = [
     "Condition",
     "FallbackCondition",
     "FallbackModel",
+    "ModelPrice",
     "OfflineModel",
+    "PriceList",
     "RateLimitedModel",
     "named_model",
 ]

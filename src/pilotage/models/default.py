@@ -21,7 +21,7 @@ def default_model() -> tuple[object, ...]:
     If several adapters are configured all of them are returned, and the application reports the ambiguity.
 
     Raises:
-        PluginError: an installed plugin failed, for example on a wrong setting.
+        StartupError: an installed plugin failed, or found a wrong setting.
     """
     graph = Application("the default model").load_plugins(exclude=_WITHOUT_MODELS).graph
     chosen = graph.choose(IAgentModel)

@@ -7,13 +7,14 @@ from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceCandidate
 from pilotage.agent.ports.architecture import AgentRef
+from pilotage.agent.ports.costs import CostField, CostSum, cost_sums
 from pilotage.agent.ports.leases import NO_CLAIMS, ClaimRecord, IAgentLeases
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import RunPage
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.errors import AgentPersistenceConfigurationError
+from pilotage.errors import AgentPersistenceConfigurationError, CallerError
 from pilotage.jsonvalue import JsonObject, object_or_empty
 from pilotage.runtime.audit import evaluation_of
 from pilotage.runtime.events.feed import START, EventCursor
@@ -25,6 +26,14 @@ from pilotage.runtime.run.resume import RunResumer, acting
 from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services
 from pilotage.values import value
+
+
+def _cost_field(name: CostField | str) -> CostField:
+    try:
+        return CostField(name)
+    except ValueError as error:
+        raise CallerError(f"costs are not grouped by {name!r}. Use {', '.join(CostField)}.") from error
+
 
 _UNDER_WAY = frozenset({AgentStatus.CREATED, AgentStatus.ACTIVE, AgentStatus.CANCELLING})
 
@@ -127,6 +136,33 @@ class ReadsRuns:
             after=after,
             limit=limit,
         )
+
+    async def costs(
+        self,
+        *,
+        by: Sequence[CostField | str] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        principal: Principal | None = None,
+    ) -> tuple[CostSum, ...]:
+        """Return what the durable runs of the principal's tenant were charged for, summed by these fields.
+
+        Charges without a known price are counted in `unpriced`, and amounts of each currency are apart. Only calls from
+        `since` on and before `until` count, where these are given.
+
+        Raises:
+            CallerError: there is no such field, or a moment has no time zone; or a row has costs that cannot be read
+                (`DamagedEntryError`).
+            OSError: the store cannot be reached.
+        """
+        fields = tuple(map(_cost_field, by))
+        for name, moment in (("since", since), ("until", until)):
+            if moment is not None and moment.tzinfo is None:
+                raise CallerError(
+                    f"{name} is {moment.isoformat()}, without a time zone. Give a moment with one."
+                )
+        read = self.services.costs.entries((principal or LOCAL).tenant, since=since, until=until)
+        return cost_sums([entry async for entry in read], fields)
 
     async def outline(self, run_id: str, *, principal: Principal | None = None) -> RunOutline:
         """Return the beginning of a run's input, its conversation, and whether a process drives it."""

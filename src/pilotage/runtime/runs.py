@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,8 +19,7 @@ from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.answering import AcceptedAnswer, AnswerAcceptance, GivenAnswer, too_late
 from pilotage.runtime.journal.resolution import RunResolution, fork_rows
-from pilotage.runtime.old_names import OldNames
-from pilotage.runtime.open_questions import OpenQuestions, run_of
+from pilotage.runtime.open_questions import OpenQuestions, Question, run_of
 from pilotage.runtime.reading import ReadsRuns
 from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.opened import CallerRuns
@@ -31,7 +31,7 @@ from pilotage.runtime.sending import SignalSender, reject_own_id
 from pilotage.runtime.services import Services
 
 
-class AgentRuns(StartsRuns, ReadsRuns, OldNames):
+class AgentRuns(StartsRuns, ReadsRuns):
     """Starts and resumes runs, takes signals and answers, returns states, events and results.
 
     A caller that acts for a user passes that `principal`: a run of another tenant is not found. Without a principal the
@@ -351,3 +351,27 @@ class AgentRuns(StartsRuns, ReadsRuns, OldNames):
         root = await self._resumer.root_of(asking, principal)
         if await self._answers.are_all_answered(root):
             await self._resumer.resume_tree_soon(root, principal)
+
+    async def approvals(self, run_id: str, *, principal: Principal | None = None) -> tuple[Question, ...]:
+        """Return `questions`; deprecated name, removed in 0.2."""
+        _warn_of_old_name("approvals", "questions")
+        return await self.questions(run_id, principal=principal)
+
+    async def decide(
+        self,
+        run_id: str,
+        request_id: str,
+        decision: ApprovalDecision | RecoveryDecision,
+        *,
+        principal: Principal | None = None,
+        **details: JsonValue,
+    ) -> None:
+        """Call `answer`; deprecated name, removed in 0.2."""
+        _warn_of_old_name("decide", "answer")
+        await self.answer(run_id, request_id, decision, resume=True, principal=principal, **details)
+
+
+def _warn_of_old_name(old: str, new: str) -> None:
+    warnings.warn(
+        f"AgentRuns.{old}() goes away in 0.2. Use AgentRuns.{new}().", DeprecationWarning, stacklevel=3
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pilotage.agent.ports.commit_rules import refuse_after_end
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.signals import (
     AgentSignal,
@@ -71,10 +72,9 @@ class SignalSender:
     async def _send(
         self, state: AgentState, kind: AgentSignalKind, payload: JsonObject, signal_id: str | None
     ) -> AgentSignal:
-        if state.is_terminal:
-            if signal_id is None:
-                raise CallerError(f"run {state.id!r} is {state.status} and takes no signals any more.")
+        if state.is_terminal and signal_id is not None:
             return await self.store(state, AgentSignal(signal_id, state.id, kind, payload))
+        refuse_after_end(RunKey(state.tenant_id, state.id), state.status)
         spec = self._services.definition_of(state.agent_type).spec
         if not accepts_signal(kind, spec.accepted_signals):
             names = ", ".join(spec.accepted_signals) or "none but control signals"

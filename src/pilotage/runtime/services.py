@@ -10,6 +10,7 @@ from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.agent.ports.budget import IAgentPricing
 from pilotage.agent.ports.conversations import ITaskStore
+from pilotage.agent.ports.costs import IAgentCosts
 from pilotage.agent.ports.handlers import (
     AgentOutputGuardProfile,
     IAgentCancellationCleanup,
@@ -40,6 +41,7 @@ from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError, AgentPersistenceConfigurationError
 from pilotage.ids import IClock, IIds, SystemClock, SystemIds
 from pilotage.runtime.catalogs import Catalogs
+from pilotage.runtime.costs import CostsByRun
 from pilotage.runtime.door.admission import NO_PORTS, GatePorts, admission_of, open_admission
 from pilotage.runtime.door.hooks import Hooks, PortCaller
 from pilotage.runtime.door.model import models_held_by
@@ -133,6 +135,11 @@ class Services:
     @cached_property
     def signals(self) -> IAgentSignalRepository:
         return _required(self.app.get_or_none(IAgentSignalRepository))
+
+    @cached_property
+    def costs(self) -> IAgentCosts:
+        """Return the reports of costs: those of the store, or made from its journals."""
+        return self.app.get_or_none(IAgentCosts) or CostsByRun(self.states, self.journal)
 
     @cached_property
     def writer(self) -> JournalWriter:

@@ -30,9 +30,10 @@ from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.container.application import Application
 from pilotage.jsonvalue import JsonValue, to_json_value
+from pilotage.runtime.door.run import Run
+from pilotage.runtime.journal.durable_replay import DurableReplay
 from pilotage.runtime.journal.scope import MAY_BE_REPEATED, idempotency_key
 from pilotage.runtime.journal.seals import Seals
-from pilotage.runtime.journal.waiting import TO_ITS_END
 from pilotage.runtime.plugin import initialize
 from pilotage.runtime.quick import with_pods_asked_for
 from pilotage.runtime.runs import AgentRuns
@@ -48,7 +49,6 @@ CarryOut: TypeAlias = Callable[[AgentRecoveryRequest], JsonValue]
 
 _MOST_PROCESSES = 30
 _RECOVERY_COMMITS = (1, 2, 3)
-_MOST_SECONDS_TO_END = 0.25
 
 _RowOf: TypeAlias = tuple[RunKey, JournalRow]
 CrashPoint: TypeAlias = tuple[Fault | None, ...]
@@ -84,10 +84,11 @@ def _no_results(request: AgentRecoveryRequest) -> JsonValue:
 
 @value
 class _Answers:
-    """The functions that answer the questions of a run."""
+    """The functions that answer the questions of a run, and how long a call may take when its process stops."""
 
     approve: Approver
     carry_out: CarryOut
+    seconds_to_end: float
 
 
 @value
@@ -129,16 +130,18 @@ async def crash_matrix(
     carry_out: CarryOut | None = None,
     store: Callable[[], StorePorts] = MemoryStore,
     second_stops: Sequence[int] = _RECOVERY_COMMITS,
+    seconds_to_end: float = 5.0,
 ) -> CrashReport:
     """Try every crash point of one run of an agent, its children included.
 
     `add` holds the pods of the agent. Classes are made anew by every process. Instances are the outside world: they
     outlive the processes of one run, and every crash point gets copies of their initial state. `carry_out`
     returns the results of deferred tools. `store` returns an empty store, one for each crash point. `second_stops` are
-    the commits of a recovering process at which it stops too; fewer of them are faster.
+    the commits of a recovering process at which it stops too; fewer of them are faster. A call that acts when its
+    process stops has `seconds_to_end`; the outcome of one that takes longer would be unknown.
     """
     pristine = [deepcopy(each) for each in add]
-    answers = _Answers(approve, carry_out or _no_results)
+    answers = _Answers(approve, carry_out or _no_results, seconds_to_end)
     reference = _Story(agent=agent, given=given, model=model, world=add, answers=answers, store=store())
     result = await reference.carry_through(())
     points = list(_points(reference.commits, second_stops))
@@ -176,14 +179,19 @@ def _points(commits: Sequence[int], second_stops: Sequence[int]) -> Iterator[Cra
                     yield from ((*before, first(number), second(again)) for second in STOPS)
 
 
-async def _calls_end() -> None:
-    """Let parallel calls that may not be repeated come to their end, as requests that another machine has received do.
+def _acting(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield the calls of a run that act and may not be repeated, as requests that another machine has received.
 
-    A call that makes further calls waits for the commit that fails, and cannot end.
+    Not those that wait for a call inside of them: they cannot end.
     """
-    under_way = [task for task in asyncio.all_tasks() if task.get_name() == TO_ITS_END]
-    if under_way:
-        await asyncio.wait(under_way, timeout=_MOST_SECONDS_TO_END)
+    replay, begun = run.replay, run.outcomes.begun
+    for action_id, effect in begun.items():
+        is_acting = effect.has_acted and effect.kind.is_call and not effect.action.may_be_repeated
+        waits = any(each.startswith(f"{action_id}/") for each in begun)
+        if isinstance(replay, DurableReplay):
+            waits = waits or replay.pause_below(action_id) is not None
+        if is_acting and not waits:
+            yield run.id, action_id
 
 
 def _has_stopped(state: AgentState) -> bool:
@@ -211,6 +219,7 @@ class _Story:
         self._sealer, self._ids = MemorySealer(), SeededIds(0)
         self._rows: list[_RowOf] = []
         self._lost: list[_RowOf] = []
+        self._unknown: set[tuple[str, str]] = set()
 
     async def carry_through(self, point: CrashPoint) -> RunResult:
         for process in range(_MOST_PROCESSES):
@@ -246,7 +255,7 @@ class _Story:
         return (action_id for (_, action_id), numbers in attempts.items() if len(numbers) > 1)
 
     async def _one_process(self, fault: Fault | None) -> RunResult | None:
-        journal = FaultyJournal(self.store.journal, fault, before_stop=_calls_end)
+        journal = FaultyJournal(self.store.journal, fault, before_stop=lambda: self._calls_end(app))
         app = Application("crash matrix").add(self.agent, *self.world, journal, self._ids)
         app.add(self.store.states, self.store.signals, self.store.evidence, self._sealer)
         if self.model is not None:
@@ -262,6 +271,20 @@ class _Story:
         finally:
             self.commits.append(journal.commits)
             self.model = self.model and self.model.restarted()
+
+    async def _calls_end(self, app: Application) -> None:
+        """Let calls that act come to their ends: their outcomes are what people know of them later."""
+        launcher, clock = app.get(AgentRuns).launcher, asyncio.get_running_loop()
+        begun = clock.time()
+        while True:
+            live = filter(None, (launcher.live(key.run_id) for key in list(launcher.live_runs)))
+            acting = {each for one in live for each in _acting(one.run)}
+            if not acting:
+                return
+            if clock.time() - begun > self.answers.seconds_to_end:
+                self._unknown |= acting
+                return
+            await asyncio.sleep(0.001)
 
     def _lose(self, run: RunKey, rows: Sequence[JournalRow]) -> None:
         """Remember rows of a dead process: its calls under way end, and their outcomes reach no store."""
@@ -322,6 +345,11 @@ class _Story:
             is_same = (run.run_id, row.action_id, row.attempt) == attempt and _has_result(row)
             if is_same and isinstance(row.record, Mapping):
                 return {"decision": RecoveryDecision.DONE.value, "result": row.record["result"]}
+        if (run_id, action.action_id) in self._unknown:
+            raise AssertionError(
+                f"{action.action_id!r} did not end within {self.answers.seconds_to_end:g} seconds after its process "
+                "stopped, so nobody can say what it did. Let it take less time, or not wait for other calls of the run."
+            )
         return {"decision": RecoveryDecision.RETRY.value}
 
 

@@ -53,6 +53,7 @@ class EncodedRow:
     created_at: datetime | None
     salt: str
     events: str
+    costs: str
 
     @classmethod
     def of(cls, row: JournalRow, created_at: datetime | None = None) -> EncodedRow:
@@ -68,7 +69,7 @@ class EncodedRow:
         name = (row.seq, row.action_id, row.kind, row.stage)
         columns = (*name, row.attempt, row.epoch, row.fingerprint, row.idempotency)
         made = created_at or row.created_at
-        given = (sealed or record, view, row.digest, made, row.salt, row.events)
+        given = (sealed or record, view, row.digest, made, row.salt, row.events, row.costs)
         return _new_row(columns, row.number, row.turn, *given)
 
     @property
@@ -107,7 +108,7 @@ class EncodedRow:
 
     def read(self) -> JournalRow:
         """Return the decoded row."""
-        given = (self.digest, self.salt, self.number, self.turn, self.events)
+        given = (self.digest, self.salt, self.number, self.turn, self.events, self.costs)
         read = stored_row(*self.columns, *given, source=self)
         if read.stage is not JournalStage.BEFORE:
             # A record that cannot be decoded is found before the run is claimed.

@@ -21,9 +21,11 @@ from pilotage import (
     agent_tool,
 )
 from pilotage.adapters.agui import AgUiConfig, driver_for, frames_for, line_of
+from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.testing import MemoryStore, ScriptedModel, calls, says
 
 Frame = dict[str, Any]
+Store = MemoryStore | SqlAlchemyStore
 PAY = {"to": "Bo", "amount": "5"}
 
 
@@ -62,8 +64,8 @@ class Clerk:
 class Bank:
     """Processes come and go; the store and the payments stay."""
 
-    def __init__(self) -> None:
-        self.store = MemoryStore()
+    def __init__(self, store: Store | None = None) -> None:
+        self.store: Store = store or MemoryStore()
         self.payments = Payments()
 
     @asynccontextmanager

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import websockets
-from tests.adapters.agui.bank import PAY, Bank, Clerk, Frame, Porter, ask, paying
+from tests.adapters.agui.bank import PAY, Bank, Clerk, Frame, Porter, ask, paying, texts
 from tests.adapters.agui.door import Gate, KeptDoorman
 from tests.adapters.agui.samples import ag_ui_input, said
 from tests.adapters.agui.server import endpoints, frames_in, served
@@ -16,7 +17,7 @@ from pilotage.adapters.agui import driver_for
 from pilotage.testing import ScriptedModel, calls, says
 
 
-def end(name: str = "client-1", **fields: Any) -> Any:
+def end(name: str | bool = "client-1", **fields: Any) -> Any:
     props = {"cancelRun": name}
     return ag_ui_input(None, runId="client-9", forwardedProps=props, protocolVersion="1.0", **fields)
 
@@ -33,6 +34,22 @@ async def test_a_waiting_run_is_cancelled_and_a_finished_one_stays_as_it_is() ->
     assert cancelled[-1]["outcome"] == again[-1]["outcome"] == {"type": "cancelled"}
     assert (finished[-1]["outcome"], finished[-1]["result"]) == ({"type": "success"}, "Hi.")
     assert bank.payments.paid == []
+
+
+async def test_a_page_that_does_not_know_who_started_the_run_of_its_thread_ends_it() -> None:
+    gate, model = Gate(), ScriptedModel([calls("hold"), says("Hi.")])
+    app = Application("door").add(KeptDoorman, Porter, gate, model, *Bank().store.ports)
+    async with app.load_plugins():
+        one = asyncio.ensure_future(ask(app, ag_ui_input("Hold", protocolVersion="1.0"), KeptDoorman))
+        await gate.reached.get()
+        elsewhere = await ask(app, end(name=True, threadId="thread-2"), KeptDoorman)
+        (misplaced,) = await ask(app, end(name=True), Porter)
+        ended = await ask(app, end(name=True), KeptDoorman)
+        again = await ask(app, end(name=True), KeptDoorman)
+        assert texts(await ask(app, ag_ui_input("Hello", runId="client-2"), KeptDoorman)) == "Hi."
+    assert [frames[-1]["outcome"]["type"] for frames in (await one, ended)] == ["cancelled", "cancelled"]
+    assert [frames[-1]["outcome"]["type"] for frames in (elsewhere, again)] == ["success", "success"]
+    assert misplaced["code"] == "run_conflict"
 
 
 async def test_nobody_ends_runs_of_others() -> None:

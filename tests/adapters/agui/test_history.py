@@ -8,6 +8,8 @@ from tests.adapters.agui.bank import Bank, Clerk, Frame, Teller, ask, interrupts
 from tests.adapters.agui.door import Badges, Gate, KeptDoorman
 from tests.adapters.agui.samples import ag_ui_input, resume, said, types
 from tests.adapters.agui.server import client, endpoints, served
+from tests.adapters.agui.threads import HELLO, NEXT, Host, Threads, watched
+from tests.behaviour.newsroom import let_run
 
 from pilotage import Application, Principal
 from pilotage.adapters.agui import AgUiConfig, driver_for
@@ -71,6 +73,36 @@ async def test_a_page_that_connects_to_a_run_under_way_reads_it_to_its_end() -> 
     assert types(frames)[:2] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
     assert roles(frames[1]["messages"]) == [("user", "Hold")]
     assert (texts(frames), frames[-1]["outcome"]) == ("Done.", {"type": "success"})
+
+
+async def test_messages_that_a_run_was_given_stand_where_the_model_read_them() -> None:
+    threads = Threads(Host)
+    signals = watched(threads)
+    model = ScriptedModel([calls("hold"), calls("ask_first"), says("All three.")])
+    async with threads.process(model) as app:
+        one = asyncio.ensure_future(threads.ask(app, HELLO))
+        await threads.gate.reached.get()
+        two = asyncio.ensure_future(threads.ask(app, NEXT))
+        await signals.stored.get()
+        under_way = asyncio.ensure_future(threads.ask(app, CONNECT))
+        await let_run()
+        threads.gate.open.set()
+        (interrupt,) = interrupts_of(await one)
+        await two
+        await threads.ask(app, ag_ui_input("Still there?", runId="client-3"))
+        asked = await threads.ask(app, CONNECT)
+        await threads.ask(app, resume(interrupt["id"], True))
+        done = await threads.ask(app, CONNECT)
+    called = [("assistant", None), ("tool", '"held"')]
+    assert roles((await under_way)[1]["messages"]) == [("user", "Hello"), ("user", "And then?")]
+    before = [("user", "Hello"), *called, ("user", "And then?"), ("assistant", None)]
+    assert roles(asked[1]["messages"]) == [*before, ("user", "Still there?")]
+    assert roles(done[1]["messages"]) == [
+        *before,
+        ("tool", '"done"'),
+        ("user", "Still there?"),
+        ("assistant", "All three."),
+    ]
 
 
 async def test_a_run_may_begin_with_the_messages_of_its_thread() -> None:

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from tests.adapters.agui.bank import Frame, Teller, interrupts_of, texts
 from tests.adapters.agui.door import KeptDoorman
 from tests.adapters.agui.samples import ag_ui_input, resume, types
 from tests.adapters.agui.sequence import fault_in
-from tests.adapters.agui.threads import ADA, HELLO, NEXT, RUN, Deaf, Host, Threads, customs
+from tests.adapters.agui.threads import (
+    ADA,
+    HELLO,
+    NEXT,
+    RUN,
+    Deaf,
+    Host,
+    Moments,
+    Threads,
+    customs,
+    ended,
+    watched,
+)
 from tests.behaviour.newsroom import let_run
 
-from pilotage import AgentSignalKind, Application
-from pilotage.agent import AgentSignal, ConversationTurn, ITaskStore
+from pilotage import Application
+from pilotage.agent import ConversationTurn, ITaskStore
 from pilotage.runtime import AgentRuns
 from pilotage.testing import (
-    MemorySignalRepository,
     MemoryStore,
     ScriptedModel,
     StopAfter,
@@ -27,30 +38,6 @@ from pilotage.testing import (
 )
 
 THREAD = "thread-1"
-Moment = Callable[[], Awaitable[object]]
-
-
-class Signals(MemorySignalRepository):
-    """Signals of which each user message waits for what is to happen in its moment."""
-
-    def __init__(self, store: MemoryStore) -> None:
-        super().__init__(store)
-        self.moments: list[Moment] = []
-
-    async def append(self, signal: AgentSignal) -> AgentSignal:
-        if signal.kind is AgentSignalKind.USER_MESSAGE and self.moments:
-            await self.moments.pop(0)()
-        return await super().append(signal)
-
-
-def watched(threads: Threads) -> Signals:
-    threads.bank.store.signals = signals = Signals(threads.bank.store)
-    return signals
-
-
-async def ended(threads: Threads, run_id: str = RUN) -> None:
-    while not (await threads.bank.store.states.get(run_id)).is_terminal:
-        await let_run()
 
 
 def answered(frames: list[Frame], words: str) -> bool:
@@ -103,7 +90,7 @@ async def test_any_number_of_runs_may_end_and_begin_while_a_message_is_tried() -
     assert (fault_in(frames[0]), frames[0][-1]["result"]) == (None, "re: And then?")
 
 
-async def _open_when(threads: Threads, signals: Signals) -> None:
+async def _open_when(threads: Threads, signals: Moments) -> None:
     while signals.moments:
         await let_run()
     await threads.gate.reached.get()

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from ag_ui.core import RunAgentInput
-from tests.adapters.agui.bank import Bank, Frame, Teller, ask
+from tests.adapters.agui.bank import Bank, Frame, Store, Teller, ask
 from tests.adapters.agui.door import Gate
 from tests.adapters.agui.samples import ag_ui_input
+from tests.behaviour.newsroom import let_run
 
 from pilotage import Agent, AgentExecutionSpec, AgentSignalKind, Application, Principal, RecoveryStrategy
-from pilotage.agent import RunKey
+from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
+from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
+from pilotage.agent import AgentSignal, IAgentSignalRepository, RunKey
 from pilotage.runtime.run.start import run_id_of
-from pilotage.testing import FaultyJournal, ProcessStopped, ScriptedModel, StopAfter, StopBefore
+from pilotage.testing import (
+    FaultyJournal,
+    MemorySignalRepository,
+    ProcessStopped,
+    ScriptedModel,
+    StopAfter,
+    StopBefore,
+)
 
 ADA = Principal("ada")
 HELLO, NEXT = ag_ui_input("Hello"), ag_ui_input("And then?", runId="client-2")
@@ -52,6 +63,49 @@ class Deaf:
         return f"re: {words}"
 
 
+Moment = Callable[[], Awaitable[object]]
+
+
+class Moments(IAgentSignalRepository):
+    """Signals of which each user message waits for what is to happen in its moment."""
+
+    moments: list[Moment]
+    stored: asyncio.Queue[str]
+    """The ids of the signals that were stored."""
+
+    async def append(self, signal: AgentSignal) -> AgentSignal:
+        if signal.kind is AgentSignalKind.USER_MESSAGE and self.moments:
+            await self.moments.pop(0)()
+        stored = await super().append(signal)
+        self.stored.put_nowait(stored.id)
+        return stored
+
+
+class SignalsInMemory(Moments, MemorySignalRepository):
+    """Watched signals of a store in memory."""
+
+
+class SignalsInADatabase(Moments, SqlAlchemySignalRepository):
+    """Watched signals of a database."""
+
+
+def watched(threads: Threads) -> Moments:
+    """The signals of the store, which have moments from now on."""
+    store = threads.bank.store
+    if isinstance(store, SqlAlchemyStore):
+        store.signals = found = SignalsInADatabase(store.database)
+    else:
+        store.signals = found = SignalsInMemory(store)
+    found.moments, found.stored = [], asyncio.Queue()
+    return found
+
+
+async def ended(threads: Threads, run_id: str = RUN) -> None:
+    """Wait until a run has ended."""
+    while not (await threads.bank.store.states.get(run_id)).is_terminal:
+        await let_run()
+
+
 def customs(frames: list[Frame]) -> list[str]:
     return [frame["name"] for frame in frames if frame["type"] == "CUSTOM"]
 
@@ -59,8 +113,8 @@ def customs(frames: list[Frame]) -> list[str]:
 class Threads:
     """Processes over one store, of which the first ones die."""
 
-    def __init__(self, agent: type[object] = Teller) -> None:
-        self.bank, self.agent = Bank(), agent
+    def __init__(self, agent: type[object] = Teller, store: Store | None = None) -> None:
+        self.bank, self.agent = Bank(store), agent
         self.gate = Gate()
 
     @asynccontextmanager

@@ -37,14 +37,23 @@ def _block(index: int, block: dict[str, Any]) -> Iterator[dict[str, Any]]:
         "text": ("text", "text_delta", block.get("text", "")),
         "thinking": ("thinking", "thinking_delta", block.get("thinking", "")),
         "tool_use": ("partial_json", "input_json_delta", json.dumps(block.get("input"))),
+        "server_tool_use": ("partial_json", "input_json_delta", json.dumps(block.get("input"))),
     }.get(block["type"], ("", "", ""))
-    empty = {"text": {"text": ""}, "thinking": {"thinking": ""}, "tool_use": {"input": {}}}.get(
-        block["type"], {}
-    )
-    begun = {name: each for name, each in {**block, **empty}.items() if name != "signature"}
+    empty: dict[str, Any] = {
+        "text": {"text": ""},
+        "thinking": {"thinking": ""},
+        "tool_use": {"input": {}},
+        "server_tool_use": {"input": {}},
+    }.get(block["type"], {})
+    begun = {
+        name: each for name, each in {**block, **empty}.items() if name not in ("signature", "citations")
+    }
     yield {"type": "content_block_start", "index": index, "content_block": begun}
     for at in range(0, len(text), 4):
         delta = {"type": kind, key: text[at : at + 4]}
+        yield {"type": "content_block_delta", "index": index, "delta": delta}
+    for cited in block.get("citations", ()):
+        delta = {"type": "citations_delta", "citation": cited}
         yield {"type": "content_block_delta", "index": index, "delta": delta}
     if "signature" in block:
         delta = {"type": "signature_delta", "signature": block["signature"]}

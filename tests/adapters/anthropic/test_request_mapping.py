@@ -153,5 +153,5 @@ def test_choices_of_tools(calling: ToolCallingSpec, parallel: bool, choice: obje
     assert (tool["name"], tool["strict"], tool["input_schema"]["required"]) == (
         "look",
         True,
-        ["city", "zoom"],
+        ["city"],
     )

@@ -54,6 +54,11 @@ class LlamaServer:
         self.kill()
         raise RuntimeError("llama.cpp's server did not start")
 
+    def is_busy(self) -> bool:
+        """Whether it generates."""
+        slots = httpx.get(f"{self.root_url}/slots", timeout=5).json()
+        return any(slot["is_processing"] for slot in slots)
+
     def kill(self) -> None:
         """End it at once, whatever it does."""
         process, self._process = self._process, None

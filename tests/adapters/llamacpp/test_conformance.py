@@ -17,9 +17,9 @@ from pilotage.adapters.openai import (
 )
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelFinishReason
-from pilotage.agent.model_request import ModelRequest, SamplingOptions
+from pilotage.agent.model_request import ModelRequest, SamplingOptions, ToolCallingSpec
 from pilotage.agent.ports.model import IAgentModel
-from pilotage.testing.conformance.model import ModelConformance
+from pilotage.testing.conformance.model import ModelConformance, lookup
 from tests.adapters.llamacpp.rig import LlamaServer
 from tests.live.vllm.cutting_proxy import cutting
 
@@ -107,6 +107,22 @@ async def test_thoughts_are_reasoning_and_no_text(model: Model) -> None:
     assert streamed is not None
     for reply in (whole, streamed):
         assert (reply.reasoning.strip(), reply.content) == ("Let me see.", "So be it.")
+
+
+async def test_thoughts_before_a_call_go_back_with_it(model: Model) -> None:
+    """The template of the model answers otherwise where it does not get them."""
+    tools, asked = ToolCallingSpec.from_tools([lookup]), ModelMessage.user("Muse.")
+    request = ModelRequest([asked], tools=tools)
+    whole = await model.complete(request)
+    streamed = [event async for event in model.stream(request)][-1].response
+    assert streamed is not None
+    for reply in (whole, streamed):
+        assert reply.reasoning.strip() == "Which ports?"
+        (call,) = reply.tool_calls
+        assert (call.name, call.arguments) == ("lookup", {"key": "ports"})
+        assert call.call_id is not None
+        back = [asked, reply.message, ModelMessage.tool(call.call_id, "found")]
+        assert (await model.complete(ModelRequest(back, tools=tools))).content == "As I thought."
 
 
 async def test_a_reply_is_cut_at_its_limit_and_counted(model: Model) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -19,27 +20,27 @@ from pilotage.agent.events import AgentEventKind
 from pilotage.agent.state import AgentSituation
 from pilotage.runtime import ModelRetrySettings
 from tests.adapters.llamacpp.rig import LlamaServer
-from tests.behaviour.bureau import COMPLETED, DURABLE, Bureau, resumed, triple
+from tests.behaviour.bureau import CANCELLED, COMPLETED, DURABLE, Bureau, resumed, triple
 from tests.behaviour.office import UNGATED
 
-ONCE, MOST = ModelRetries(most=0), 300
+ONCE, MOST, LONG = ModelRetries(most=0), 300, 1900
 AT_ONCE = ModelRetrySettings(tries_in_process=0)
 WAITING = AgentSituation.MODEL_UNAVAILABLE.value
 Model = AnthropicModel | OpenAICompatibleModel
 
 
-def chat(url: str) -> Model:
-    limit = {"max_tokens": MOST}
+def chat(url: str, most: int = MOST) -> Model:
+    limit = {"max_tokens": most}
     return OpenAICompatibleModel(OpenAICompatibleSettings(url, "tiny", retries=ONCE, extra_body=limit))
 
 
-def responses(url: str) -> Model:
-    limit = {"max_output_tokens": MOST}
+def responses(url: str, most: int = MOST) -> Model:
+    limit = {"max_output_tokens": most}
     return OpenAIResponsesModel(OpenAICompatibleSettings(url, "tiny", retries=ONCE, extra_body=limit))
 
 
-def messages(url: str) -> Model:
-    return AnthropicModel(AnthropicSettings("tiny", base_url=f"{url}/v1", retries=ONCE, max_tokens=MOST))
+def messages(url: str, most: int = MOST) -> Model:
+    return AnthropicModel(AnthropicSettings("tiny", base_url=f"{url}/v1", retries=ONCE, max_tokens=most))
 
 
 @pytest.fixture
@@ -80,6 +81,26 @@ async def test_a_server_that_is_killed_in_the_middle_of_a_reply_costs_only_time(
     assert not kills
     # At the limit of a reply the run asks the model to go on, which greets then.
     assert str(result.output).strip().startswith(" ".join(["one", "two", "three"] * (MOST // 3)))
+
+
+@pytest.mark.parametrize("make", [chat, responses, messages])
+async def test_a_run_that_is_cancelled_in_the_middle_of_a_reply_stops_its_server(
+    server: LlamaServer, make: Callable[[str, int], Model]
+) -> None:
+    bureau, model = Bureau(), make(server.root_url, LONG)
+    async with bureau.process(Teller, None, AT_ONCE, model=model) as runs:
+        handle = await runs.start(Teller, "Count.")
+        async for event in handle.events():
+            if event.kind is AgentEventKind.MESSAGE_DELTA:
+                assert server.is_busy()
+                await runs.cancel(handle.id)
+                break
+        result = await handle.result()
+    assert triple(result.state) == CANCELLED, result.error
+    until = time.monotonic() + 10
+    while server.is_busy():
+        assert time.monotonic() < until
+    await model.aclose()
 
 
 async def test_a_server_that_is_killed_between_two_turns_costs_only_time(

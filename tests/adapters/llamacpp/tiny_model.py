@@ -27,6 +27,18 @@ SCRIPTS: dict[str, list[str]] = {
         "}}\n",
         "</tool_call>",
     ],
+    "<|muse|>": [
+        "<thi",
+        "nk>Which",
+        " ports?",
+        "</thi",
+        "nk><tool",
+        '_call>\n{"name":',
+        ' "lookup", "arguments":',
+        ' {"key": "ports"}}\n</tool',
+        "_call>",
+    ],
+    "<|recall|>": ["As I", " thought."],
     "<|plan|>": ['{"city"', ': "Oslo"', ', "days"', ": 3}"],
     "<|think|>": ["<think>", "Let me", " see.", "</think>", "So", " be it."],
     "<|count|>": [" one", " two", " three", AGAIN],
@@ -47,7 +59,9 @@ TEMPLATE = r"""
 {%- endfor %}
 {%- if add_generation_prompt %}<|assistant|>
 {%- set last = messages[-1] %}{% set said = last.content if last.content is string else '' %}
-{%- if last.role == 'tool' %}<|after|>
+{%- if last.role == 'tool' and messages[-2].reasoning_content %}<|recall|>
+{%- elif last.role == 'tool' %}<|after|>
+{%- elif tools and 'Muse' in said %}<|muse|>
 {%- elif tools %}<|call|>
 {%- elif 'Plan' in said %}<|plan|>
 {%- elif 'Think' in said %}<|think|>

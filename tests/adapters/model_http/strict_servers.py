@@ -10,7 +10,21 @@ from typing import Any
 from pilotage.adapters.model_http.error_mapping import server_error
 from pilotage.adapters.model_http.server import ModelServer, ServerStream
 from tests.adapters.anthropic.answers import streamed_bytes
+from tests.adapters.model_http.provider_rules import refusals_of_anthropic, refusals_of_openai
 from tests.adapters.openai.byte_server import ByteStream
+
+FOUND = {"type": "web_search_result", "url": "https://h/sand", "encrypted_index": "opaque", "a": None}
+"""What a search of the provider found; its fields are in no order."""
+
+
+def calls_of(number: int) -> Sequence[int]:
+    """The places that a turn looks at: every sixth turn has two calls."""
+    return (number,) if number % 6 else (number, -number)
+
+
+def _asked(at: int) -> dict[str, Any]:
+    """The arguments of a call, in no order and with numbers of every kind."""
+    return {"where": {"y": 1.0, "x": [{"b": -0.5, "a": 10**15}]}, "at": at}
 
 
 class StrictServer(ModelServer):
@@ -30,14 +44,24 @@ class StrictServer(ModelServer):
         raise server_error(404, b"{}")
 
     async def open(self, url: str, body: bytes) -> ServerStream:
+        return ByteStream(self.answer(body))
+
+    def answer(self, body: bytes) -> Sequence[bytes]:
+        """The reply to a request.
+
+        Raises:
+            ModelServerError: the request is not as the provider wants it.
+        """
         self.bodies.append(body)
         request = json.loads(body)
+        if refused := self.refusals(request["tools"]):
+            raise server_error(400, json.dumps({"error": {"message": refused[0]}}).encode())
         said = self.earlier(request)
         for number, message in enumerate(said, start=1):
             if (wrong := self.difference(number, message)) is not None:
                 error = {"error": {"message": f"turn {number}: {wrong}", "type": "invalid_request_error"}}
                 raise server_error(400, json.dumps(error).encode())
-        return ByteStream(self.reply(len(said) + 1))
+        return self.reply(len(said) + 1)
 
     async def close(self) -> None:
         """There is nothing to let go of."""
@@ -45,6 +69,10 @@ class StrictServer(ModelServer):
     def earlier(self, request: Any) -> list[Any]:
         """The replies in a request, each as one value."""
         return [each for each in request["messages"] if each["role"] == "assistant"]
+
+    @abstractmethod
+    def refusals(self, tools: list[Any]) -> list[str]:
+        """What the provider does not take of the tools."""
 
     @abstractmethod
     def difference(self, number: int, message: Any) -> str | None:
@@ -56,7 +84,11 @@ class StrictServer(ModelServer):
 
 
 class StrictMessages(StrictServer):
-    """Thoughts and calls with signatures, a redacted thought between them."""
+    """Thoughts with signatures, a redacted one and a search of the server between them, a text with citations."""
+
+    def refusals(self, tools: list[Any]) -> list[str]:
+        strict = [tool["input_schema"] for tool in tools if tool.get("strict")]
+        return refusals_of_anthropic(strict, len(strict))
 
     def difference(self, number: int, message: Any) -> str | None:
         wanted = self._blocks(number)
@@ -71,14 +103,27 @@ class StrictMessages(StrictServer):
         return [
             {"type": "thinking", "thinking": f"Turn {number}.", "signature": f"sig-{number}"},
             {"type": "redacted_thinking", "data": f"opaque-{number}"},
-            {"type": "text", "text": "Let me look."},
+            {
+                "type": "server_tool_use",
+                "id": f"srv_{number}",
+                "name": "web_search",
+                "input": {"q": "sand", "a": 1},
+            },
+            {"type": "web_search_tool_result", "tool_use_id": f"srv_{number}", "content": [FOUND]},
+            {"type": "text", "text": "Let me look.", "citations": [{**FOUND, "cited_text": f"at {number}"}]},
             {"type": "thinking", "thinking": "And so.", "signature": f"sig-{number}-b"},
-            {"type": "tool_use", "id": f"toolu_{number}", "name": "look", "input": {"at": number}},
+            *(
+                {"type": "tool_use", "id": f"toolu_{at}", "name": "look", "input": _asked(at)}
+                for at in calls_of(number)
+            ),
         ]
 
 
 class StrictResponses(StrictServer):
     """Encrypted reasoning, an item that only the server reads, and a message with a phase."""
+
+    def refusals(self, tools: list[Any]) -> list[str]:
+        return [why for tool in tools if tool["strict"] for why in refusals_of_openai(tool["parameters"])]
 
     def earlier(self, request: Any) -> list[Any]:
         assert request["store"] is False
@@ -92,16 +137,12 @@ class StrictResponses(StrictServer):
         return turns
 
     def difference(self, number: int, message: Any) -> str | None:
-        reasoning, search, call = self._items(number)[0], self._items(number)[1], self._items(number)[3]
+        reasoning, search, _, *calls = self._items(number)
         said = {"role": "assistant", "content": "Let me look.", "phase": "commentary"}
-        known = {
-            "type": "function_call",
-            "call_id": call["call_id"],
-            "name": "look",
-            "arguments": call["arguments"],
-        }
-        wanted = [reasoning, search, said, known]
-        return None if message == wanted else f"{message} where {wanted} was given"
+        known = [{name: each for name, each in call.items() if name != "id"} for call in calls]
+        wanted = [reasoning, search, said, *map(_with_parsed, known)]
+        came = [*map(_with_parsed, message)]
+        return None if came == wanted else f"{came} where {wanted} was given"
 
     def reply(self, number: int) -> Sequence[bytes]:
         items = self._items(number)
@@ -132,7 +173,6 @@ class StrictResponses(StrictServer):
         if number > self.turns:
             return [message]
         summary = [{"type": "summary_text", "text": f"Turn {number}."}]
-        arguments = json.dumps({"at": number}, separators=(",", ":"))
         return [
             {
                 "id": f"rs_{number}",
@@ -142,21 +182,37 @@ class StrictResponses(StrictServer):
             },
             {"id": f"ws_{number}", "type": "web_search_call", "status": "completed"},
             message,
-            {
-                "id": f"fc_{number}",
-                "type": "function_call",
-                "call_id": f"call_{number}",
-                "name": "look",
-                "arguments": arguments,
-            },
+            *(
+                {
+                    "id": f"fc_{at}",
+                    "type": "function_call",
+                    "call_id": f"call_{at}",
+                    "name": "look",
+                    "arguments": json.dumps(_asked(at)),
+                }
+                for at in calls_of(number)
+            ),
         ]
 
 
+def _with_parsed(item: dict[str, Any]) -> dict[str, Any]:
+    """An item of a call with its arguments as they are read."""
+    text = item.get("arguments")
+    return item if text is None else {**item, "arguments": json.loads(text)}
+
+
 class StrictChat(StrictServer):
-    """The rules of two providers of the chat API: reasoning content, and signatures of calls."""
+    """The rules of two providers of the chat API: reasoning content, and signatures of the first call of a turn."""
+
+    def refusals(self, tools: list[Any]) -> list[str]:
+        strict = [tool["function"] for tool in tools if tool["function"].get("strict")]
+        return [why for each in strict for why in refusals_of_openai(each["parameters"])]
 
     def difference(self, number: int, message: Any) -> str | None:
         wanted = {"role": "assistant", "content": None, **self._message(number)}
+        for calls in (message.get("tool_calls") or (), wanted["tool_calls"]):
+            for call in calls:
+                call["function"] = _with_parsed(call["function"])
         return None if message == wanted else f"{message} where {wanted} was given"
 
     def reply(self, number: int) -> Sequence[bytes]:
@@ -164,14 +220,14 @@ class StrictChat(StrictServer):
             chunks = [self._chunk({"content": "Done."}), self._chunk({}, "stop")]
         else:
             message = self._message(number)
-            (call,) = message["tool_calls"]
+            calls = [{"index": at, **each} for at, each in enumerate(message["tool_calls"])]
             thought = message["reasoning_content"]
             chunks = [
                 self._chunk({"reasoning_content": thought[:3]}),
                 self._chunk(
                     {"reasoning_content": thought[3:], "reasoning_details": message["reasoning_details"]}
                 ),
-                self._chunk({"tool_calls": [{"index": 0, **call}]}),
+                *(self._chunk({"tool_calls": [each]}) for each in calls),
                 self._chunk({}, "tool_calls"),
             ]
         return [b"data: " + json.dumps(each).encode() + b"\n\n" for each in chunks]
@@ -182,12 +238,14 @@ class StrictChat(StrictServer):
 
     @staticmethod
     def _message(number: int) -> dict[str, Any]:
-        function = {"name": "look", "arguments": json.dumps({"at": number}, separators=(",", ":"))}
-        extra = {"google": {"thought_signature": f"sig-{number}"}}
+        functions = [{"name": "look", "arguments": json.dumps(_asked(at))} for at in calls_of(number)]
+        calls = [
+            {"id": f"call-{number}-{at}", "type": "function", "function": function}
+            for at, function in enumerate(functions)
+        ]
+        calls[0]["extra_content"] = {"google": {"thought_signature": f"sig-{number}", "a": [1, {}]}}
         return {
             "reasoning_content": f"Turn {number}.",
             "reasoning_details": [{"type": "reasoning.encrypted", "data": f"opaque-{number}"}],
-            "tool_calls": [
-                {"id": f"call-{number}", "type": "function", "function": function, "extra_content": extra}
-            ],
+            "tool_calls": calls,
         }

@@ -17,6 +17,7 @@ from pilotage.adapters.model_http.errors import ModelServerError
 from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.model_http.provider import Provider
 from pilotage.adapters.model_http.reply_stream import WireReader
+from pilotage.adapters.openai.reply_mapping import ReplyReader
 from pilotage.adapters.openai.responses_reply import ResponsesReader
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_reply import ModelResponse
@@ -55,7 +56,8 @@ def read_by_us(recorded: Recording, reader: WireReader) -> ModelResponse:
     if recorded.is_stream:
         parser = SseParser()
         for sent in parser.feed(recorded.body) + parser.close():
-            reader.read(sent)
+            if not reader.is_over:
+                reader.read(sent)
     else:
         reader.read_whole(recorded.body)
     return reader.finish()[0]
@@ -149,7 +151,8 @@ def response_of(recorded: Recording) -> Read:
 @pytest.mark.parametrize("recorded", cases("responses"), ids=lambda each: each.id)
 def test_a_response_reads_as_by_the_official_client(recorded: Recording) -> None:
     ours = ResponsesReader(PLAIN, NAMES, HERE)
-    if recorded.is_stream and b"response.completed" not in recorded.body:
+    is_under_way = not recorded.is_stream and json.loads(recorded.body)["status"] == "queued"
+    if is_under_way or (recorded.is_stream and b"response.completed" not in recorded.body):
         with pytest.raises(ModelServerError):
             read_by_us(recorded, ours)
         return
@@ -160,3 +163,49 @@ def test_a_response_reads_as_by_the_official_client(recorded: Recording) -> None
         # Half of the arguments under the reason `completed`: the call is an error for the model to answer.
         read.calls = [call for call in read.calls if call in theirs.calls]
     assert read == theirs
+
+
+def completion_of(recorded: Recording) -> Read:
+    client = openai.OpenAI(
+        api_key="k", base_url="http://h/v1", http_client=transport(recorded), max_retries=0
+    )
+    asked: Any = {"model": "tiny", "messages": ANY}
+    text, reasoning, usage = "", "", None
+    calls: dict[int, list[str]] = {}
+    if not recorded.is_stream:
+        completion = client.chat.completions.create(**asked)
+        said: list[Any] = [completion.choices[0].message]
+        usage = completion.usage
+    else:
+        chunks = list(client.chat.completions.create(**asked, stream=True))
+        said = [choice.delta for chunk in chunks for choice in chunk.choices if choice.index == 0]
+        usage = next((chunk.usage for chunk in reversed(chunks) if chunk.usage is not None), None)
+    for each in said:
+        text += each.content or ""
+        reasoning += getattr(each, "reasoning_content", None) or getattr(each, "reasoning", None) or ""
+        for at, call in enumerate(each.tool_calls or ()):
+            entry = calls.setdefault(getattr(call, "index", at), [call.id, call.function.name, ""])
+            entry[2] += call.function.arguments or ""
+    whole = [(call_id, name, parsed(arguments)) for call_id, name, arguments in calls.values()]
+    return Read(
+        text,
+        reasoning,
+        [call for call in whole if call[2] is not None],
+        (usage.prompt_tokens, usage.completion_tokens) if usage else (None, None),
+    )
+
+
+@pytest.mark.parametrize(
+    "recorded",
+    [each for each in recordings("chat") if each.path == "/v1/chat/completions" and each.status == 200],
+    ids=lambda each: each.id,
+)
+def test_a_chat_completion_reads_as_by_the_official_client(recorded: Recording) -> None:
+    ours = ReplyReader(PLAIN, NAMES, HERE)
+    if recorded.is_stream and b'"finish_reason":"' not in recorded.body:
+        with pytest.raises(ModelServerError):
+            read_by_us(recorded, ours)
+        return
+    theirs = completion_of(recorded)
+    reply = read_by_us(recorded, ours)
+    assert in_their_words(reply, (reply.usage.input_tokens, reply.usage.output_tokens)) == theirs

@@ -20,6 +20,7 @@ from pilotage.agent import ContextTokenBudget
 from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelRequest, ToolCallingSpec
 from pilotage.agent.ports.observability import NoTelemetry, TelemetryValue
+from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.context.prefix import prefix_share
 from tests.adapters.model_http.strict_servers import StrictChat, StrictMessages, StrictResponses, StrictServer
 from tests.adapters.openai.byte_server import ByteStream
@@ -80,7 +81,7 @@ class Meter(NoTelemetry):
 
 @Agent(
     spec=AgentExecutionSpec(
-        name="looker", recovery=DURABLE, context_budget=ContextTokenBudget(max_tokens=6000)
+        name="looker", recovery=DURABLE, context_budget=ContextTokenBudget(max_tokens=9000)
     ),
     max_steps=60,
 )
@@ -88,7 +89,7 @@ class Looker:
     """Look everywhere, and tell what is there in a few words. Never look twice at the same place."""
 
     @agent_tool(effects=ToolEffects.read_only())
-    async def look(self, at: int) -> str:
+    async def look(self, at: int, where: JsonValue) -> str:
         """Look at a place."""
         return f"At {at} there is: " + "sand and stones, " * 40
 

@@ -11,6 +11,7 @@ from tests.adapters.model_http.recordings import Recording, recording, recording
 from tests.adapters.openai.byte_server import ByteServer, Told, told
 
 from pilotage.adapters.model_http.error_mapping import server_error
+from pilotage.adapters.model_http.server import ServerStream
 from pilotage.adapters.openai import (
     ModelRetries,
     ModelServerError,
@@ -103,3 +104,60 @@ def test_a_response_that_failed_is_its_error() -> None:
     plain = read(event("error", code="server_is_overloaded", message="Busy."))
     assert isinstance(plain.error, ModelServerError)
     assert plain.error.failure is ModelFailure.OVERLOADED
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+def test_a_response_that_is_under_way_is_no_answer(status: str) -> None:
+    body = json.dumps({"id": "r", "status": status, "output": []}).encode()
+    with pytest.raises(ModelServerError, match=f"still '{status}'"):
+        asyncio.run(model_of(body).complete(PLAIN))
+    background = recording("responses", "vllm", "resp_background")
+    with pytest.raises(ModelServerError, match="still"):
+        asyncio.run(model_of(background.body).complete(PLAIN))
+
+
+class NoReasoner(ByteServer):
+    """Refuses requests for encrypted reasoning in the words of the provider, as its models do that do not reason."""
+
+    def __init__(self, *answers: list[bytes]) -> None:
+        super().__init__(*answers)
+        self.bodies: list[Any] = []
+
+    async def post(self, url: str, body: bytes) -> bytes:
+        self._look_at(body)
+        return await super().post(url, body)
+
+    async def open(self, url: str, body: bytes) -> ServerStream:
+        self._look_at(body)
+        return await super().open(url, body)
+
+    def _look_at(self, body: bytes) -> None:
+        self.bodies.append(json.loads(body))
+        if "include" in self.bodies[-1]:
+            message = "Encrypted content is not supported with this model."
+            error = {"message": message, "type": "invalid_request_error", "param": "include", "code": None}
+            raise server_error(400, json.dumps({"error": error}).encode())
+
+
+async def test_a_model_that_does_not_reason_is_asked_for_no_encrypted_reasoning() -> None:
+    said = {"type": "message", "content": [{"type": "output_text", "text": "Hi."}]}
+    whole = {"id": "r", "status": "completed", "output": [said]}
+    streamed = event("response.completed", response=whole)
+    server = NoReasoner([json.dumps(whole).encode()], [streamed])
+    settings = OpenAICompatibleSettings("http://h/v1", "plain", checks_at_start=False)
+    model = OpenAIResponsesModel(settings, server=server)
+    assert (await model.complete(PLAIN)).content == "Hi."
+    assert [each async for each in model.stream(PLAIN)][-1].response is not None
+    assert ["include" in each for each in server.bodies] == [True, False, False]
+    first, again = ({**each, "include": None} for each in server.bodies[:2])
+    assert first == again
+
+
+async def test_state_that_cannot_be_verified_is_no_reason_to_ask_for_none() -> None:
+    message = "The encrypted content gAAA could not be verified."
+    refusal = server_error(400, json.dumps({"error": {"message": message}}).encode())
+    server = ByteServer(refusal)
+    settings = OpenAICompatibleSettings("http://h/v1", "m", checks_at_start=False)
+    with pytest.raises(ModelServerError, match="could not be verified"):
+        await OpenAIResponsesModel(settings, server=server).complete(PLAIN)
+    assert server.asked == 1

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pilotage.adapters.anthropic import AnthropicSettings
 from pilotage.adapters.openai import (
     EvidenceRole,
     ModelRetries,
@@ -42,9 +43,28 @@ def test_what_is_no_address_is_refused_with_an_example(address: str) -> None:
         OpenAICompatibleSettings(address, "tiny")
 
 
-def test_the_address_of_one_page_is_refused_with_the_right_one() -> None:
-    with pytest.raises(AgentDefinitionError, match="'http://host/v1'"):
-        OpenAICompatibleSettings("http://host/v1/chat/completions", "tiny")
+@pytest.mark.parametrize("page", ["/chat/completions", "/responses", "/messages", "/messages/"])
+def test_the_address_of_one_page_is_refused_with_the_right_one(page: str) -> None:
+    with pytest.raises(AgentDefinitionError, match=r"OpenAICompatibleSettings.base_url.*'http://host/v1'"):
+        OpenAICompatibleSettings(f"http://host/v1{page}", "tiny")
+    with pytest.raises(AgentDefinitionError, match=r"AnthropicSettings.base_url.*'http://host/v1'"):
+        AnthropicSettings("tiny", base_url=f"http://host/v1{page}")
+
+
+def test_the_address_of_another_wire_may_be_written_in_several_ways_too() -> None:
+    for given in ("https://host", "https://host/", "https://host/v1/", " https://host/v1 "):
+        assert AnthropicSettings("tiny", base_url=given).url("/messages") == "https://host/v1/messages"
+
+
+@pytest.mark.parametrize("key", ["sk-a\n", " sk-a", "sk-a\r\nx: y", "sk-\u00e4", "sk-\u201ca\u201d", "a\0"])
+def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(AgentDefinitionError, match="'api_key', which has") as refused:
+        OpenAICompatibleSettings("http://host", "tiny", key)
+    assert key.strip() not in str(refused.value)
+    with pytest.raises(AgentDefinitionError, match="'api_key', which has"):
+        AnthropicSettings("tiny", key)
+    with pytest.raises(AgentDefinitionError, match="'x-team', which has"):
+        OpenAICompatibleSettings("http://host", "tiny", headers={"x-team": key})
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,7 @@ from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, journal
 from pilotage.agent.ports.journal import CommitRefused, Committed, HeadMoved, JournalCommit
 from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey, UnreadableRecord
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.testing.conformance.kit import RUN
-from pilotage.testing.conformance.samples import claim, commit_of, commit_one, row, rows_of
+from pilotage.testing.conformance.kit import RUN, claim, commit_of, commit_one, row, rows_of
 from tests.adapters.sqlalchemy.databases import opened
 
 LARGE = {"said": "x" * BLOB_LENGTH}

@@ -23,8 +23,7 @@ from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import CallerError
 from pilotage.testing import MemoryStore, VirtualClock
-from pilotage.testing.conformance.kit import LONG, RUN, PassTime
-from pilotage.testing.conformance.samples import claim, row
+from pilotage.testing.conformance.kit import LONG, RUN, PassTime, claim, row
 from tests.adapters.sqlalchemy.crowd import AGENT, OWNERS, crowd
 from tests.adapters.sqlalchemy.databases import (
     BACKENDS,

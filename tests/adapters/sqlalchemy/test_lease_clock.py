@@ -10,9 +10,8 @@ import pytest
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.agent.ports.journal import Committed
 from pilotage.agent.state import AgentStatus
-from pilotage.testing.conformance.kit import RUN
-from pilotage.testing.conformance.leases import begun, moved
-from pilotage.testing.conformance.samples import commit_one
+from pilotage.testing.conformance.kit import RUN, commit_one
+from pilotage.testing.conformance.lease_commits import begun, moved
 from tests.adapters.sqlalchemy.databases import ClockOfFile, opened
 
 DAY = 86_400.0

@@ -33,8 +33,7 @@ from pilotage.adapters.sqlalchemy.store import (
     upgrade_schema,
 )
 from pilotage.adapters.sqlalchemy.tables import metadata
-from pilotage.testing.conformance.kit import RUN
-from pilotage.testing.conformance.samples import claim, commit_of, rows_of
+from pilotage.testing.conformance.kit import RUN, claim, commit_of, rows_of
 from tests.adapters.sqlalchemy.databases import (
     BACKENDS,
     SCHEMA,

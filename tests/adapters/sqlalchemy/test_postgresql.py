@@ -12,8 +12,7 @@ from sqlalchemy.pool import QueuePool
 from pilotage.adapters.sqlalchemy.postgresql import ReservedConnection
 from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.agent.ports.journal import Committed
-from pilotage.testing.conformance.kit import RUN
-from pilotage.testing.conformance.samples import claim, commit_of, commit_one, row
+from pilotage.testing.conformance.kit import RUN, claim, commit_of, commit_one, row
 from tests.adapters.sqlalchemy.databases import opened
 
 

@@ -9,8 +9,7 @@ from sqlalchemy import event
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.agent.ports.journal import CommitRefused, Committed, HeadMoved, OutboxEvent
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.testing.conformance.kit import RUN
-from pilotage.testing.conformance.samples import claim, commit_of, commit_one, row, rows_of
+from pilotage.testing.conformance.kit import RUN, claim, commit_of, commit_one, row, rows_of
 
 
 def looks_of(store: SqlAlchemyStore) -> list[str]:

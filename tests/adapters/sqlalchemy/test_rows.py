@@ -23,8 +23,7 @@ from pilotage.adapters.sqlalchemy.rows import rows_of as stored_rows
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.agent.ports.persistence import JournalRow, JournalStage, SealedRecord, UnreadableRecord
 from pilotage.jsonvalue import JsonValue
-from pilotage.testing.conformance.kit import RUN
-from pilotage.testing.conformance.samples import commit_of, row, rows_of
+from pilotage.testing.conformance.kit import RUN, commit_of, row, rows_of
 
 LONG = "what the tool found, " * 10
 JSON = st.recursive(

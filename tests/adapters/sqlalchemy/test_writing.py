@@ -17,8 +17,7 @@ from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.journal import Committed, HeadMoved, JournalCommit, LeaseRequest, OutboxEvent
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.state import AgentState, AgentStatus
-from pilotage.testing.conformance.kit import RUN
-from pilotage.testing.conformance.samples import claim, commit_of, commit_one, row, rows_of
+from pilotage.testing.conformance.kit import RUN, claim, commit_of, commit_one, row, rows_of
 
 RUNS = [RunKey("default", f"run-{number}") for number in range(6)]
 LEASE = LeaseRequest("ada", 30)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import anyio
+
 from pilotage import IAgentModel
 from tests.replay.kit import Shop, program
 
@@ -132,3 +134,56 @@ async def cancelled_before_it_begins(shop: Shop, model: IAgentModel) -> str:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     return await shop.pay("apple")
+
+
+@program(depends_on_time=True, at_least=2)
+async def cancellation_that_says_why(shop: Shop, model: IAgentModel) -> str:
+    why: list[object] = []
+
+    async def work() -> None:
+        try:
+            await shop.slow("apple", 60)
+        except asyncio.CancelledError as cancelled:
+            why.extend(cancelled.args)
+            raise
+
+    worker = asyncio.create_task(work())
+    await shop.pay("pear")
+    worker.cancel("enough")
+    await asyncio.gather(worker, return_exceptions=True)
+    return await shop.pay(f"{why}")
+
+
+@program()
+async def time_out_of_anyio_around_a_read(shop: Shop, model: IAgentModel) -> str:
+    """anyio cancels a task in every turn of the loop until it ends, and knows its cancellations by what they say."""
+    try:
+        with anyio.fail_after(0.004):
+            await shop.slow("apple", 60)
+    except TimeoutError:
+        return f"{await shop.pay('pear')}; {await shop.transfer('plum')}"
+    return await shop.pay("apple")
+
+
+@program(depends_on_time=True, at_most=3)
+async def time_out_of_anyio_around_two_payments(shop: Shop, model: IAgentModel) -> str:
+    with anyio.move_on_after(0.004):
+        await shop.pay_slowly("apple", milliseconds=20)
+        await shop.pay("pear")
+    return await shop.transfer("plum")
+
+
+@program()
+async def cancelled_group_of_anyio(shop: Shop, model: IAgentModel) -> str:
+    async def work() -> None:
+        try:
+            await shop.slow("apple", 200)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await shop.mark("undone")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(work)
+        await shop.pay("pear")
+        group.cancel_scope.cancel()
+    return await shop.transfer("plum")

@@ -127,6 +127,16 @@ async def catches_an_error_by_its_class(shop: Shop, model: IAgentModel) -> str:
 
 
 @program()
+async def looks_for_the_cause_of_an_error(shop: Shop, model: IAgentModel) -> str:
+    try:
+        await shop.breaks("apple")
+    except ToolError as error:
+        if isinstance(error.__cause__ or error.__context__, ValueError):
+            return await shop.pay("pear")
+    return await shop.ship("pear")
+
+
+@program()
 async def catches_a_declared_error(shop: Shop, model: IAgentModel) -> str:
     try:
         await shop.offer("pear")

@@ -108,6 +108,21 @@ def test_each_answer_is_read_and_moves_the_run(
             DecisionMalformed("Signal 's-1' decides 'done' without a result. Add 'result'; null is one."),
         ),
         (
+            REQUEST,
+            answer("retry", result="paid by hand"),
+            DecisionMalformed(
+                "Signal 's-1' decides 'retry' with the field 'result', which has no effect there. Leave it out."
+            ),
+        ),
+        (
+            REQUEST,
+            answer("fail", modified_payload={"amount": 1}),
+            DecisionMalformed(
+                "Signal 's-1' decides 'fail' with the field 'modified_payload', which has no effect there. "
+                "Leave it out."
+            ),
+        ),
+        (
             WITHOUT_RETRY,
             answer("retry"),
             DecisionNotAllowed("Signal 's-1' decides 'retry', which is not offered. Use one of: done, fail."),

@@ -36,7 +36,7 @@ from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason
 from pilotage.agent.tools.metadata import ToolRisk
 from pilotage.cli.handlers.change_runs import answers_inside
 from pilotage.cli.handlers.doctor import code_of_findings, finding_lines, note, off, well
-from pilotage.cli.json_view import event_json, question_json
+from pilotage.cli.json_view import event_json, view_json
 from pilotage.cli.prompt import InputLines, Prompt
 from pilotage.cli.question_view import open_questions
 from pilotage.cli.run_output import EventFormatter
@@ -51,8 +51,7 @@ from pilotage.cli.text import Hints, Line, TextSpan, ago, length, plain, short
 from pilotage.cli.timeline import counted, timeline_lines, timeline_of
 from pilotage.errors import CallerError
 from pilotage.inbound.questions import QuestionView
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
-from pilotage.runtime.open_questions import Question
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.reading import RunOutline
 
 RUN, CHILD = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
@@ -294,7 +293,7 @@ def test_a_question_about_nested_tools_shows_the_open_actions_inside() -> None:
         "  pilotage runs done 0123456789ab --result '…' --app shop:app\n"
         "  or        fail, cancel\n"
     )
-    assert question_json(INSIDE)["inside"] == [
+    assert view_json(QuestionView.of(INSIDE))["inside"] == [
         {
             "action_id": "run/tool:wire#1/tool:note#1",
             "action": "note",
@@ -372,8 +371,8 @@ def test_arguments_cannot_pose_as_something_else() -> None:
 
 def test_a_question_is_told_until_when_it_can_be_answered() -> None:
     assert "  until     2026-11-15 12:00:00 UTC\n" in plain(open_questions([approval(expires_at=NOW)], HINTS))
-    assert question_json(approval(expires_at=NOW))["expires_at"] == "2026-11-15T12:00:00+00:00"
-    assert question_json(RECOVERY)["kind"] == "recovery"
+    assert view_json(QuestionView.of(approval(expires_at=NOW)))["expires_at"] == "2026-11-15T12:00:00+00:00"
+    assert view_json(QuestionView.of(RECOVERY))["kind"] == "recovery"
 
 
 def test_an_approval_shows_its_terms() -> None:
@@ -381,15 +380,6 @@ def test_an_approval_shows_its_terms() -> None:
     lines = plain(open_questions([asked], HINTS)).splitlines()
     assert lines[4:7] == ["  by        ada", "  approvers the night shift", "  policy    desk/3"]
     assert "approvers" not in plain(open_questions([approval()], HINTS))
-
-
-@pytest.mark.parametrize("question", [approval(requested_by="ada", expires_at=NOW), RECOVERY])
-def test_programs_get_the_same_question_from_the_command_line_and_over_http(question: Question) -> None:
-    over_http = QuestionView.of(question).model_dump()
-    printed = {**question_json(question)}
-    expires_at = printed.pop("expires_at")
-    assert expires_at == to_json_value(over_http.pop("expires_at"))
-    assert printed == over_http
 
 
 def test_the_page_of_a_failed_run() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pilotage.agent.ports.journal import Committed
-from pilotage.testing.conformance.kit import RUN
-from pilotage.testing.conformance.samples import commit_of, commit_one, numbers_of, row
+from pilotage.testing.conformance.kit import RUN, commit_of, commit_one, numbers_of, row
 from pilotage.testing.faults import (
     FailWrite,
     Fault,

@@ -23,8 +23,16 @@ from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError, CallerError, RunNotFoundError
-from pilotage.testing.conformance.kit import OTHER_RUN, RUN
-from pilotage.testing.conformance.samples import UNSTORABLE, claim, commit_of, commit_one, row, rows_of
+from pilotage.testing.conformance.kit import (
+    OTHER_RUN,
+    RUN,
+    UNSTORABLE,
+    claim,
+    commit_of,
+    commit_one,
+    row,
+    rows_of,
+)
 from pilotage.testing.ids import VirtualClock
 from pilotage.testing.memory import MemorySignalRepository, MemoryStateRepository, MemoryStore
 

@@ -18,9 +18,8 @@ from pilotage.adapters.agui.errors import AgUiPendingApprovalError
 from pilotage.adapters.agui.frames import marked_call
 from pilotage.adapters.agui.openers import MESSAGE_IDS, Opener, StartedRuns
 from pilotage.adapters.agui.questions import calls_of_question
-from pilotage.adapters.agui.reading import Following, GivenRun, ReadRun
+from pilotage.adapters.agui.reading import Following, ReadRun
 from pilotage.adapters.agui.stream import Bookmark, StreamedRun
-from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent, RunStartedEvent
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
@@ -156,9 +155,7 @@ class AnsweredRuns(Opener):
                 continue
             if asked is not None:
                 return asked
-        agent_id = self._runner.definition.agent_id
-        by = AgentEventAttribution(agent_id, given.state_id, given.effective_conversation_id)
-        return GivenRun(given.state_id, [RunStartedEvent(by), RunFinishedEvent(by)], None, notices)
+        return self._at_rest(given, notices)
 
     async def _asking(self, decided: Sequence[AgUiDecision | AgUiContinuation]) -> AgentState:
         """Return the one run that all decisions are about."""

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ag_ui import core as agui
-from ag_ui.core import BaseEvent, Message, MessagesSnapshotEvent
+from ag_ui.core import Message, MessagesSnapshotEvent
 
 from pilotage.adapters.agui.frames import TranscriptOfFrames
 from pilotage.adapters.agui.openers import StartedRuns
 from pilotage.adapters.agui.projector import AgUiProjector
-from pilotage.adapters.agui.reading import GivenRun, NoticedRun
+from pilotage.adapters.agui.reading import NoticedRun
 from pilotage.adapters.agui.stream import Bookmark, NotedRun, StreamedRun
-from pilotage.agent.events import AgentEventAttribution, RunFinishedEvent, RunStartedEvent
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import Principal
+from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
-from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.agent.signals import AgentSignalKind, words_of
+from pilotage.agent.state import AgentState
 from pilotage.errors import PilotageError
-from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
+from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty, to_json_value
 from pilotage.runtime.events.feed import START, Transcript
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
 
-_UNDER_WAY = [status for status in AgentStatus if not status.is_terminal]
 _MOST_RUNS = 50
 """The runs of a thread that are read, the newest ones."""
 
@@ -63,18 +63,49 @@ class ThreadHistory:
     async def messages_of(self, state: AgentState) -> list[agui.Message]:
         """Return the messages of one run: that of the user, and those of its stream so far."""
         try:
-            return [*await self.asked_by(state), *await self._answers_of(state)]
+            found, sent = await self._answers_of(state), await self._sent_to(state)
         except PilotageError:
             # It was erased, or its record is damaged.
             return []
+        place = 0
+        for after, message in sent:
+            ends = (number for number, each in enumerate(found, start=1) if each.id.startswith(after))
+            place = max([place, *ends]) if after else place
+            found.insert(place, message)
+            place += 1
+        return [*found, *await self._waiting_for(state)]
 
     async def asked_by(self, state: AgentState) -> list[agui.Message]:
-        """Return the message of the user that started a run, as readers may see it."""
+        """Return the messages of the user to a run: the one that started it, and those that were sent meanwhile."""
+        return [*(message for _, message in await self._sent_to(state)), *await self._waiting_for(state)]
+
+    async def _sent_to(self, state: AgentState) -> list[tuple[tuple[str, ...], agui.Message]]:
+        """Return the messages that a run was given, as readers may see them.
+
+        Each has the beginnings of the ids of the messages before it: those of the model calls that were recorded.
+        """
+        sent: list[tuple[tuple[str, ...], agui.Message]] = []
+        before: list[str] = []
         async for row in self._runs.services.journal.read(RunKey(state.tenant_id, state.id)):
-            given = object_or_empty(object_or_empty(row.view).get(words.INPUT))
-            text = given.get(words.INSTRUCTION) or _only_text(given)
-            return [agui.UserMessage(id=f"{state.id}:user", content=text)] if isinstance(text, str) else []
-        return []
+            view = object_or_empty(row.view)
+            match row.kind:
+                case None if (text := _words_of_start(view)) is not None:
+                    sent.append(((), agui.UserMessage(id=f"{state.id}:user", content=text)))
+                case AgentActionKind.MODEL_CALL:
+                    before.append(f"{state.id}:{row.action_id.partition('/')[2]}@")
+                case AgentActionKind.SIGNAL:
+                    taken = _messages_in(state.id, view.get(words.RESULT))
+                    sent += [(tuple(before), each) for each in taken]
+                case _:
+                    pass
+        return sent
+
+    async def _waiting_for(self, state: AgentState) -> list[agui.Message]:
+        """Return the messages that wait for a run to take them in."""
+        if state.is_terminal:
+            return []
+        pending = await self._runs.services.signals.list_pending(state.id)
+        return _messages_in(state.id, to_json_value(pending))
 
     async def _answers_of(self, state: AgentState) -> list[agui.Message]:
         events = self._runs.events(state.id, follow=False, principal=self._principal)
@@ -85,6 +116,24 @@ class ThreadHistory:
         for event in transcript.events:
             shown.take(projector.project(event))
         return shown.messages
+
+
+def _words_of_start(view: JsonObject) -> str | None:
+    """Return the words that started a run, of the view of its first row."""
+    given = object_or_empty(view.get(words.INPUT))
+    text = given.get(words.INSTRUCTION) or _only_text(given)
+    return text if isinstance(text, str) else None
+
+
+def _messages_in(run_id: str, signals: JsonValue) -> list[agui.Message]:
+    """Return the messages of the user in a list of signals as they are recorded."""
+    found = map(object_or_empty, signals) if isinstance(signals, list | tuple) else ()
+    return [
+        agui.UserMessage(id=f"{run_id}:{each.get('id')}", content=text)
+        for each in found
+        if each.get("kind") == AgentSignalKind.USER_MESSAGE.value
+        and (text := words_of(object_or_empty(each.get("payload")))) is not None
+    ]
 
 
 def _only_text(given: JsonObject) -> JsonValue:
@@ -104,12 +153,12 @@ class ConnectedThreads(StartedRuns):
         """
         history = history_of(self._runs, self._runner)
         thread = given.effective_conversation_id
-        state = await self._run_of_thread(given)
+        state = await self._run_of_thread(given.conversation_id)
         if state is None:
-            return self._at_rest(given, await history.messages(thread))
+            return self._at_rest(given, [MessagesSnapshotEvent(messages=await history.messages(thread))])
         self._check_agent(state)
         if not await self._has_work(state):
-            asked = await self._asked(state, [MessagesSnapshotEvent(messages=await history.messages(thread))])
+            asked = await self._asked(state, history=await history.messages(thread))
             if asked is not None:
                 return asked
         before = [*await history.messages(thread, without=state.id), *await history.asked_by(state)]
@@ -117,29 +166,14 @@ class ConnectedThreads(StartedRuns):
         run.notices = (MessagesSnapshotEvent(messages=before), *run.notices)
         return run
 
-    async def _run_of_thread(self, given: CoreRunInput) -> AgentState | None:
-        """Return the run that has the thread; None where there is none.
-
-        Raises:
-            CallerError: the store does not know the threads of its runs.
-        """
-        page = await self._runs.list(
-            statuses=_UNDER_WAY, conversation_id=given.conversation_id, principal=self._principal
-        )
-        return next((state for state in page.runs if state.metadata.get(words.PARENT) is None), None)
-
-    def _at_rest(self, given: CoreRunInput, messages: Sequence[Message]) -> GivenRun:
-        agent_id = self._runner.definition.agent_id
-        by = AgentEventAttribution(agent_id, given.state_id, given.effective_conversation_id)
-        notices: list[BaseEvent] = [MessagesSnapshotEvent(messages=list(messages))]
-        return GivenRun(given.state_id, [RunStartedEvent(by), RunFinishedEvent(by)], None, notices)
-
 
 class RunsWithHistory(StartedRuns):
     """Starts runs whose streams begin with a snapshot of the whole thread; `asked` is the message of the input."""
 
-    def __init__(self, runs: AgentRuns, runner: AgentRunner, asked: Sequence[Message]) -> None:
-        super().__init__(runs, runner)
+    def __init__(
+        self, runs: AgentRuns, runner: AgentRunner, messages: Sequence[Message], asked: Sequence[Message]
+    ) -> None:
+        super().__init__(runs, runner, messages)
         self._message = asked
 
     async def _started(self, given: CoreRunInput) -> StreamedRun:

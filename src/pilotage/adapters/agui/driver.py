@@ -17,6 +17,7 @@ from pilotage.adapters.agui.projector import AgUiProjector
 from pilotage.adapters.agui.run_input import (
     as_of_own_page,
     cancelled_run_in,
+    cancels,
     check_size,
     connects,
     last_seen,
@@ -78,9 +79,13 @@ class AgentDriver:
             opener, given, agent_id, projector, encoder_for(accept), seen=seen, recent=recent
         )
 
-    async def cancel(self, name: str) -> None:
-        """Cancel the run that a client started by this name; raise CallerError where that cannot be done here."""
-        await EndedRuns(self._runs, self._runner(), name).end()
+    async def cancel(self, name: str | None, thread_id: str = "") -> None:
+        """Cancel the run that a client started by this name; without one, the run that has the thread.
+
+        Raises:
+            CallerError: it cannot be cancelled here.
+        """
+        await EndedRuns(self._runs, self._runner(), name, thread_id).end()
 
     async def messages(self, thread_id: str) -> list[Message]:
         """Return the messages of a thread, as a page shows them that is loaded anew.
@@ -91,8 +96,8 @@ class AgentDriver:
         return await history_of(self._runs, self._runner()).messages(thread_id)
 
     def _opener(self, runner: AgentRunner, ag_ui_input: RunAgentInput) -> RunOpener:
-        if (name := cancelled_run_in(ag_ui_input)) is not None:
-            return EndedRuns(self._runs, runner, name)
+        if cancels(ag_ui_input):
+            return EndedRuns(self._runs, runner, cancelled_run_in(ag_ui_input), ag_ui_input.thread_id)
         is_durable = runner.definition.spec.is_durable
         if connects(ag_ui_input):
             if not is_durable:
@@ -106,8 +111,8 @@ class AgentDriver:
             return AnsweredRuns(self._runs, runner, ag_ui_input, shows_calls=self.shown.approval_calls)
         if is_durable and self.shown.history_at_start:
             asked = [message for message in ag_ui_input.messages if isinstance(message, UserMessage)]
-            return RunsWithHistory(self._runs, runner, asked[-1:])
-        return StartedRuns(self._runs, runner) if is_durable else runner
+            return RunsWithHistory(self._runs, runner, ag_ui_input.messages, asked[-1:])
+        return StartedRuns(self._runs, runner, ag_ui_input.messages) if is_durable else runner
 
     def _given(
         self, runner: AgentRunner, run_input: CoreRunInput, ag_ui_input: RunAgentInput

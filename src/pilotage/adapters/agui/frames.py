@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ag_ui import core as agui
@@ -276,6 +276,36 @@ def messages_at_the_end(messages: Sequence[agui.Message]) -> list[agui.ToolMessa
             break
         found.append(message)
     return found[::-1]
+
+
+def emptied(messages: Sequence[agui.Message], run_id: str) -> list[agui.Message]:
+    """Return the messages of a client, without the texts, calls and results that the stream of a run has brought."""
+    left: list[agui.Message] = []
+    for message in messages:
+        is_of_run = message.id.startswith(f"{run_id}:")
+        match message:
+            case agui.ToolMessage() if is_of_run or message.tool_call_id.endswith(marked_call(run_id, "")):
+                continue
+            case agui.AssistantMessage() if is_of_run:
+                left.append(message.model_copy(update={"content": "", "tool_calls": None}))
+            case agui.ReasoningMessage() if is_of_run:
+                left.append(message.model_copy(update={"content": ""}))
+            case _:
+                left.append(message)
+    return left
+
+
+def without_calls(messages: Sequence[agui.Message], calls: Collection[str]) -> list[agui.Message]:
+    """Return the messages of a client without some of their tool calls."""
+    left: list[agui.Message] = []
+    for message in messages:
+        if isinstance(message, agui.AssistantMessage) and message.tool_calls:
+            remaining = [each for each in message.tool_calls if each.id not in calls]
+            if len(remaining) < len(message.tool_calls):
+                left.append(message.model_copy(update={"tool_calls": remaining or None}))
+                continue
+        left.append(message)
+    return left
 
 
 def calls_in(messages: Sequence[agui.Message]) -> list[agui.ToolCall]:

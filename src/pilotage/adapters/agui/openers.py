@@ -8,14 +8,14 @@ followed by one that answers it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ag_ui.core import BaseEvent, CustomEvent
+from ag_ui.core import BaseEvent, CustomEvent, Message, MessagesSnapshotEvent
 
 from pilotage.adapters.agui.errors import AgUiThreadBusyError
-from pilotage.adapters.agui.frames import OpenFrames
+from pilotage.adapters.agui.frames import OpenFrames, emptied, marked_call, without_calls
 from pilotage.adapters.agui.questions import deferred_call_of
 from pilotage.adapters.agui.reading import GivenRun, ReadRun
 from pilotage.adapters.agui.stream import Bookmark, StreamedRun
@@ -36,6 +36,7 @@ from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, text_digest, to_json_value
 from pilotage.runtime.events.feed import START, EventCursor
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.run.start import run_id_of
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
@@ -51,16 +52,19 @@ MESSAGE_IDS = "agui-message:"
 """The prefix of the ids of the signals with which messages are given to runs."""
 
 _TRY_AGAIN_SECONDS = 0.05
+_UNDER_WAY = [status for status in AgentStatus if not status.is_terminal]
 _CALL_EVENTS = (ToolCallStartEvent, ToolCallArgsDeltaEvent, ToolCallEndEvent)
 
 
 class Opener:
     """Runs of one agent, reached for one principal."""
 
-    def __init__(self, runs: AgentRuns, runner: AgentRunner) -> None:
+    def __init__(self, runs: AgentRuns, runner: AgentRunner, messages: Sequence[Message] = ()) -> None:
         self._runs = runs
         self._runner = runner
         self._principal = runner.principal
+        self._messages = messages
+        """Those of the client."""
 
     def _check_agent(self, state: AgentState) -> None:
         agent_id = self._runner.definition.agent_id
@@ -94,15 +98,56 @@ class Opener:
 
     async def _read_from_start(self, run_id: str) -> ReadRun:
         state = await self._runs.get(run_id, principal=self._principal)
-        return await self._reading(state, Bookmark(run_id, START, START))
+        run = await self._reading(state, Bookmark(run_id, START, START))
+        run.notices = (*self._emptied(run_id), *run.notices)
+        return run
+
+    def _emptied(self, run_id: str) -> Sequence[BaseEvent]:
+        """Return the messages of the client, with those of a run that is read from its beginning as they began.
+
+        A client that was cut off has a part of them, and would add the texts to it. Nothing where it has none.
+        """
+        return self._changed(emptied(self._messages, run_id))
+
+    def _without_calls(
+        self, calls: Collection[str], history: Sequence[Message] | None
+    ) -> Sequence[BaseEvent]:
+        """Return the messages that the client gets, or has, without the calls that are shown to it again."""
+        if history is None:
+            return self._changed(without_calls(self._messages, calls))
+        return (MessagesSnapshotEvent(messages=without_calls(history, calls)),)
+
+    def _changed(self, messages: list[Message]) -> Sequence[BaseEvent]:
+        """Return a snapshot that gives the client these messages; nothing where it has them."""
+        return () if messages == list(self._messages) else (MessagesSnapshotEvent(messages=messages),)
+
+    async def _run_of_thread(self, thread: str | None) -> AgentState | None:
+        """Return the run that has a thread; None where there is none.
+
+        Raises:
+            CallerError: the store does not know the threads of its runs.
+        """
+        page = await self._runs.list(statuses=_UNDER_WAY, conversation_id=thread, principal=self._principal)
+        return next((state for state in page.runs if state.metadata.get(words.PARENT) is None), None)
+
+    def _at_rest(self, given: CoreRunInput, notices: Sequence[BaseEvent] = ()) -> GivenRun:
+        """Return a run that ends at once, for a thread that no run has."""
+        agent_id = self._runner.definition.agent_id
+        by = AgentEventAttribution(agent_id, given.state_id, given.effective_conversation_id)
+        return GivenRun(given.state_id, [RunStartedEvent(by), RunFinishedEvent(by)], None, notices)
 
     async def _asked(
-        self, state: AgentState, notices: Sequence[BaseEvent] = (), problem: str | None = None
+        self,
+        state: AgentState,
+        notices: Sequence[BaseEvent] = (),
+        problem: str | None = None,
+        history: Sequence[Message] | None = None,
     ) -> GivenRun | None:
         """Return a run that waits, as its questions alone; None where it waits for nothing.
 
         A call that the client performs is shown again, so that a page that was loaded anew can do so. The problem of
-        an answer is in the message of the questions, with the decisions that each of them takes.
+        an answer is in the message of the questions, with the decisions that each of them takes. The client gets the
+        history, if there is one.
         """
         recorded = self._runs.events(state.id, follow=False, principal=self._principal)
         events = [event async for event in recorded]
@@ -111,8 +156,10 @@ class Opener:
         if not pauses or state.status is not AgentStatus.INTERRUPTED:
             return None
         calls = {deferred_call_of(event) for event in pauses} - {None}
-        shown: list[AgentEvent] = [RunStartedEvent(pauses[0].attribution)]
-        shown += [event for event in events if isinstance(event, _CALL_EVENTS) and event.call_id in calls]
+        again = [event for event in events if isinstance(event, _CALL_EVENTS) and event.call_id in calls]
+        shown_calls = {marked_call(event.attribution.run_id, event.call_id) for event in again}
+        notices = (*self._without_calls(shown_calls, history), *notices)
+        shown: list[AgentEvent] = [RunStartedEvent(pauses[0].attribution), *again]
         shown += [_with_problem(event, problem) for event in pauses]
         return GivenRun(state.id, shown, None, notices)
 
@@ -176,7 +223,7 @@ class StartedRuns(Opener):
             self._runs,
             Bookmark(run_id, START, START),
             self._principal,
-            notices=[_notice(MESSAGE_QUEUED, run_id)],
+            notices=[*self._emptied(run_id), _notice(MESSAGE_QUEUED, run_id)],
             following=partial(self.following, run_id, given),
             is_held=not self._runs.is_driven(run_id),
         )
@@ -186,9 +233,9 @@ class StartedRuns(Opener):
     ) -> GivenRun | None:
         """Return the questions of a run that waits, as the answer to a message; None where the run has ended."""
         if not self._accepts(given):
-            asked.notices = self._not_taken(given)
+            asked.notices = (*asked.notices, *self._not_taken(given))
         elif await self._is_given(state.id, given):
-            asked.notices = (_notice(MESSAGE_QUEUED, state.id),)
+            asked.notices = (*asked.notices, _notice(MESSAGE_QUEUED, state.id))
         else:
             return None
         return asked
@@ -291,20 +338,32 @@ class SeenRuns(Opener):
 class EndedRuns(Opener):
     """Runs that their client cancels, with a stream of their end."""
 
-    def __init__(self, runs: AgentRuns, runner: AgentRunner, name: str) -> None:
+    def __init__(self, runs: AgentRuns, runner: AgentRunner, name: str | None, thread: str) -> None:
         super().__init__(runs, runner)
         self._name = name
+        self._thread = thread
 
-    async def end(self) -> RunResult:
-        """Cancel the run, which must be one of the agent, and return its result; one that has ended stays as it is."""
-        run_id = run_id_of(self._principal.tenant, self._name)
-        self._check_agent(await self._runs.get(run_id, principal=self._principal))
-        await self._runs.cancel(run_id, reason="the client cancelled it", principal=self._principal)
-        return await self._runs.result(run_id, principal=self._principal)
+    async def end(self) -> RunResult | None:
+        """Cancel the run, which must be one of the agent, and return its result; one that has ended stays as it is.
 
-    async def open(self, given: object, /) -> StreamedRun:
-        """Return the run, of which only the end is streamed."""
+        Without a name it is the run that has the thread; None where no run has it.
+        """
+        if self._name is None:
+            state = await self._run_of_thread(self._thread)
+            if state is None:
+                return None
+        else:
+            run_id = run_id_of(self._principal.tenant, self._name)
+            state = await self._runs.get(run_id, principal=self._principal)
+        self._check_agent(state)
+        await self._runs.cancel(state.id, reason="the client cancelled it", principal=self._principal)
+        return await self._runs.result(state.id, principal=self._principal)
+
+    async def open(self, given: CoreRunInput, /) -> StreamedRun:
+        """Return the run, of which only the end is streamed; where there is none, a run that ends at once."""
         result = await self.end()
+        if result is None:
+            return self._at_rest(given)
         state = result.state
         by = AgentEventAttribution(state.agent_type, state.id, state.id)
         output: JsonObject = {"output": to_json_value(result.output)}

@@ -9,14 +9,14 @@ from typing import Any
 from ag_ui.core import Event, Message, RunAgentInput
 from pydantic import TypeAdapter
 
-from pilotage.adapters.asgi.operations import RouteOperation
+from pilotage.adapters.asgi.operations import Described, RouteOperation
 from pilotage.adapters.asgi.problems import PROBLEM_JSON
 from pilotage.inbound.problems import ProblemView
 
 _PREFIX = "AgUi"
 _PLACE = f"#/components/schemas/{_PREFIX}{{model}}"
 _INPUT, _EVENT, _HISTORY = f"{_PREFIX}RunAgentInput", f"{_PREFIX}Event", f"{_PREFIX}ThreadMessages"
-EXAMPLE: dict[str, Any] = {
+EXAMPLE: Described = {
     "threadId": "thread-1",
     "runId": "run-1",
     "state": {},
@@ -36,7 +36,7 @@ def post_operation(path: str, media_type: str, agent: str | None) -> RouteOperat
         "description": "Events of AG-UI as they come; the last one is RUN_FINISHED or RUN_ERROR.",
         "content": {media_type: {"schema": {"$ref": f"#/components/schemas/{_EVENT}"}}},
     }
-    description: dict[str, Any] = {
+    description: Described = {
         "tags": ["ag-ui"],
         "summary": f"Run {name} over AG-UI",
         "description": (
@@ -63,7 +63,7 @@ def history_operation(base: str, agent: str | None) -> RouteOperation:
     """Return the description of the route of the messages of a thread, below the path of the agent."""
     words, path = _words(base), f"{base}/threads/{{thread_id}}"
     messages = {"$ref": f"#/components/schemas/{_HISTORY}"}
-    description: dict[str, Any] = {
+    description: Described = {
         "tags": ["ag-ui"],
         "summary": f"Messages of a thread with {agent or 'an agent'}",
         "description": (
@@ -95,13 +95,13 @@ def _words(path: str) -> str:
     return path.strip("/").replace("/", "_").replace("-", "_")
 
 
-def _problems(words: str, statuses: Sequence[int]) -> dict[str, Any]:
+def _problems(words: str, statuses: Sequence[int]) -> Described:
     shown = {PROBLEM_JSON: {"schema": {"$ref": f"#/components/schemas/{ProblemView.__name__}"}}}
     return {str(status): {"description": words, "content": shown} for status in statuses}
 
 
 @cache
-def _schemas() -> dict[str, Any]:
+def _schemas() -> Described:
     """Return the schemas of inputs and events, all of them under names of their own."""
     given = RunAgentInput.model_json_schema(by_alias=True, ref_template=_PLACE)
     events = TypeAdapter[Any](Event).json_schema(by_alias=True, ref_template=_PLACE)

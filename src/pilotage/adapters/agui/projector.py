@@ -85,6 +85,11 @@ class AgUiProjector:
         self._transcript = TranscriptOfFrames(self._messages)
         self._has_begun = self._has_ended = False
 
+    @property
+    def client_run_id(self) -> str:
+        """The client's own id of its run; empty where it has none."""
+        return self._run_id or ""
+
     def fresh(self) -> AgUiProjector:
         """Return a projector for the same client that has seen nothing yet."""
         made = AgUiProjector(

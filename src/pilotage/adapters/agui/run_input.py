@@ -128,16 +128,25 @@ def last_seen(ag_ui_input: RunAgentInput) -> Bookmark | None:
     return Bookmark.parse(text) if text is not None else None
 
 
+def cancels(ag_ui_input: RunAgentInput) -> bool:
+    """Return whether a client cancels a run: the one that it names, or with `true` the one that has the thread."""
+    return cancelled_run_in(ag_ui_input) is not None or _cancels_thread(ag_ui_input)
+
+
 def cancelled_run_in(ag_ui_input: RunAgentInput) -> str | None:
-    """Return the run that a client cancels: the runId of the input that started it."""
-    return _text(ag_ui_input, CANCEL_RUN)
+    """Return the run that a client names to cancel it: the runId of the input that started it."""
+    return None if _cancels_thread(ag_ui_input) else _text(ag_ui_input, CANCEL_RUN)
+
+
+def _cancels_thread(ag_ui_input: RunAgentInput) -> bool:
+    return props_of(ag_ui_input).get(CANCEL_RUN) is True
 
 
 def connects(ag_ui_input: RunAgentInput) -> bool:
     """Return whether a client only wants to see its thread: it says so, or sends no message and no answer."""
     if _flag(props_of(ag_ui_input), CONNECT):
         return True
-    return not ag_ui_input.messages and not _answers(ag_ui_input) and cancelled_run_in(ag_ui_input) is None
+    return not ag_ui_input.messages and not _answers(ag_ui_input) and not cancels(ag_ui_input)
 
 
 def with_last_seen(ag_ui_input: RunAgentInput, header: str | None) -> RunAgentInput:
@@ -182,7 +191,7 @@ def _run_input(ag_ui_input: RunAgentInput, limits: AgUiLimits, *, is_resumed: bo
     if connects(ag_ui_input):
         instruction, attachments = RESUMED, []
     if not instruction.strip():
-        if not is_resumed and cancelled_run_in(ag_ui_input) is None:
+        if not is_resumed and not cancels(ag_ui_input):
             raise AgUiRunResolutionError(
                 f"input {ag_ui_input.run_id!r} has no user message with text. Send what the user says as the last one."
             )

@@ -184,31 +184,32 @@ class FrameStream:
 
 
 class RecentFrames:
-    """The last frames that this process sent, of all runs, each by the bookmark before it.
+    """The last frames that this process sent, of all runs, each by its client's run id and the bookmark before it.
 
-    It is only a cache: other frames are projected again.
+    Streams of several clients over one run differ: each has its own ids, and ends where its client's run ends. It is
+    only a cache: other frames are projected again.
     """
 
     _shared: ClassVar[WeakKeyDictionary[Application, RecentFrames]] = WeakKeyDictionary()
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
-        self._after: OrderedDict[Bookmark, tuple[Bookmark, BaseEvent]] = OrderedDict()
+        self._after: OrderedDict[tuple[str, Bookmark], tuple[Bookmark, BaseEvent]] = OrderedDict()
 
     @staticmethod
     def of(app: Application) -> RecentFrames:
         """Return the pod of an application, else the frames that all its streams share."""
         return app.get_or_none(RecentFrames) or RecentFrames._shared.setdefault(app, RecentFrames())
 
-    def note(self, before: Bookmark, mark: Bookmark, frame: BaseEvent) -> None:
-        """Add a frame by the bookmark before it; the first one counts."""
-        self._after.setdefault(before, (mark, frame))
+    def note(self, client: str, before: Bookmark, mark: Bookmark, frame: BaseEvent) -> None:
+        """Add a frame of a client by the bookmark before it; the first one counts."""
+        self._after.setdefault((client, before), (mark, frame))
         if len(self._after) > self._most:
             self._after.popitem(last=False)
 
-    def after(self, seen: Bookmark) -> Iterator[tuple[Bookmark, BaseEvent]]:
-        """Return the frames after a bookmark, each with its own."""
-        while (following := self._after.get(seen)) is not None:
+    def after(self, client: str, seen: Bookmark) -> Iterator[tuple[Bookmark, BaseEvent]]:
+        """Return the frames of a client after a bookmark, each with its own."""
+        while (following := self._after.get((client, seen))) is not None:
             yield following
             seen, _ = following
 
@@ -331,7 +332,7 @@ class AgUiRunDriver(AsyncIterable[str]):
     def _cached_frames(self) -> Iterator[Marked]:
         """Yield the cached frames after the last one of the client."""
         if self._seen is not None:
-            for mark, frame in self._recent.after(self._seen):
+            for mark, frame in self._recent.after(self._projector.client_run_id, self._seen):
                 self._seen = mark
                 yield mark, frame
             self._stream = FrameStream(self._projector, self._seen)
@@ -396,7 +397,7 @@ class AgUiRunDriver(AsyncIterable[str]):
     def _noted(self, marked: Marked) -> Marked:
         mark, frame = marked
         if self._seen is not None and mark is not None:
-            self._recent.note(self._seen, mark, frame)
+            self._recent.note(self._projector.client_run_id, self._seen, mark, frame)
             self._seen = mark
         return marked
 

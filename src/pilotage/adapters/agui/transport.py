@@ -19,6 +19,7 @@ from pilotage.adapters.agui.encoding import NDJSON, encoder_for, line_of
 from pilotage.adapters.agui.run_input import (
     CANCEL_RUN,
     cancelled_run_in,
+    cancels,
     parse_input,
     run_input_of,
     with_last_seen,
@@ -132,9 +133,9 @@ class Dialogue:
         if not isinstance(self._factory, AgentDriver) or CANCEL_RUN not in decoded:
             return
         with suppress(PilotageError):
-            run = cancelled_run_in(parse_input(text, self._limits))
-            if run is not None:
-                await self._factory.cancel(run)
+            given = parse_input(text, self._limits)
+            if cancels(given):
+                await self._factory.cancel(cancelled_run_in(given), given.thread_id)
 
 
 class Documents:

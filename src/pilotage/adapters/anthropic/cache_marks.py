@@ -1,7 +1,7 @@
 """Marks of the prefixes that the provider may cache, placed from the manifest of the context. Pure.
 
-A prompt is cached from its beginning (tools, system, messages) to a mark. Three marks are set: behind the system,
-behind the turn before the last, and at the end. None is set beyond something volatile, because no later request would
+A prompt is cached from its beginning (tools, system, messages) to a mark. Three marks are set: after the system,
+after the turn before the last, and at the end. None is set beyond something volatile, because no later request would
 have that prefix.
 """
 

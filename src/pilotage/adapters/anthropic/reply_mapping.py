@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pilotage.adapters.anthropic.request_mapping import BLOCK, SIGNATURE
+from pilotage.adapters.anthropic.request_mapping import BLOCK, CITATIONS, SIGNATURE, THINKING
 from pilotage.adapters.model_http.decoding import (
     HalvesJoiner,
     SseEvent,
@@ -21,7 +21,7 @@ from pilotage.adapters.model_http.finish_reasons import CALLS, read_reason
 from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.model_http.provider import Provider
 from pilotage.adapters.model_http.reply_stream import WireReader
-from pilotage.adapters.model_http.strict_schema import without_nulls
+from pilotage.adapters.model_http.strict_schema import asked_answer, without_nulls
 from pilotage.agent.messages import (
     MessagePart,
     ModelToolCall,
@@ -56,7 +56,7 @@ _SHOWN = ("text", "thinking", "tool_use")
 class _Block:
     """A block of the reply so far: its first form, and the pieces that followed."""
 
-    __slots__ = ("begun", "first", "halves", "is_ended", "kind", "pieces", "signature")
+    __slots__ = ("begun", "citations", "first", "halves", "is_ended", "kind", "pieces", "signature")
 
     def __init__(self, first: JsonObject, names: WireNames) -> None:
         self.first = first
@@ -64,6 +64,7 @@ class _Block:
         self.pieces: list[str] = []
         self.halves = HalvesJoiner()
         self.signature = str(first.get("signature") or "")
+        self.citations = [*list_or_empty(first.get("citations"))]
         self.is_ended = False
         call_id = first.get("id")
         self.begun = ModelToolCall(
@@ -167,6 +168,8 @@ class MessagesReader(WireReader):
         if kind == "signature_delta":
             block.signature += whole_characters(str(delta.get("signature") or ""))
             return ()
+        if kind == "citations_delta":
+            block.citations.append(delta.get("citation"))
         piece = delta.get(_PIECES.get(kind, ""))
         if kind in _PIECES and not isinstance(piece, str):
             raise failed(ModelFailure.UNREADABLE, f"a {kind} without its text")
@@ -175,9 +178,9 @@ class MessagesReader(WireReader):
     def _piece(self, block: _Block, piece: str) -> Sequence[ModelStreamEvent]:
         if piece and block.is_ended:
             raise failed(ModelFailure.UNREADABLE, "a block goes on after its end")
-        return self._said(block, block.halves.push(piece)) if piece else ()
+        return self._piece_events(block, block.halves.push(piece)) if piece else ()
 
-    def _said(self, block: _Block, piece: str) -> Sequence[ModelStreamEvent]:
+    def _piece_events(self, block: _Block, piece: str) -> Sequence[ModelStreamEvent]:
         if not piece:
             return ()
         block.pieces.append(piece)
@@ -195,7 +198,7 @@ class MessagesReader(WireReader):
         if block.is_ended:
             return ()
         block.is_ended = True
-        rest = self._said(block, block.halves.finish())
+        rest = self._piece_events(block, block.halves.finish())
         return (*rest, ModelStreamEvent(_END, tool_call=block.begun)) if block.kind == "tool_use" else rest
 
     def _block(self, event: JsonObject) -> _Block:
@@ -256,10 +259,14 @@ class MessagesReader(WireReader):
         for _, block in sorted(self._blocks.items()):
             match block.kind:
                 case "text":
-                    yield TextPart(block.text)
+                    cited = self._provider.state(CITATIONS, block.citations) if block.citations else None
+                    yield TextPart(block.text, cited)
                 case "thinking":
-                    state = self._provider.state(SIGNATURE, block.signature) if block.signature else None
-                    yield ReasoningPart(block.text, None, state)
+                    if block.signature:
+                        state = self._provider.state(SIGNATURE, block.signature)
+                        yield ReasoningPart(block.text, None, state)
+                    else:
+                        yield ReasoningPart(block.text, self._provider.origin(THINKING))
                 case "tool_use":
                     if call := self._called(block, reason):
                         yield call
@@ -303,7 +310,7 @@ def _whole(block: _Block) -> JsonObject:
 
 def _answer(text: str, schema: JsonObject) -> JsonValue:
     try:
-        return without_nulls(read_json(text), schema)
+        return asked_answer(read_json(text), schema)
     except ValueError as error:
         problem = f"the answer is no JSON: {text!r}."
         raise AgentStructuredOutputError(problem, problems=[problem]) from error
@@ -317,6 +324,8 @@ def usage_of(counted: JsonObject) -> ModelUsage:
     total = None if read is None or answered is None else read + answered
     on_server = object_or_empty(counted.get("server_tool_use"))
     others = {name: count for name in on_server if (count := _count(on_server, name))}
+    if hour := _count(object_or_empty(counted.get("cache_creation")), "ephemeral_1h_input_tokens"):
+        others["cache_written_1h_tokens"] = hour
     return ModelUsage(
         read, answered, total, cached_tokens=cached, cache_written_tokens=written, other_tokens=others or None
     )

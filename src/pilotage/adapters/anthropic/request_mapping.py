@@ -6,7 +6,7 @@ System messages are beside the transcript, wherever they stand in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pilotage.adapters.anthropic.cache_marks import mark_prefix, steady_prefix
 from pilotage.adapters.anthropic.settings import AnthropicSettings
@@ -14,7 +14,7 @@ from pilotage.adapters.model_http.bodies import growing_last
 from pilotage.adapters.model_http.evidence import framed
 from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.model_http.provider import Provider
-from pilotage.adapters.model_http.strict_schema import strict_schema
+from pilotage.adapters.model_http.strict_schema import ANTHROPIC, answer_schema, strict_schema
 from pilotage.agent.messages import (
     ContentPart,
     MediaPart,
@@ -26,6 +26,7 @@ from pilotage.agent.messages import (
     ReasoningPart,
     RefusalPart,
     TextPart,
+    state_of,
 )
 from pilotage.agent.model_request import (
     ModelRequest,
@@ -35,10 +36,15 @@ from pilotage.agent.model_request import (
 )
 from pilotage.agent.ports.model import ModelCapability
 from pilotage.errors import AgentDefinitionError
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, list_or_empty, object_or_empty, parsed
 
-SIGNATURE, BLOCK = "signature", "block"
-"""The kinds of state: the signature of a thought, and a whole block."""
+SIGNATURE, BLOCK, CITATIONS = "signature", "block", "citations"
+"""The kinds of state: the signature of a thought, a whole block, and the citations of a text."""
+THINKING = "thinking"
+"""The block of a thought, and its field."""
+_MOST_STRICT, _MOST_OPTIONAL, _MOST_UNIONS = 20, 24, 16
+"""What the provider takes in one request: tools with strict schemas, and in all of these fields that may be left out,
+and fields of several types."""
 
 
 def names_of(request: ModelRequest) -> WireNames:
@@ -63,7 +69,7 @@ def messages_body(
     sampling = request.sampling
     body: dict[str, JsonValue] = {
         **counted_body(request, settings, names),
-        "max_tokens": sampling.max_tokens or settings.max_tokens,
+        "max_tokens": sampling.max_tokens or settings.max_tokens + _budget(request),
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "stop_sequences": list(sampling.stop) or None,
@@ -83,7 +89,7 @@ def counted_body(
     messages = request.assemble_messages()
     instructing = [each for each in messages if _is_system(each) and each.text.strip()]
     system: list[JsonValue] = [{"type": "text", "text": each.text} for each in instructing]
-    tools: list[JsonValue] = [_tool(each, names) for each in _offered(request.tool_calling)]
+    tools: list[JsonValue] = [*_tools(request, names)]
     turns = wire_turns(messages, names, settings.provider)
     if request.cache is not None or (settings.cache_marks and request.context_manifest is not None):
         steady = steady_prefix(request, messages)
@@ -149,14 +155,21 @@ def _of_reply(part: MessagePart, position: int, names: WireNames, provider: Prov
     match part:
         case TextPart() | RefusalPart():
             if part.text.strip():
-                yield {"type": "text", "text": part.text}
+                text: JsonObject = {"type": "text", "text": part.text}
+                cited = provider.data_of(state_of(part), CITATIONS)
+                yield text if cited is None else {**text, CITATIONS: cited}
         case ModelToolCall():
             call_id = part.call_id or f"call_{position}"
-            yield {"type": "tool_use", "id": call_id, "name": names.wire(part.name), "input": part.arguments}
+            # In the order of the record, so that a request has the same bytes in every attempt of a run.
+            given = parsed(canonical_json(part.arguments))
+            yield {"type": "tool_use", "id": call_id, "name": names.wire(part.name), "input": given}
         case ReasoningPart():
-            # Without its signature a thought is refused.
-            if (signature := provider.data_of(part.state, SIGNATURE)) is not None:
-                yield {"type": "thinking", "thinking": part.text, "signature": signature}
+            # A provider that signs thoughts refuses those of others; servers that do not sign them take their own.
+            signature = provider.data_of(part.state, SIGNATURE)
+            if signature is None and part.state is None and provider.field_of(part.origin) == THINKING:
+                signature = ""
+            if signature is not None:
+                yield {"type": THINKING, THINKING: part.text, "signature": signature}
         case OpaquePart():
             if (block := provider.data_of(part.state, BLOCK)) is not None:
                 yield block
@@ -196,8 +209,23 @@ def _offered(calling: ToolCallingSpec | None) -> Sequence[ModelToolSpec]:
     return () if calling is None else calling.tools
 
 
-def _tool(tool: ModelToolSpec, names: WireNames) -> JsonObject:
-    strict = strict_schema(tool.parameters.schema) if tool.parameters.strict else None
+def _tools(request: ModelRequest, names: WireNames) -> Iterator[JsonObject]:
+    """Yield the tools; with strict schemas as long as the provider takes more of them."""
+    answer = _answer_format(request)
+    strict_ones, (optional, unions) = 0, (0, 0) if answer is None else _extent(answer)
+    for tool in _offered(request.tool_calling):
+        strict = strict_schema(tool.parameters.schema, ANTHROPIC) if tool.parameters.strict else None
+        if strict is not None:
+            more = _extent(strict)
+            total = strict_ones + 1, optional + more[0], unions + more[1]
+            if total[0] > _MOST_STRICT or total[1] > _MOST_OPTIONAL or total[2] > _MOST_UNIONS:
+                strict = None
+            else:
+                strict_ones, optional, unions = total
+        yield _tool(tool, names, strict)
+
+
+def _tool(tool: ModelToolSpec, names: WireNames, strict: JsonObject | None) -> JsonObject:
     schema = tool.parameters.schema if strict is None else strict
     wire: dict[str, JsonValue] = {"name": names.wire(tool.name), "input_schema": schema}
     if tool.description:
@@ -205,6 +233,22 @@ def _tool(tool: ModelToolSpec, names: WireNames) -> JsonObject:
     if strict is not None:
         wire["strict"] = True
     return wire
+
+
+def _extent(schema: JsonValue) -> tuple[int, int]:
+    """Return the numbers of fields in a schema that may be left out, and of those that have several types."""
+    if isinstance(schema, list | tuple):
+        parts = [_extent(each) for each in schema]
+    elif isinstance(schema, Mapping):
+        fields, required = object_or_empty(schema.get("properties")), list_or_empty(schema.get("required"))
+        own = (
+            len(fields.keys() - set(required)),
+            int("anyOf" in schema or isinstance(schema.get("type"), list)),
+        )
+        parts = [own, *(_extent(each) for each in schema.values())]
+    else:
+        return 0, 0
+    return sum(each for each, _ in parts), sum(each for _, each in parts)
 
 
 def _choice(calling: ToolCallingSpec | None, capability: ModelCapability, names: WireNames) -> JsonValue:
@@ -223,18 +267,28 @@ def _choice(calling: ToolCallingSpec | None, capability: ModelCapability, names:
             return {"type": "auto", **alone} if alone else None
 
 
+def _budget(request: ModelRequest) -> int:
+    """Return the tokens of reasoning, which are part of the tokens of a reply on this wire."""
+    return 0 if request.reasoning is None else request.reasoning.budget_tokens or 0
+
+
 def _thinking(request: ModelRequest) -> JsonValue:
-    asked = request.reasoning
-    if asked is None or asked.budget_tokens is None:
-        return None
-    return {"type": "enabled", "budget_tokens": asked.budget_tokens}
+    budget = _budget(request)
+    return {"type": "enabled", "budget_tokens": budget} if budget else None
 
 
 def _output(request: ModelRequest) -> JsonValue:
     config: dict[str, JsonValue] = {}
     if request.reasoning is not None and request.reasoning.effort is not None:
         config["effort"] = request.reasoning.effort
-    if request.structured_output is not None:
-        schema = request.structured_output.constraint.schema
-        config["format"] = {"type": "json_schema", "schema": strict_schema(schema) or schema}
+    if (answer := _answer_format(request)) is not None:
+        config["format"] = {"type": "json_schema", "schema": answer}
     return config or None
+
+
+def _answer_format(request: ModelRequest) -> JsonObject | None:
+    """Return the schema of the answer, as the provider takes it if it has such a form."""
+    if request.structured_output is None:
+        return None
+    schema = answer_schema(request.structured_output.constraint.schema)
+    return strict_schema(schema, ANTHROPIC) or schema

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from pilotage.adapters.model_http.provider import Provider
 from pilotage.adapters.model_http.server import ModelRetries, ModelTimeouts, ServerAccess
+from pilotage.adapters.model_http.wires import reject_unsendable, server_address
 from pilotage.agent.ports.model import ModelCapability
 from pilotage.checks import reject_blank, reject_not_positive
-from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonObject, empty_object
 from pilotage.values import shared, value
 
@@ -25,9 +25,10 @@ def _no_headers() -> Mapping[str, str]:
 class AnthropicSettings:
     """A model of a server.
 
-    `base_url` ends where `/messages` begins. `max_tokens` is the longest reply of a request that does not say one: the
-    wire has no default. `cache_marks` lets the provider cache the beginning of the requests of runs. `extra_body` goes
-    into every request.
+    `base_url` ends where `/messages` begins; an address without a path means `/v1`. `max_tokens` is the longest reply
+    of a request that does not say one, beside its budget of reasoning: the wire has no default. `cache_marks` lets the
+    provider cache the beginning of the requests of runs. `extra_body` goes into every request.
+    `sends_trace` lets a server join the trace of the run, by the header `traceparent`.
     """
 
     model: str
@@ -43,21 +44,18 @@ class AnthropicSettings:
     headers: Mapping[str, str] = field(default_factory=_no_headers, repr=False)
     extra_body: JsonObject = field(default_factory=empty_object)
     checks_at_start: bool = True
+    sends_trace: bool = False
 
     def __post_init__(self) -> None:
         reject_blank(self, model=self.model, api_key=self.api_key, version=self.version)
         reject_not_positive(self, max_tokens=self.max_tokens, concurrency=self.concurrency)
-        parts = urlsplit(self.base_url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise AgentDefinitionError(
-                f"AnthropicSettings.base_url is {self.base_url!r}, which is no address of a server. "
-                "Write it like 'https://api.anthropic.com/v1'."
-            )
+        object.__setattr__(self, "base_url", server_address(self, self.base_url))
+        reject_unsendable(self, self.api_key, self.headers)
 
     def url(self, path: str) -> str:
         """Return the address of a page, with the query of the base URL."""
         base, mark, query = self.base_url.partition("?")
-        return f"{base.rstrip('/')}{path}{mark}{query}"
+        return f"{base}{path}{mark}{query}"
 
     @property
     def provider(self) -> Provider:
@@ -70,4 +68,6 @@ class AnthropicSettings:
         headers = {"content-type": "application/json", "anthropic-version": self.version, **self.headers}
         if self.api_key is not None:
             headers["x-api-key"] = self.api_key
-        return ServerAccess(headers, self.timeouts, self.concurrency, self.api_key)
+        return ServerAccess(
+            headers, self.timeouts, self.concurrency, self.api_key, sends_trace=self.sends_trace
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from starlette.routing import BaseRoute
 
@@ -11,6 +11,9 @@ from pilotage.jsonvalue import JsonObject
 from pilotage.values import value
 
 _OPERATION = "__pilotage_operation__"
+Described: TypeAlias = dict[str, Any]
+"""A part of an OpenAPI description."""
+
 RouteT = TypeVar("RouteT", bound=BaseRoute)
 
 

@@ -16,7 +16,7 @@ from fastapi.security.base import SecurityBase
 from pydantic import Field, create_model
 from starlette.responses import Response
 
-from pilotage.adapters.asgi.operations import operation_of
+from pilotage.adapters.asgi.operations import Described, operation_of
 from pilotage.adapters.asgi.problems import PROBLEM_JSON
 from pilotage.adapters.asgi.streaming import EVENT_STREAM
 from pilotage.agent.definition import AgentDefinition
@@ -53,9 +53,9 @@ _LEFT_OUT: MappingProxyType[str, str] = MappingProxyType(
 """What is not in every event as it is sent."""
 
 
-def event_schema(kind: type[Any]) -> dict[str, Any]:
+def event_schema(kind: type[Any]) -> Described:
     """Return the schema of an event as it is sent."""
-    members: dict[str, Any] = {}
+    members: Described = {}
     for each in fields(kind):
         if each.type == "AgentEventKind":
             members[each.name] = {"type": "string", "const": each.default.value}
@@ -76,7 +76,7 @@ def event_schema(kind: type[Any]) -> dict[str, Any]:
 
 
 @cache
-def frame_schema() -> dict[str, Any]:
+def frame_schema() -> Described:
     """Return the schema of a frame; `data` is the text of an event, a problem, or a request to reconnect."""
     events = [event_schema(each) for each in get_args(AgentEvent)]
     return {
@@ -99,7 +99,7 @@ def frame_schema() -> dict[str, Any]:
     }
 
 
-_RECONNECT_DATA: dict[str, Any] = {
+_RECONNECT_DATA: Described = {
     "title": "Reconnect",
     "description": "The stream ends before the run does: read on with the last id.",
     "type": "object",
@@ -108,7 +108,7 @@ _RECONNECT_DATA: dict[str, Any] = {
 }
 
 
-def problem_schema() -> dict[str, Any]:
+def problem_schema() -> Described:
     """Return the schema of a problem, without references: they would point into the whole description."""
     schema = ProblemView.model_json_schema()
     schema["properties"]["problems"]["items"] = schema.pop("$defs")["FieldProblem"]
@@ -126,15 +126,15 @@ FOLLOW_A_RUN = "curl -N http://127.0.0.1:8000/runs/RUN_ID/events"
 RUN_ID_EXAMPLE = "0192f0c1d2e34f5a8b7c6d5e4f3a2b1c"
 
 
-def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def problem_responses(*statuses: int) -> dict[int | str, Described]:
     """Return the description of the problems of a route."""
     content = {PROBLEM_JSON: {"schema": problem_schema()}}
     return {status: {"description": "The request failed.", "content": content} for status in statuses}
 
 
-def stream_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def stream_responses(*statuses: int) -> dict[int | str, Described]:
     """Return the description of a stream of values, and of the problems of its route."""
-    frame: dict[str, Any] = {
+    frame: Described = {
         "title": "Frame",
         "type": "object",
         "required": ["data"],
@@ -143,12 +143,12 @@ def stream_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return _streamed(frame) | problem_responses(*statuses)
 
 
-def event_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def event_responses(*statuses: int) -> dict[int | str, Described]:
     """Return the description of the events of a run, and of the problems of the route."""
     return _streamed(frame_schema()) | problem_responses(*statuses)
 
 
-def _streamed(frame: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
+def _streamed(frame: Described) -> dict[int | str, Described]:
     return {200: {"description": "Frames as they come.", "content": {EVENT_STREAM: {"schema": frame}}}}
 
 
@@ -181,13 +181,13 @@ def start_body(agents: Sequence[AgentDefinition]) -> Any:
         __doc__=StartBody.__doc__,
         agent=agent,
     )
-    examples: dict[str, Any] = {
+    examples: Described = {
         each.agent_id: {"summary": f"Start {each.agent_id}", "value": _example_start(each)} for each in agents
     }
     return Annotated[model, Body(openapi_examples=examples)]
 
 
-def _example_start(definition: AgentDefinition) -> dict[str, Any]:
+def _example_start(definition: AgentDefinition) -> Described:
     example = example_input(definition)
     return {"agent": definition.agent_id} | ({} if example is None else {"input": example})
 
@@ -210,7 +210,7 @@ def with_annotation(
     return call
 
 
-def _name_problems(schema: dict[str, Any]) -> None:
+def _name_problems(schema: Described) -> None:
     """Replace the schemas of problems by references: generators make one class of them then."""
     place = "#/components/schemas/"
     problem = ProblemView.model_json_schema(ref_template=f"{place}{{model}}")
@@ -228,9 +228,9 @@ def describe_other_routes(api: FastAPI, security: Sequence[Depends]) -> None:
     """Add the routes of other adapters to the description of an application; they take the same credentials."""
     described = api.openapi
     names = [str(getattr(each.dependency, "scheme_name", "")) for each in security]
-    needed: dict[str, Any] = {"security": [{each: []} for each in names]} if names else {}
+    needed: Described = {"security": [{each: []} for each in names]} if names else {}
 
-    def openapi() -> dict[str, Any]:
+    def openapi() -> Described:
         if api.openapi_schema is not None:
             return api.openapi_schema
         schema = described()

@@ -31,6 +31,7 @@ from pilotage.adapters.fastapi.frames import SSE_FORMAT, EncodedEvents, EventSoc
 from pilotage.adapters.fastapi.routing import Caller, json_response, route_class_with
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.ports.costs import CostField
 from pilotage.agent.ports.permissions import IPrincipalResolver
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.container.application import Application
@@ -76,11 +77,26 @@ class RunQueries:
         asked("/questions", self.list_open_questions, response_model=QuestionPageView, responses=some)
         get("/runs/{run_id}/evidence", self.list_evidence, response_model=views.EvidencesView)
         get("/runs/{run_id}/verification", self.verify_run, response_model=views.VerifiedView)
+        get("/costs", self.read_costs, tags=["costs"], response_model=views.CostsView, responses=some)
         get("/agents", self.list_agents, tags=["agents"], response_model=AgentsView, responses=some)
 
     async def list_agents(self, caller: Caller) -> Response:
         """Return the agents that are served: their inputs, outputs and tools, with schemas."""
         return json_response(AgentsView.of(self._runs().services))
+
+    async def read_costs(
+        self,
+        caller: Caller,
+        by: Annotated[list[CostField] | None, Query()] = None,
+        since: AwareDatetime | None = None,
+        until: AwareDatetime | None = None,
+    ) -> Response:
+        """Return what the durable runs of the caller's tenant were charged for, summed by the given fields.
+
+        Amounts are by currency; charges without a known price are counted in `unpriced`, and are in no amount.
+        """
+        sums = await self._runs().costs(by=by or (), since=since, until=until, principal=caller)
+        return json_response(views.CostsView.of(sums))
 
     async def list_runs(
         self,

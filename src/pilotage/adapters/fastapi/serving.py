@@ -80,7 +80,7 @@ def asgi_application(
     else:
         api.add_middleware(LocalOnly)
         principal = OnePrincipal()
-    api.add_middleware(CrossOrigin, allowed_origins=_allowed_origins(app, settings), is_server=True)
+    api.add_middleware(CrossOrigin, allowed_origins=allowed_origins(app, settings), is_server=True)
     runs = agent_routes(app, principal=principal, settings=settings)
     if problems := list(problems_of(app.graph, _places_in(runs))):
         raise start_error(app.name, problems)
@@ -140,7 +140,7 @@ def refuse_open_binding(host: str, *, has_resolver: bool) -> None:
         )
 
 
-def _allowed_origins(app: Application, settings: HttpSettings) -> frozenset[str]:
+def allowed_origins(app: Application, settings: HttpSettings) -> frozenset[str]:
     """Return the origins whose pages may use the server: those of HTTP and those of AG-UI count for all routes."""
     agui = app.graph.given(AgUiConfig)
     return frozenset(settings.allowed_origins) | frozenset(agui.allowed_origins if agui else ())

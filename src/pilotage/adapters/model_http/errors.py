@@ -98,7 +98,7 @@ _TABLE: Mapping[ModelFailure, _Row] = {
         ModelUnavailableError,
         True,
         "cannot be reached",
-        "Check that it runs and that PILOTAGE_MODEL_BASE_URL is its address.",
+        "Check that it runs and that the base URL of the model is its address.",
     ),
     ModelFailure.TIMEOUT: _Row(
         ModelUnavailableError,
@@ -114,7 +114,11 @@ _TABLE: Mapping[ModelFailure, _Row] = {
     ),
     ModelFailure.SERVER_ERROR: _Row(ModelUnavailableError, True, "failed", "Its log says why."),
     ModelFailure.UNAUTHORIZED: _Row(
-        ModelRequestError, False, "does not accept the key", "Put the right one into PILOTAGE_MODEL_API_KEY."
+        ModelRequestError,
+        False,
+        "does not accept the key",
+        "Put the right one where the model gets it from: its settings, PILOTAGE_MODEL_API_KEY, OPENAI_API_KEY or "
+        "ANTHROPIC_API_KEY.",
     ),
     ModelFailure.QUOTA: _Row(
         ModelRequestError,
@@ -126,7 +130,8 @@ _TABLE: Mapping[ModelFailure, _Row] = {
         ModelRequestError,
         False,
         "does not know the model or the path",
-        "Check PILOTAGE_MODEL_NAME, and that the base URL ends where /chat/completions begins.",
+        "Check the name of the model, and that the base URL ends where /chat/completions, /responses or "
+        "/messages begins.",
     ),
     ModelFailure.CONTEXT_EXCEEDED: _Row(
         ModelContextExceededError,
@@ -154,7 +159,7 @@ _TABLE: Mapping[ModelFailure, _Row] = {
         ModelReplyError,
         True,
         "sent what is no reply",
-        "Check that the address is one of an OpenAI-compatible server.",
+        "Check that the address is one of a server that speaks the wire of the model.",
     ),
     ModelFailure.BROKEN_CALL: _Row(
         ModelReplyError,

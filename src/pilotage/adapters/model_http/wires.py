@@ -1,9 +1,11 @@
-"""The wires that a server speaks, as the server itself answers, and the provider that a key looks like."""
+"""The wires that a server speaks, as the server itself answers; addresses of servers, and what keys look like."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from urllib.parse import urlsplit
 
 from pilotage.adapters.model_http.errors import ModelServerError
 from pilotage.adapters.model_http.server import ModelServer
@@ -31,6 +33,9 @@ MODELS: Mapping[Wire, str] = {
 }
 """The classes that speak them."""
 
+VERSION = "/v1"
+"""The path of an address that has none."""
+_OF_A_HEADER = re.compile(r"([!-~]([ -~\t]*[!-~])?)?")
 _NO_ANSWER = (
     ModelFailure.UNREACHABLE,
     ModelFailure.TIMEOUT,
@@ -63,6 +68,40 @@ _HOSTS: Mapping[str, str] = {
     "nvidia.com": "NVIDIA",
     "perplexity.ai": "Perplexity",
 }
+
+
+def server_address(settings: object, text: str) -> str:
+    """Return the address of a server without a slash at the end of its path; without a path, that of its first version.
+
+    Raises:
+        AgentDefinitionError: it is no address of an HTTP server, or one of a single page.
+    """
+    name = f"{type(settings).__name__}.base_url"
+    address, mark, query = text.strip().partition("?")
+    address = address.rstrip("/")
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise AgentDefinitionError(
+            f"{name} is {text!r}, which is no address of a server. Write it like 'http://127.0.0.1:8000/v1'."
+        )
+    page = next((each.path for each in Wire if address.endswith(each.path)), None)
+    if page is not None:
+        raise AgentDefinitionError(f"{name} is {text!r}. Leave {page!r} out: {address.removesuffix(page)!r}.")
+    return f"{address if parts.path else f'{address}{VERSION}'}{mark}{query}"
+
+
+def reject_unsendable(settings: object, key: str | None, headers: Mapping[str, str]) -> None:
+    """Refuse a key and headers that HTTP cannot carry, without showing them.
+
+    Raises:
+        AgentDefinitionError: one has a line break, a character outside of ASCII, or blanks around it.
+    """
+    for name, text in {"api_key": key or "", **headers}.items():
+        if not _OF_A_HEADER.fullmatch(text):
+            raise AgentDefinitionError(
+                f"{type(settings).__name__}: no request can carry {name!r}, which has a line break, a character "
+                "outside of ASCII, or blanks around it. Write it without them."
+            )
 
 
 async def spoken_wires(server: ModelServer, url: Callable[[str], str]) -> Sequence[Wire]:

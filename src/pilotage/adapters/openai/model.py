@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Sequence
-from typing import ClassVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import ClassVar, TypeVar
 
 from pilotage.adapters.model_http.calls import PreparedCall, Retrying
-from pilotage.adapters.model_http.errors import ModelServerError
-from pilotage.adapters.model_http.provider import STATE_LEFT_OUT
+from pilotage.adapters.model_http.decoding import parsed_object
+from pilotage.adapters.model_http.errors import ModelServerError, failed
+from pilotage.adapters.model_http.provider import STATE_LEFT_OUT, with_provider
 from pilotage.adapters.model_http.server import ModelServer
 from pilotage.adapters.model_http.wires import Wire, expect_wire, spoken_wires
 from pilotage.adapters.openai.dialect import COMMON, Dialect, vllm_dialect
@@ -27,6 +28,7 @@ from pilotage.ids import IClock, IIds, SystemClock, SystemIds
 from pilotage.jsonvalue import JsonObject
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class OpenAICompatibleModel(IAgentModel, ILifecycle):
@@ -50,7 +52,8 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
         self._clock = clock or SystemClock()
         self._ids = ids or SystemIds()
         self._own_server = server
-        self._capability = settings.capability or ModelCapability(settings.model)
+        capability = settings.capability or ModelCapability(settings.model)
+        self._capability = with_provider(capability, settings.base_url, "openai")
         self._retrying = Retrying(settings.model, settings.retries, self._clock, self._ids, self._failed)
 
     @property
@@ -92,12 +95,10 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
             await self._own_server.close()
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        prepared = await self._prepared(request, streams=False)
-        return await self._retrying.result_of(prepared.whole)
+        return await self._sent(request, PreparedCall.whole, streams=False)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
-        prepared = await self._prepared(request, streams=True)
-        reply, events = await self._retrying.result_of(prepared.begun)
+        reply, events = await self._sent(request, PreparedCall.begun, streams=True)
         try:
             while events:
                 for event in events:
@@ -153,6 +154,13 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
     def _lose_server(self) -> None:
         """Forget what was read of the server."""
 
+    async def _sent(
+        self, request: ModelRequest, send: Callable[[PreparedCall], Awaitable[T]], *, streams: bool
+    ) -> T:
+        """Return the result of a request, with retries."""
+        prepared = await self._prepared(request, streams=streams)
+        return await self._retrying.result_of(lambda: send(prepared))
+
     async def _prepared(self, request: ModelRequest, *, streams: bool) -> PreparedCall:
         names, dialect, provider = names_of(request), await self.dialect(), self.settings.provider
         body = chat_body(request, self.settings, dialect, self._capability, names, streams=streams)
@@ -173,6 +181,9 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
 
         url = self.settings.url("/chat/completions")
         return PreparedCall(self.server, self.settings, url, json.dumps(body).encode(), reader)
+
+
+_TOKENIZED = ("model", "messages", "tools", "chat_template_kwargs")
 
 
 class VllmAgentModel(OpenAICompatibleModel):
@@ -206,6 +217,21 @@ class VllmAgentModel(OpenAICompatibleModel):
             if error.failure in (ModelFailure.NOT_FOUND, ModelFailure.UNREADABLE, ModelFailure.UNAUTHORIZED):
                 return None
             raise
+
+    async def count_tokens(self, request: ModelRequest) -> int:
+        """Return the tokens of a request as the tokenizer and the chat template of the server count them.
+
+        Raises:
+            ModelServerError: the request failed, or the server does not count.
+        """
+        names, dialect = names_of(request), await self.dialect()
+        sent = chat_body(request, self.settings, dialect, self._capability, names, streams=False)
+        asked = {name: sent[name] for name in _TOKENIZED if name in sent}
+        body = json.dumps(asked).encode()
+        count = parsed_object(await self.server.post(self.settings.root("/tokenize"), body)).get("count")
+        if type(count) is not int:
+            raise failed(ModelFailure.UNREADABLE, "a page /tokenize without a count")
+        return count
 
     async def is_healthy(self) -> bool:
         """Return whether the server is reachable and its engine works."""

@@ -15,7 +15,7 @@ from pilotage.adapters.model_http.finish_reasons import CALLS, read_reason
 from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.model_http.provider import Provider
 from pilotage.adapters.model_http.reply_stream import WireReader
-from pilotage.adapters.model_http.strict_schema import without_nulls
+from pilotage.adapters.model_http.strict_schema import asked_answer, without_nulls
 from pilotage.adapters.openai.call_assembly import AssembledCalls, CallAssembly
 from pilotage.adapters.openai.request_mapping import DETAILS
 from pilotage.adapters.openai.spoken import Spoken, media_in, pieces_of, text_of
@@ -265,7 +265,7 @@ class ReplyReader(WireReader):
             raise AgentStructuredOutputError(problem, problems=[problem]) from error
         spec = self._request.structured_output
         return (
-            without_nulls(answer, spec.constraint.schema)
+            asked_answer(answer, spec.constraint.schema)
             if spec is not None and self._strips_nulls
             else answer
         )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from pilotage.adapters.model_http.bodies import growing_last
 from pilotage.adapters.model_http.evidence import framed
 from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.model_http.provider import Provider
-from pilotage.adapters.model_http.strict_schema import strict_schema
+from pilotage.adapters.model_http.strict_schema import answer_schema, strict_schema
 from pilotage.adapters.openai.dialect import AnswerFormat, Dialect
 from pilotage.adapters.openai.settings import EvidenceRole, OpenAICompatibleSettings
 from pilotage.agent.messages import (
@@ -33,8 +33,6 @@ from pilotage.jsonvalue import (
     JsonObject,
     JsonValue,
     canonical_json,
-    list_or_empty,
-    object_or_empty,
 )
 
 _ANSWER = "answer"
@@ -161,7 +159,9 @@ def _format(
             return {"structured_outputs": {"json": schema}}
         if dialect.answer_format is AnswerFormat.GUIDED_JSON:
             return {"guided_json": schema}
-    strict = _strict(spec.constraint, dialect)
+    if dialect.needs_closed_schemas:
+        schema = answer_schema(schema)
+    strict = _strict(JsonSchemaConstraint(schema, spec.constraint.strict), dialect)
     is_strict = strict is not None
     shape: JsonObject = {"name": _ANSWER, "schema": schema if strict is None else strict, "strict": is_strict}
     return {"response_format": {"type": "json_schema", "json_schema": shape}}
@@ -177,23 +177,7 @@ def _strict(constraint: JsonSchemaConstraint, dialect: Dialect) -> JsonObject | 
     """Return the schema that the server is asked to enforce; None where it cannot be, or is not wanted."""
     if not constraint.strict:
         return None
-    if not dialect.needs_closed_schemas or is_closed(constraint.schema):
-        return constraint.schema
-    return strict_schema(constraint.schema)
-
-
-def is_closed(schema: JsonValue) -> bool:
-    """Return whether every object in a schema names all its fields, requires them, and allows no others."""
-    if isinstance(schema, Mapping):
-        if "properties" in schema or schema.get("type") == "object":
-            known = object_or_empty(schema.get("properties"))
-            required = list_or_empty(schema.get("required"))
-            if schema.get("additionalProperties") is not False or set(required) != set(known):
-                return False
-        return all(map(is_closed, schema.values()))
-    if isinstance(schema, Sequence) and not isinstance(schema, str):
-        return all(map(is_closed, schema))
-    return True
+    return strict_schema(constraint.schema) if dialect.needs_closed_schemas else constraint.schema
 
 
 def wire_messages(

@@ -21,7 +21,7 @@ from pilotage.adapters.model_http.errors import failed
 from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.model_http.provider import Provider
 from pilotage.adapters.model_http.reply_stream import WireReader
-from pilotage.adapters.model_http.strict_schema import without_nulls
+from pilotage.adapters.model_http.strict_schema import asked_answer, without_nulls
 from pilotage.adapters.openai.responses_request import ITEM, PHASE
 from pilotage.agent.messages import (
     MessagePart,
@@ -55,6 +55,7 @@ _END, _CALL = ModelStreamEventKind.TOOL_CALL_END, ModelStreamEventKind.TOOL_CALL
 _TEXTS = {"response.output_text.delta": _TOKEN, "response.refusal.delta": _TOKEN}
 _THOUGHTS = {"response.reasoning_text.delta", "response.reasoning_summary_text.delta"}
 _LAST = {"response.completed", "response.incomplete", "response.failed"}
+_UNDER_WAY = ("queued", "in_progress")
 _CUT: Mapping[str, ModelFinishReason] = {
     "max_output_tokens": ModelFinishReason.LENGTH,
     "max_tokens": ModelFinishReason.LENGTH,
@@ -135,9 +136,9 @@ class ResponsesReader(WireReader):
         piece = event.get("delta")
         if not isinstance(piece, str):
             raise failed(ModelFailure.UNREADABLE, f"{event.get('type')} without its text")
-        return self._said(kind, self._halves[kind].push(piece))
+        return self._text_events(kind, self._halves[kind].push(piece))
 
-    def _said(self, kind: ModelStreamEventKind, piece: str) -> Sequence[ModelStreamEvent]:
+    def _text_events(self, kind: ModelStreamEventKind, piece: str) -> Sequence[ModelStreamEvent]:
         if not piece:
             return ()
         if kind is _REASONING:
@@ -146,7 +147,7 @@ class ResponsesReader(WireReader):
 
     def _rest(self, kind: ModelStreamEventKind) -> Sequence[ModelStreamEvent]:
         """Return the event of the half of a character that no other half followed."""
-        return self._said(kind, self._halves[kind].finish())
+        return self._text_events(kind, self._halves[kind].finish())
 
     def _argument(self, key: str, piece: JsonValue) -> Sequence[ModelStreamEvent]:
         call = self._calls.get(key)
@@ -171,6 +172,8 @@ class ResponsesReader(WireReader):
             raise error_in_stream(response.get("error") or "the response failed")
         if response.get("status") == "cancelled":
             raise failed(ModelFailure.ABORTED, "the response was cancelled")
+        if response.get("status") in _UNDER_WAY:
+            raise failed(ModelFailure.BROKEN_STREAM, f"the response is still {response['status']!r}")
         self._response = response
 
     def _reply(self, response: JsonObject, *, with_reasoning: bool) -> ModelResponse:
@@ -288,7 +291,7 @@ def _reason_of(response: JsonObject) -> tuple[ModelFinishReason, str | None]:
 
 def _answer(text: str, schema: JsonObject) -> JsonValue:
     try:
-        return without_nulls(read_json(text), schema)
+        return asked_answer(read_json(text), schema)
     except ValueError as error:
         problem = f"the answer is no JSON: {text!r}."
         raise AgentStructuredOutputError(problem, problems=[problem]) from error

@@ -12,7 +12,7 @@ from pilotage.adapters.model_http.bodies import growing_last
 from pilotage.adapters.model_http.evidence import framed
 from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.model_http.provider import Provider
-from pilotage.adapters.model_http.strict_schema import strict_schema
+from pilotage.adapters.model_http.strict_schema import answer_schema, strict_schema
 from pilotage.adapters.openai.settings import OpenAICompatibleSettings
 from pilotage.agent.messages import (
     ContentPart,
@@ -49,6 +49,7 @@ def responses_body(
     provider: Provider,
     *,
     streams: bool,
+    asks_encrypted: bool = True,
 ) -> dict[str, JsonValue]:
     """Return the body, without unset parameters.
 
@@ -61,7 +62,7 @@ def responses_body(
         "model": settings.model,
         "input": [*items],
         "store": False,
-        "include": ["reasoning.encrypted_content"],
+        "include": ["reasoning.encrypted_content"] if asks_encrypted else None,
         "max_output_tokens": sampling.max_tokens,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
@@ -114,7 +115,8 @@ def _schema(constraint: JsonSchemaConstraint) -> tuple[JsonObject, bool]:
 def _format(request: ModelRequest) -> JsonValue:
     if request.structured_output is None:
         return None
-    schema, is_strict = _schema(request.structured_output.constraint)
+    asked = request.structured_output.constraint
+    schema, is_strict = _schema(JsonSchemaConstraint(answer_schema(asked.schema), asked.strict))
     return {"format": {"type": "json_schema", "name": "answer", "schema": schema, "strict": is_strict}}
 
 

@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import StrEnum
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from pilotage.adapters.model_http.provider import Provider
 from pilotage.adapters.model_http.server import ModelRetries, ModelTimeouts, ServerAccess
+from pilotage.adapters.model_http.wires import VERSION, reject_unsendable, server_address
 from pilotage.adapters.openai_plugin import BASE_URL
 from pilotage.agent.ports.model import ModelCapability
 from pilotage.checks import reject_blank, reject_not_positive
@@ -22,7 +23,6 @@ NAME = "PILOTAGE_MODEL_NAME"
 API_KEY = "PILOTAGE_MODEL_API_KEY"
 SERVER = "PILOTAGE_MODEL_SERVER"
 VLLM = "PILOTAGE_VLLM_"
-_CHAT = "/chat/completions"
 T = TypeVar("T")
 
 
@@ -47,10 +47,9 @@ class OpenAICompatibleSettings:
 
     `base_url` ends where `/chat/completions` begins; an address without a path means `/v1`. `capability` is
     that of the model; the server's report (the length of the context) fills what is left open. `extra_body`
-    goes into every request, for parameters that this adapter has no name for.
+    goes into every request, for parameters that this adapter has no name for. `sends_trace` lets a server that you
+    trust with it join the trace of the run, by the header `traceparent`.
     """
-
-    default_path: ClassVar[str] = "/v1"
 
     base_url: str
     model: str
@@ -64,11 +63,13 @@ class OpenAICompatibleSettings:
     headers: Mapping[str, str] = field(default_factory=_no_headers, repr=False)
     extra_body: JsonObject = field(default_factory=empty_object)
     checks_at_start: bool = True
+    sends_trace: bool = False
 
     def __post_init__(self) -> None:
         reject_blank(self, model=self.model, api_key=self.api_key, max_tokens_field=self.max_tokens_field)
         reject_not_positive(self, concurrency=self.concurrency)
-        object.__setattr__(self, "base_url", _address(self.base_url, self.default_path))
+        object.__setattr__(self, "base_url", server_address(self, self.base_url))
+        reject_unsendable(self, self.api_key, self.headers)
 
     @property
     def provider(self) -> Provider:
@@ -81,7 +82,9 @@ class OpenAICompatibleSettings:
         headers = {"content-type": "application/json", **self.headers}
         if self.api_key is not None:
             headers["authorization"] = f"Bearer {self.api_key}"
-        return ServerAccess(headers, self.timeouts, self.concurrency, self.api_key)
+        return ServerAccess(
+            headers, self.timeouts, self.concurrency, self.api_key, sends_trace=self.sends_trace
+        )
 
     def url(self, path: str) -> str:
         """Return the address of a page of the API, with the query of the base URL."""
@@ -91,29 +94,7 @@ class OpenAICompatibleSettings:
     def root(self, path: str) -> str:
         """Return the address of one of the server's own pages, such as `/health`."""
         base, mark, query = self.base_url.partition("?")
-        return f"{base.removesuffix(self.default_path)}{path}{mark}{query}"
-
-
-def _address(text: str, default_path: str) -> str:
-    """Return the address without a slash at the end of its path.
-
-    Raises:
-        AgentDefinitionError: it is no address of an HTTP server, or one of a single page.
-    """
-    address, mark, query = text.strip().partition("?")
-    address = address.rstrip("/")
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise AgentDefinitionError(
-            f"OpenAICompatibleSettings.base_url is {text!r}, which is no address of a server. "
-            "Write it like 'http://127.0.0.1:8000/v1'."
-        )
-    if address.endswith(_CHAT):
-        raise AgentDefinitionError(
-            f"OpenAICompatibleSettings.base_url is {text!r}. Leave {_CHAT!r} out: "
-            f"{address.removesuffix(_CHAT)!r}."
-        )
-    return f"{address if parts.path else f'{address}{default_path}'}{mark}{query}"
+        return f"{base.removesuffix(VERSION)}{path}{mark}{query}"
 
 
 @value

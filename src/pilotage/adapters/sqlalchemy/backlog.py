@@ -9,9 +9,10 @@ are given out is the decision of the rule alone (`claim_rule`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from types import NoneType
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -39,7 +40,7 @@ from pilotage.adapters.sqlalchemy.claim_rule import HAS_NO_OWNER, LEASE_NOW, NOW
 from pilotage.adapters.sqlalchemy.columns import MomentColumn, now, seconds_from_now
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.leases import IS_UNDER_WAY, acquired_leases, forget_leases
-from pilotage.adapters.sqlalchemy.statements import Prepared, of_run, place_of
+from pilotage.adapters.sqlalchemy.statements import Column, Parameters, Prepared, of_run, place_of
 from pilotage.adapters.sqlalchemy.tables import (
     CAN_BE_DRIVEN,
     HAS_TIME,
@@ -51,6 +52,7 @@ from pilotage.adapters.sqlalchemy.tables import (
 )
 from pilotage.agent.ports.leases import (
     NO_CLAIMS,
+    POISONED_FROM,
     SUSPECT_FROM,
     BacklogEntry,
     ClaimRecord,
@@ -69,7 +71,7 @@ _MOST_PAGES = 20
 _LOOKS = 5
 
 _PLACE = ("moment", "tenant", "run", "number")
-_START: Mapping[str, Any] = {
+_START: Parameters = {
     "moment": datetime.min.replace(tzinfo=UTC) + timedelta(days=2),  # a database may add a time zone
     "tenant": "",
     "run": "",
@@ -107,7 +109,7 @@ def _entries(
     look: int, table: Table, condition: str | ColumnElement[bool], order: Sequence[str], size: int
 ) -> Select[*tuple[Any, ...]]:
     """Return the statement for a page of an index; `order` names the columns of the index among those of a place."""
-    columns: dict[str, ColumnElement[Any]] = {"tenant": table.c.tenant_id, "run": table.c.run_id}
+    columns: dict[str, Column] = {"tenant": table.c.tenant_id, "run": table.c.run_id}
     columns["moment"] = (
         table.c.expires_at if table is leases else table.c.wake_at if table is runs else null()
     )
@@ -115,7 +117,7 @@ def _entries(
     after = [bindparam(f"{name}_{look}", type_=_TYPES[name]) for name in order]
     place = [columns[name] for name in order]
     number: ColumnElement[int] = literal_column(str(look))
-    given: list[ColumnElement[Any]] = [cast(columns[name], _TYPES[name]).label(name) for name in _PLACE]
+    given: list[Column] = [cast(columns[name], _TYPES[name]).label(name) for name in _PLACE]
     page = (
         select(number.label("look"), *given)
         .where(text(condition) if isinstance(condition, str) else condition, tuple_(*place) > tuple_(*after))
@@ -149,7 +151,7 @@ class Round:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._at: list[Mapping[str, Any]] = [_START] * _LOOKS
+        self._at: list[Parameters] = [_START] * _LOOKS
 
     @property
     def is_over(self) -> bool:
@@ -167,7 +169,7 @@ class Round:
         return found
 
 
-def _end_of(page: Sequence[Seen]) -> Mapping[str, Any]:
+def _end_of(page: Sequence[Seen]) -> Parameters:
     last = page[-1]
     return {"moment": last.moment, "tenant": last.tenant, "run": last.run, "number": last.number}
 
@@ -202,6 +204,8 @@ _FORGET = Prepared(
     .where(*of_run(runs), or_(runs.c.claims > 0, runs.c.claim_after.is_not(None)))
     .values(claims=0, claimed_at=null(), claim_problem=null(), claim_after=null())
 )
+
+_DAMAGED = ClaimRecord(POISONED_FROM, problem="the stored count of its claims is damaged")
 
 _GIVE = (
     select(runs.c.tenant_id, runs.c.run_id, *_CLAIMS)
@@ -280,11 +284,17 @@ class SqlAlchemyBacklog(IAgentBacklog):
 def _free(seen: Iterable[Seen]) -> list[Seen]:
     """Return each run without an owner once, the longest untouched first."""
     found = {each.position: each for each in seen if each.is_free}
-    return sorted(found.values(), key=lambda each: (each.updated_at or _START["moment"], each.position))
+    return sorted(found.values(), key=lambda each: (_moment_or_start(each.updated_at), each.position))
+
+
+def _moment_or_start(stored: object) -> object:
+    """Return a moment to sort by. One damaged row must not keep a worker from all other runs."""
+    return stored if type(stored) is datetime else _START["moment"]
 
 
 def _is_suspect(seen: Seen) -> bool:
-    return (seen.claims or 0) >= SUSPECT_FROM
+    # The claims of a damaged row are read where it is given out, which leads to a quarantine.
+    return type(seen.claims) is int and seen.claims >= SUSPECT_FROM
 
 
 def _given(connection: Connection, chosen: Sequence[Seen], owner: str, seconds: float) -> list[BacklogEntry]:
@@ -296,4 +306,10 @@ def _given(connection: Connection, chosen: Sequence[Seen], owner: str, seconds: 
 
 
 def _record(row: Row[*tuple[Any, ...]]) -> ClaimRecord:
-    return ClaimRecord(row.claims, row.claimed_at, row.claim_problem, row.claim_after)
+    """Return the claims of a run. Damaged ones count as too many: a worker asks people about that run."""
+    count, problem = row.claims, row.claim_problem
+    times: list[object] = [row.claimed_at, row.claim_after]
+    is_sound = type(count) is int and count >= 0 and type(problem) in (str, NoneType)
+    if is_sound and all(type(each) in (datetime, NoneType) for each in times):
+        return ClaimRecord(count, row.claimed_at, problem, row.claim_after)
+    return _DAMAGED

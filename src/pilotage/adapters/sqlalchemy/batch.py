@@ -319,6 +319,7 @@ def row_values(run: RunKey, rows: Sequence[JournalRow], token: str) -> list[Valu
             "view": stored.view,
             "view_blob": None,
             "events": row.events or None,
+            "costs": row.costs or None,
             "digest": to_packed(row.digest),
             "salt": _packed_salt(row.salt),
             "token": None,

@@ -132,6 +132,10 @@ class SqlDialect:
     `lease_now`         the clock of leases
     `later`             the moment `{seconds}` after `{now}`
     `hour`              the number of whole hours from 1970 to `{moment}`
+    `day`               the day of `{moment}` in UTC
+    `charges`           joins the charges in the column `costs` of `j`, each as `charge.value`
+    `charge_field`      the field of a charge at `{place}`
+    `amount`            the amount in a `{text}`: a number where that is exact
     `upgrade_lock`      locks the tables of a database for an upgrade; None where every transaction that writes does so
     `unreachable`       says that a database cannot be opened, with `{name}`, `{reason}` and the `{variable}`
                         of the environment that names another one
@@ -153,6 +157,10 @@ class SqlDialect:
     lease_now: str
     later: str
     hour: str
+    day: str
+    charges: str
+    charge_field: str
+    amount: str
     upgrade_lock: str | None
     unreachable: str
     other_names: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ processes share and which the time of day does not move; `Lease.expires_at` coun
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,6 +20,8 @@ from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.dialect import EPOCH
 from pilotage.adapters.sqlalchemy.mapping import Values
 from pilotage.adapters.sqlalchemy.statements import (
+    Column,
+    Parameters,
     Prepared,
     bulk_delete,
     bulk_update,
@@ -39,7 +41,7 @@ _RUN = ("tenant_id", "run_id")
 _IS_OWN = leases.c.owner == bindparam("who")
 
 
-def lease_is_over(moment: ColumnElement[Any]) -> ColumnElement[bool]:
+def lease_is_over(moment: Column) -> ColumnElement[bool]:
     """Return the condition that a lease is over at a moment of the clock of leases.
 
     An end that is further away than twice the length was not granted by this clock: a server's clock was set back, or
@@ -97,7 +99,7 @@ _FORGET = delete(leases).where(
     sa.tuple_(*(leases.c[name] for name in _RUN)).in_(_OVER.with_for_update(of=leases, skip_locked=True)),
     LEASE_IS_OVER,
 )
-_NO_OWNER: Mapping[str, Any] = {"owner": "", "granted_seconds": 0.0, "expires_at": EPOCH}
+_NO_OWNER: Parameters = {"owner": "", "granted_seconds": 0.0, "expires_at": EPOCH}
 
 
 def _release(*which: ColumnElement[bool]) -> tuple[Prepared, Prepared]:
@@ -245,9 +247,7 @@ def _granted(
     return Lease(run, owner, granted[0][0], seconds) if granted else None
 
 
-def _released(
-    statements: tuple[Prepared, Prepared], connection: Connection, given: Mapping[str, Any]
-) -> None:
+def _released(statements: tuple[Prepared, Prepared], connection: Connection, given: Parameters) -> None:
     for statement in statements:
         statement.rows(connection, given)
 

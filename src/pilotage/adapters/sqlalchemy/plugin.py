@@ -18,6 +18,7 @@ from pilotage.adapters.sqlalchemy.settings import DEFAULT_URL, URL, DatabaseSett
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.budget import ITenantSpending
 from pilotage.agent.ports.conversations import ITaskStore
+from pilotage.agent.ports.costs import IAgentCosts
 from pilotage.agent.ports.journal import IAgentJournal
 from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps
 from pilotage.agent.ports.memory import IAgentMemory
@@ -191,6 +192,12 @@ def tenant_spending(store: StoreOnDemand) -> ITenantSpending:
 
 
 @Pod(lazy=True)
+def agent_costs(store: StoreOnDemand) -> IAgentCosts:
+    """What runs cost, from the database."""
+    return store.port(IAgentCosts)
+
+
+@Pod(lazy=True)
 def sealer_beside_the_database(settings: DatabaseSettings) -> IRecordSealer:
     """The sealer of an embedded database: its key file is beside the database file, and made with it.
 
@@ -244,6 +251,7 @@ _FACTORIES = (
     agent_backlog,
     agent_retention,
     tenant_spending,
+    agent_costs,
 )
 
 

@@ -202,7 +202,7 @@ Columns: TypeAlias = tuple[Any, ...]
 
 COLUMNS = (
     *("action_id", "kind", "stage", "attempt", "epoch", "fingerprint", "idempotency"),
-    *("number", "turn", "events", "digest", "salt"),
+    *("number", "turn", "events", "costs", "digest", "salt"),
     *("created_at", "key_id", "record", "record_blob", "view", "view_blob", "erased"),
 )
 """The columns that rows are read with, after their number."""
@@ -388,7 +388,7 @@ def _unreadable(columns: Columns, reason: str) -> JournalRow:
 
 def _row_of(columns: Columns, payloads: StoredPayloads) -> JournalRow:
     seq, action, kind, word, attempt, epoch, fingerprint, idempotency, *rest = columns[_PLACE]
-    number, turn, stored_events, digest, salt = rest
+    number, turn, stored_events, costs, digest, salt = rest
     stage = _STAGES[word]
     # SQLite stores any value in any column, and a reader of the row computes with these.
     if not type(attempt) is type(epoch) is int:
@@ -405,11 +405,14 @@ def _row_of(columns: Columns, payloads: StoredPayloads) -> JournalRow:
     # Readers need the views of events and the records of outcomes: these are decoded at once, in the thread that
     # reads, so that an unreadable row is found before the run is claimed.
     events = "" if stored_events is None else from_stored(stored_events)
+    costs = costs or ""
     if stage is _EVENT:
-        return shown_row(*place, payloads.view, digest, salt, events=events, source=payloads)
+        return shown_row(*place, payloads.view, digest, salt, events=events, costs=costs, source=payloads)
     if stage is _BEFORE:
-        return stored_row(*place, digest, salt, number or 0, events=events, source=payloads)
-    return recorded_row(*place, payloads.record, digest, salt, number or 0, turn, events, source=payloads)
+        return stored_row(*place, digest, salt, number or 0, events=events, costs=costs, source=payloads)
+    return recorded_row(
+        *place, payloads.record, digest, salt, number or 0, turn, events, costs, source=payloads
+    )
 
 
 _salt_in = lru_cache(maxsize=256)(from_packed)

@@ -318,6 +318,11 @@ SQLITE = SqlDialect(
     lease_now="boot_timestamp()",
     later="({now} + CAST({seconds} * 1000000 AS INTEGER))",
     hour="({moment} / 3600000000)",
+    day="date({moment} / 1000000, 'unixepoch')",
+    charges="JOIN json_each(j.costs) AS charge",
+    charge_field="json_extract(charge.value, '$[{place}]')",
+    # It has no exact decimals.
+    amount="{text}",
     upgrade_lock=None,
     unreachable="{name} cannot be used: {reason}. Check the file, or name another one in {variable}.",
     refusal=_refusal,

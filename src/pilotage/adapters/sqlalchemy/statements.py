@@ -26,17 +26,20 @@ from pilotage.adapters.sqlalchemy.supported import dialect_of
 from pilotage.agent.ports.persistence import RunKey
 
 Row: TypeAlias = tuple[Any, ...]
+Column: TypeAlias = ColumnElement[Any]
+ColumnType: TypeAlias = TypeEngine[Any]
+Parameters: TypeAlias = Mapping[str, Any]
 Convert: TypeAlias = Callable[[Any], Any]
-Fetch: TypeAlias = Callable[[Connection, Mapping[str, Any]], list[Row]]
+Fetch: TypeAlias = Callable[[Connection, Parameters], list[Row]]
 Condition: TypeAlias = ColumnElement[bool]
 
-Given: TypeAlias = Mapping[str, ColumnElement[Any]]
+Given: TypeAlias = Mapping[str, Column]
 """The values of a row, by name."""
 
-Expressions: TypeAlias = Callable[[Given], Mapping[str, ColumnElement[Any]]]
+Expressions: TypeAlias = Callable[[Given], Mapping[str, Column]]
 """Makes the expressions of columns from the values of a row."""
 
-Types: TypeAlias = Mapping[str, TypeEngine[Any]]
+Types: TypeAlias = Mapping[str, ColumnType]
 
 Build: TypeAlias = Callable[[Given, FromClause | None, Dialect], ClauseElement]
 """Makes the statement of a database for one row, or for all rows of a table."""
@@ -47,7 +50,7 @@ def of_run(table: Table) -> tuple[Condition, Condition]:
     return table.c.tenant_id == bindparam("tenant"), table.c.run_id == bindparam("run")
 
 
-def place_of(run: RunKey) -> dict[str, Any]:
+def place_of(run: RunKey) -> dict[str, object]:
     """Return the parameters of statements about one run."""
     return {"tenant": run.tenant_id, "run": run.run_id}
 
@@ -64,12 +67,12 @@ class Prepared:
         self._statement = statement
         self._compiled: dict[str, Fetch] = {}
 
-    def named_rows(self, connection: Connection, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def named_rows(self, connection: Connection, given: Parameters) -> list[dict[str, Any]]:
         """Return its rows by the names of their columns."""
         names = self._statement.exported_columns.keys()
         return [dict(zip(names, row, strict=True)) for row in self.rows(connection, given)]
 
-    def rows(self, connection: Connection, given: Mapping[str, Any]) -> list[Row]:
+    def rows(self, connection: Connection, given: Parameters) -> list[Row]:
         """Return its rows; an empty list for a statement that returns none."""
         name = connection.dialect.name
         if name not in self._compiled:
@@ -85,7 +88,7 @@ class Prepared:
         converts = [each.type.dialect_impl(dialect).result_processor(dialect, None) for each in returned]
         from_database = [(place, convert) for place, convert in enumerate(converts) if convert]
 
-        def rows(connection: Connection, given: Mapping[str, Any]) -> list[Row]:
+        def rows(connection: Connection, given: Parameters) -> list[Row]:
             named = {**fixed, **given}
             values = {
                 name: convert(named[name]) if convert else named[name]
@@ -266,7 +269,7 @@ def bulk_update(
     return Bulk(types, build, _reading(table, key, returned) if returned else None)
 
 
-def _reading(table: Table, key: Sequence[str], columns: Sequence[ColumnElement[Any]]) -> Build:
+def _reading(table: Table, key: Sequence[str], columns: Sequence[Column]) -> Build:
     def read(values: Given, _: FromClause | None, __: Dialect) -> ClauseElement:
         return sa.select(*columns).where(*(table.c[name] == values[name] for name in key))
 
@@ -351,12 +354,12 @@ def _all_at_once(dialect: Dialect, bulk: Bulk) -> Send:
     return send
 
 
-def _written_type(type_: TypeEngine[Any]) -> TypeEngine[Any]:
+def _written_type(type_: ColumnType) -> ColumnType:
     """Return the type of a column within JSON; bytes are hex digits there."""
     return sa.Text() if isinstance(type_, HexText) else type_
 
 
-def _read(given: ColumnElement[Any], type_: TypeEngine[Any]) -> ColumnElement[Any]:
+def _read(given: Column, type_: ColumnType) -> Column:
     return (
         sa.func.decode(given, sa.literal_column("'hex'"), type_=type_)
         if isinstance(type_, HexText)
@@ -364,11 +367,11 @@ def _read(given: ColumnElement[Any], type_: TypeEngine[Any]) -> ColumnElement[An
     )
 
 
-def _to_driver(dialect: Dialect, type_: TypeEngine[Any]) -> Convert | None:
+def _to_driver(dialect: Dialect, type_: ColumnType) -> Convert | None:
     return type_.dialect_impl(dialect).bind_processor(dialect)
 
 
-def _binder(dialect: Dialect, type_: TypeEngine[Any]) -> Convert | None:
+def _binder(dialect: Dialect, type_: ColumnType) -> Convert | None:
     """Return the conversion to the driver's value, for types that are neither texts, bits nor packed already."""
     return None if isinstance(type_, ExactText | HexText | sa.Boolean) else _to_driver(dialect, type_)
 

@@ -24,6 +24,8 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateTable
 
 from pilotage.adapters.sqlalchemy.backlog import SqlAlchemyBacklog
+from pilotage.adapters.sqlalchemy.cost_view import cost_view
+from pilotage.adapters.sqlalchemy.costs import SqlAlchemyCosts
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.errors import DatabaseSchemaError, DatabaseUnreachableError
 from pilotage.adapters.sqlalchemy.evidence import (
@@ -42,12 +44,13 @@ from pilotage.adapters.sqlalchemy.settings import URL, DatabaseSettings
 from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
 from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
 from pilotage.adapters.sqlalchemy.stored_entries import RowCodes
+from pilotage.adapters.sqlalchemy.supported import dialect_of
 from pilotage.adapters.sqlalchemy.tables import metadata
 from pilotage.adapters.sqlalchemy.wakeups import SqlAlchemyWakeUps
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.ids import IClock
 
-VERSION = "0011"
+VERSION = "0013"
 """The version this Pilotage works with; the last migration has its name."""
 
 VERSION_TABLE = "pilotage_schema"
@@ -147,6 +150,7 @@ def upgrade_schema(database: Database) -> str | None:
 def make_tables(connection: Connection) -> None:
     """Make the tables of this version in a database without any; they are equal to those of all migrations."""
     metadata.create_all(connection, checkfirst=False)
+    connection.execute(text(cost_view(dialect_of(connection.dialect.name))))
     connection.execute(CreateTable(_version))
     connection.execute(_version.insert(), {"version_num": VERSION})
 
@@ -187,6 +191,7 @@ class SqlAlchemyStore:
         self.audit_log = SqlAlchemyAuditLog(database)
         self.memory = SqlAlchemyAgentMemory(database)
         self.spending = SqlAlchemyTenantSpending(database)
+        self.costs = SqlAlchemyCosts(database)
 
     @classmethod
     def open(
@@ -211,7 +216,7 @@ class SqlAlchemyStore:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
         work = (self.leases, self.wake_ups, self.late_outcomes, self.deliveries, self.backlog, self.retention)
-        return self.journal, *repositories, self.conversations, *work, self.spending
+        return self.journal, *repositories, self.conversations, *work, self.spending, self.costs
 
     def port(self, type_: type) -> object:
         """Return the port of a type, one of `ports` or `switches`, `audit_log` and `memory`."""

@@ -147,6 +147,8 @@ journal = sa.Table(
     sa.Column("view_blob", HexText),
     # The events that readers got by then.
     sa.Column("events", ExactText),
+    # What the row was paid for, see `pilotage.agent.costs`; the view `pilotage_costs` shows it in columns.
+    sa.Column("costs", sa.Text),
     sa.Column("digest", HexText, nullable=False),
     sa.Column("salt", HexText, nullable=False),
     # The digest of erased payloads.
@@ -165,6 +167,8 @@ journal = sa.Table(
         unique=True,
         where="stage NOT IN ('claimed', 'told')",
     ),
+    # Reports about costs read a stretch of time.
+    _index("ix_pilotage_journal_costs", "created_at", where="costs IS NOT NULL"),
     _index("ix_pilotage_journal_record_blob", "record_blob", where="record_blob IS NOT NULL"),
     _index("ix_pilotage_journal_view_blob", "view_blob", where="view_blob IS NOT NULL"),
 )

@@ -53,7 +53,7 @@ def _claims(given: Given) -> ColumnElement[int]:
     return sa.case((given["progress"], sa.literal_column("0", sa.Integer())), else_=runs.c.claims)
 
 
-def _created(given: Given) -> Mapping[str, ColumnElement[Any]]:
+def _created(given: Given) -> Given:
     created_at = sa.func.coalesce(given["given_at"], now())
     return {
         "created_at": sa.case((given["status"].is_not(None), created_at)),
@@ -61,7 +61,7 @@ def _created(given: Given) -> Mapping[str, ColumnElement[Any]]:
     }
 
 
-def _moved(given: Given) -> Mapping[str, ColumnElement[Any]]:
+def _moved(given: Given) -> Given:
     has_state = given["status"].is_not(None)
     return {
         **{name: given[name] for name in _HEAD},
@@ -119,7 +119,7 @@ _ADVANCE_RUNS = bulk_update(
 _ROW = [column.name for column in journal.c if column.name not in ("place", "run", "created_at", "erased")]
 
 
-def _placed(given: Given, position: ColumnElement[int]) -> Mapping[str, ColumnElement[Any]]:
+def _placed(given: Given, position: ColumnElement[int]) -> Given:
     """Return the place of a journal row, by the position of its run, and its time."""
     return {
         "place": position * sa.literal_column(str(PLACES), sa.BigInteger()) + given["seq"],

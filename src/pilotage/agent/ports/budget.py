@@ -132,11 +132,17 @@ class ModelCost:
 
 
 class IAgentPricing(ABC):
-    """Computes the cost of tokens. Pure: the same usage always costs the same under one version."""
+    """Computes the cost of tokens. Pure: the same usage always costs the same under one version.
+
+    A list that names its `currency` gives all prices in it. Prices of several currencies are kept apart: limits count
+    those in the first one of the run, and any other one is unknown to them.
+    """
+
+    currency: str | None = None
 
     @abstractmethod
     def cost_of(self, model: str, usage: ModelUsage) -> ModelCost | None:
-        """Return the cost of a call, or None for a model the table does not know."""
+        """Return the cost of a call; None for a model or a kind of usage without a price: that is not the same as 0."""
 
 
 class BudgetPeriod(StrEnum):

@@ -138,7 +138,10 @@ def refuse_after_end(run: RunKey, status: AgentStatus | None) -> None:
         CallerError: the run has ended.
     """
     if status is not None and status.is_terminal:
-        raise CallerError(f"run {run.run_id!r} is {status.value} and takes no signals any more.")
+        raise CallerError(
+            f"run {run.run_id!r} is {status.value} and takes no signals any more. Start another run, in the same "
+            "conversation if it has one."
+        )
 
 
 def refuse_empty(signal: AgentSignal) -> None:

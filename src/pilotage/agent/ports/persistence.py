@@ -167,7 +167,8 @@ class JournalRow:
     `number` is the position of the row's call among the calls of its scope; 0 for rows of no call, and for rows of
     versions that did not number calls. `turn` is the place of an outcome among those that the program got in turn; None
     for one that took no turn. `events` is a text about the events that readers got by now; the runtime makes and reads
-    it, and it is erased with the payloads.
+    it, and it is erased with the payloads. `costs` is one about the tokens and money that the row was paid for
+    (`pilotage.agent.ports.costs`): names, counts and amounts only, so it stays when payloads are erased.
     """
 
     seq: int
@@ -186,6 +187,7 @@ class JournalRow:
     number: int = 0
     turn: int | None = None
     events: str = ""
+    costs: str = ""
     encoded: RowTexts | None = field(default=None, repr=False, compare=False)
     source: IStoredRow | None = field(default=None, repr=False, compare=False)
 

@@ -95,7 +95,8 @@ _guarded_classes: WeakSet[type] = WeakSet()
 """Classes whose instances cannot be marked, or whose tools have no instance."""
 _guarded_functions: WeakSet[Callable[..., object]] = WeakSet()
 """Static tools of classes that belong to an application."""
-_is_plain: ContextVar[bool] = ContextVar("pilotage_plain_calls", default=False)
+calls_are_plain: ContextVar[bool] = ContextVar("pilotage_plain_calls", default=False)
+"""Whether code outside every run means plain calls: it is inside of `plain_calls`."""
 
 
 @contextmanager
@@ -105,11 +106,11 @@ def plain_calls() -> Generator[None]:
     For scripts, controllers and tests that mean it: such a call passes no approval, permission, budget or trust check,
     and leaves no record. Inside a run nothing changes: calls go through the run.
     """
-    token = _is_plain.set(True)
+    token = calls_are_plain.set(True)
     try:
         yield
     finally:
-        _is_plain.reset(token)
+        calls_are_plain.reset(token)
 
 
 def guard_tools(pod: object) -> None:
@@ -136,7 +137,7 @@ def reject_gated_call(
     Raises:
         AgentToolDispatchError: the tool changes something, or needs an approval or a permission.
     """
-    if not metadata.is_gated or _is_plain.get() or not _is_guarded(tool, args, kwargs):
+    if not metadata.is_gated or calls_are_plain.get() or not _is_guarded(tool, args, kwargs):
         return
     name = getattr(tool, "__qualname__", "the tool").rpartition("<locals>.")[2]
     raise AgentToolDispatchError(

@@ -18,7 +18,7 @@ from types import FunctionType
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, get_args, get_type_hints, overload
 from weakref import WeakKeyDictionary
 
-from pilotage.agent.tools.context import DEFINITION_SLOT, reject_gated_call
+from pilotage.agent.tools.context import DEFINITION_SLOT, calls_are_plain, reject_gated_call
 from pilotage.agent.tools.declared_errors import reject_unfit_errors
 from pilotage.agent.tools.docstring import read_docstring
 from pilotage.agent.tools.metadata import (
@@ -88,16 +88,19 @@ def tool_calls_go_to(calls: IToolCalls) -> Generator[None]:
 class OutsideRuns:
     """Code of the application that is asked during a run and is no part of its program, such as telemetry.
 
-    Its calls of tools are none of the run's: replay would not repeat them.
+    Its calls of tools are none of the run's: replay would not repeat them. Nor are they those of a script that started
+    the run inside of its `plain_calls`.
     """
 
-    __slots__ = ("_place",)
+    __slots__ = ("_place", "_plain")
 
     def __enter__(self) -> None:
         self._place = active_tool_calls.set(None)
+        self._plain = calls_are_plain.set(False)
 
     def __exit__(self, *_: object) -> None:
         active_tool_calls.reset(self._place)
+        calls_are_plain.reset(self._plain)
 
 
 P = ParamSpec("P")

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
+from pilotage.agent.ports.costs import CostField
 from pilotage.cli.commands import runs, storage
-from pilotage.cli.options import CHANGES, CommandOptions, ReasoningOption, takes
+from pilotage.cli.options import CHANGES, READS, CommandOptions, ReasoningOption, takes
 
 Target = Annotated[
     str | None,
@@ -50,7 +51,7 @@ def command() -> Callable[..., Any]:
         callback=_options,
     )
     declared: tuple[Callable[..., None], ...] = (
-        *(new, run, chat, serve, agui_stdio, worker, doctor, check, describe),
+        *(new, run, chat, serve, agui_stdio, worker, costs, doctor, check, describe),
     )
     for each in declared:
         root.command()(each)
@@ -75,7 +76,9 @@ def _commands_in(command: Any) -> Iterator[Any]:
 
 
 def new(
-    name: Annotated[str, typer.Argument(help="The name of the project, and of the folder that is made.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The name of the project, and of the folder that is made.")
+    ],
 ) -> None:
     """Make a small project that works: an agent, a tool, a test. It needs no key and no server."""
     from pilotage.cli.handlers.new_project import new_project
@@ -152,7 +155,7 @@ def serve(
         bool, typer.Option("--no-worker", help="Leave runs without an owner to other processes.")
     ] = False,
 ) -> int:
-    """Serve the runs of an application over HTTP, and take up runs whose process died.
+    """Serve an application over HTTP. Runs whose process died are taken up.
 
     It stops at Ctrl-C or SIGTERM. Without tokens, and without an IPrincipalResolver in the application, it serves only
     this machine.
@@ -198,9 +201,34 @@ def worker(
     return work(application_to_serve(application, options.app), concurrency, grace)
 
 
+@takes(READS)
+def costs(
+    options: CommandOptions,
+    by: Annotated[
+        list[CostField] | None,
+        typer.Option(
+            "--by", metavar="FIELD", help=f"Sums by this field; repeatable: {', '.join(CostField)}."
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Only calls since: 15m, 2h, 7d, 2026-11-15 (UTC)."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Only calls before this time.")
+    ] = None,
+) -> int:
+    """Show what the durable runs of a tenant cost."""
+    from pilotage.cli.application import read_runs
+    from pilotage.cli.handlers.costs import show_costs
+
+    times = [None if each is None else runs.moment(each) for each in (since, until)]
+    return read_runs(options, show_costs, by or (), *times)
+
+
 @takes(("app", "as_json"))
 def doctor(options: CommandOptions) -> int:
-    """Check the set-up: settings, plugins, database, model server and application.
+    """Check settings, plugins, database, model server, application.
 
     Every problem is shown with its remedy.
     """

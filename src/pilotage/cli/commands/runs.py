@@ -13,7 +13,9 @@ from pilotage.agent.state import AgentStatus
 from pilotage.cli.options import CHANGES, READS, CommandOptions, ReasoningOption, takes
 from pilotage.jsonvalue import JsonObject
 
-Run = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run, or its beginning.")]
+Run = Annotated[
+    str, typer.Argument(metavar="RUN", help="The id of a run, its beginning, or the id it was started with.")
+]
 Request = Annotated[
     str,
     typer.Argument(
@@ -113,7 +115,7 @@ def list_(
 @commands.command()
 @takes(READS)
 def show(options: CommandOptions, run: Run) -> int:
-    """Show one run on one page: its status, questions, actions and result, and what to do."""
+    """Show one run on one page. Status, questions, actions, result, and what to do."""
     from pilotage.cli.application import read_runs
     from pilotage.cli.handlers.read_runs import show_run
 
@@ -190,7 +192,7 @@ def send(
         bool, typer.Option("--withdraw", help="Steering: take the instruction back.")
     ] = False,
 ) -> int:
-    """Send a message to a run, or a steering instruction; with --input it can be revised until it is taken in."""
+    """Send a message or a steering instruction. With --input it can be revised until it is taken in."""
     from pilotage.cli.application import change_runs
     from pilotage.cli.handlers.change_runs import send as work
 
@@ -228,7 +230,7 @@ def fork(
 @commands.command()
 @takes(READS)
 def questions(options: CommandOptions, run: Run) -> int:
-    """List the open questions of a run and its child runs, with the commands that answer them."""
+    """List open questions, with the commands that answer them. Those of child runs too."""
     from pilotage.cli.application import read_runs
     from pilotage.cli.handlers.read_runs import list_questions
 
@@ -240,7 +242,7 @@ def questions(options: CommandOptions, run: Run) -> int:
 def answer(
     options: CommandOptions,
     request: Request,
-    decision: Annotated[Decision, typer.Argument(help="One that the question allows.")],
+    decision: Annotated[Decision, typer.Argument(metavar="DECISION", help="One that the question allows.")],
     arguments: Annotated[
         str | None,
         typer.Option("--arguments", metavar="JSON", help="With modify: all arguments of the action."),
@@ -325,11 +327,11 @@ def done(
     comment: CommentOption = None,
     resume: GoOnOption = None,
 ) -> int:
-    """Give the result of an action whose outcome is unknown: it happened."""
+    """Give the result of an action with an unknown outcome."""
     return _answer(Decision.DONE, request, options, comment, resumes=resume, result=result)
 
 
-_declare_answer(Decision.FAIL, "Let a run fail that has an action with an unknown outcome.")
+_declare_answer(Decision.FAIL, "Let a run fail after an action with an unknown outcome.")
 
 
 @commands.command()
@@ -372,7 +374,7 @@ def resolve(
     ] = None,
     resume: ResumeOption = False,
 ) -> int:
-    """Decide about a run that diverged from its record: --skip, --done or --fork-at."""
+    """Decide about a run that diverged from its record. Give --skip, --done or --fork-at."""
     from pilotage.cli.application import change_runs
     from pilotage.cli.handlers.change_runs import resolution_of
     from pilotage.cli.handlers.change_runs import resolve as work

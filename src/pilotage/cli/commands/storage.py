@@ -27,15 +27,13 @@ AgentOption = Annotated[
 ]
 
 db = typer.Typer(help="Check and upgrade the tables of the database.", no_args_is_help=True)
-audit = typer.Typer(
-    help="Notice a database that was rolled back, and runs that were deleted.", no_args_is_help=True
-)
+audit = typer.Typer(help="Find a database that was rolled back, and deleted runs.", no_args_is_help=True)
 memory = typer.Typer(help="Read and delete what agents remember of a user.", no_args_is_help=True)
 
 
 @db.command()
 def upgrade(url: UrlOption = None) -> None:
-    """Upgrade the tables; safe to repeat, and to run in several processes at once."""
+    """Upgrade the tables. Safe to repeat, and to run in several processes at once."""
     from pilotage.cli.handlers import storage
 
     finish(storage.with_database(storage.upgrade, url))
@@ -60,7 +58,7 @@ def check_database(url: UrlOption = None) -> None:
 @audit.command()
 @takes(("app", "tenant"))
 def heads(options: CommandOptions) -> int:
-    """Write the head of every run's journal to standard output, a line of JSON each.
+    """Write the head of every run's journal as a line of JSON.
 
     Store them where the administrators of the database cannot write. With --tenant, those of one tenant.
     """
@@ -76,7 +74,7 @@ def check(
     options: CommandOptions,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The output of `pilotage audit heads`.")],
 ) -> int:
-    """Show runs that are gone or do not continue from the heads in a file."""
+    """Show runs that are gone or differ from the heads in a file."""
     from pilotage.cli.application import read_runs
     from pilotage.cli.handlers.storage import check_heads
 
@@ -125,7 +123,7 @@ def export_memory(
     user: UserOption = None,
     agent: AgentOption = None,
 ) -> int:
-    """Write everything that is stored for a user, oldest first, a line of JSON each."""
+    """Write all items of a user as lines of JSON, oldest first."""
     from pilotage.cli.handlers import storage
 
     return storage.export_memory(storage.MemoryOptions(options, user, agent))
@@ -144,7 +142,7 @@ def forget_memory(
     user: UserOption = None,
     agent: AgentOption = None,
 ) -> int:
-    """Delete an item, or with --all everything that is stored for a user. It cannot be undone."""
+    """Delete an item, or with --all all items of a user. It cannot be undone."""
     from pilotage.cli.handlers import storage
 
     return storage.forget_memory(storage.MemoryOptions(options, user, agent), item, is_everything=everything)

@@ -12,12 +12,13 @@ from pilotage.cli.application import Session
 from pilotage.cli.exit_codes import ExitCode
 from pilotage.cli.follow import FollowedDurableRun, follow
 from pilotage.cli.handlers.read_runs import find_question, find_run
-from pilotage.cli.json_view import run_json
+from pilotage.cli.json_view import view_json
 from pilotage.cli.prompt import prompt_for
 from pilotage.cli.question_view import short_names
 from pilotage.cli.run_output import RunOutput
 from pilotage.cli.text import TextSpan, Tone, line, short
 from pilotage.errors import CallerError, RunConflictError
+from pilotage.inbound.views import RunView
 from pilotage.jsonvalue import JsonObject, JsonValue, parsed_input
 from pilotage.runtime.journal.resolution import ActionDone, ForkBefore, RunResolution, SkipAction
 from pilotage.runtime.open_questions import Question, run_of
@@ -54,7 +55,12 @@ async def answer(
     waiting = await runs.waiting_answers(state.id, principal=principal)
     is_waiting = any(each.question.id == question.id for each in waiting)
     session.screen.answer(
-        {"request_id": question.id, "decision": decision, "is_waiting": is_waiting, "run": run_json(state)},
+        {
+            "request_id": question.id,
+            "decision": decision,
+            "is_waiting": is_waiting,
+            "run": view_json(RunView.of(state)),
+        },
         line(TextSpan(decision, Tone.STRONG), f": {question.prompt}"),
         aside=line(
             "stored; a worker continues the run, or: " if is_waiting else "a worker has it, or: ",
@@ -77,7 +83,7 @@ async def cancel(session: Session, text: str, reason: str | None) -> int:
     is_cancelled = await runs.cancel(state.id, reason=reason, principal=principal)
     state = await runs.get(state.id, principal=principal)
     words = "cancelled" if is_cancelled else f"had ended already: {state.status}"
-    value = {"cancelled": is_cancelled, "run": run_json(state)}
+    value = {"cancelled": is_cancelled, "run": view_json(RunView.of(state))}
     session.screen.answer(value, line(f"run {state.id} {words}"), as_json=session.options.as_json)
     return ExitCode.DONE
 
@@ -98,7 +104,7 @@ async def fork(session: Session, text: str, at: int | None, *, resumes: bool) ->
     if resumes:
         return await _resume_and_follow(session, state)
     session.screen.answer(
-        {"run": run_json(state)},
+        {"run": view_json(RunView.of(state))},
         line(f"run {state.id}, forked from {origin.id}"),
         aside=line("resume it: ", session.hints.command("runs", "resume", short(state.id))),
         as_json=session.options.as_json,
@@ -120,7 +126,7 @@ async def resolve(
     is_fork = isinstance(resolution, ForkBefore)
     words = f"run {decided.id}, forked from {origin.id}" if is_fork else f"resolved: {_words(resolution)}"
     session.screen.answer(
-        {"run": run_json(decided), "resolved": origin.id},
+        {"run": view_json(RunView.of(decided)), "resolved": origin.id},
         line(words),
         aside=line(
             "resume it: " if is_fork else "a worker continues the run, or: ",

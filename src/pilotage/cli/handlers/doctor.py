@@ -158,6 +158,8 @@ def _failure(extension: Extension, app: Application) -> Finding | None:
         extension.load(app)
     except PluginError as error:
         return off("plugins", error)
+    except StartupError as error:
+        return off("settings", error)
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from pilotage.agent.events import RunFinishedEvent
@@ -12,15 +13,7 @@ from pilotage.agent.principal import Principal
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.cli.application import Session
 from pilotage.cli.exit_codes import ExitCode
-from pilotage.cli.json_view import (
-    answer_json,
-    claims_json,
-    evidence_json,
-    listed_json,
-    question_json,
-    result_json,
-    run_json,
-)
+from pilotage.cli.json_view import answer_json, claims_json, listed_json, view_json
 from pilotage.cli.question_view import open_questions
 from pilotage.cli.run_output import RunOutput
 from pilotage.cli.run_view import RunFacts, run_lines, run_page
@@ -28,7 +21,10 @@ from pilotage.cli.screen import Screen
 from pilotage.cli.text import line
 from pilotage.cli.timeline import TimelineEntry, timeline_of
 from pilotage.errors import CallerError, RunErasedError, RunNotFoundError
+from pilotage.inbound.questions import QuestionView
+from pilotage.inbound.views import EvidenceView, ResultView, RunView
 from pilotage.runtime.open_questions import Question
+from pilotage.runtime.run.start import run_id_of
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
 
@@ -77,11 +73,11 @@ async def show_run(session: Session, text: str) -> int:
     taken_over = await _taken_over(runs, state) if not session.options.as_json else ()
     facts = await _facts(session, state, timeline_of(evidence, taken_over))
     value = {
-        **(result_json(facts.result) if facts.result else {"run": run_json(state)}),
+        **(view_json(ResultView.of(facts.result)) if facts.result else {"run": view_json(RunView.of(state))}),
         **({"claims": claims_json(facts.claims)} if facts.claims.count else {}),
-        "questions": [question_json(each) for each in facts.questions],
+        "questions": [view_json(QuestionView.of(each)) for each in facts.questions],
         "waiting_answers": [answer_json(each) for each in facts.answers],
-        "evidence": [evidence_json(each) for each in evidence],
+        "evidence": [view_json(EvidenceView.of(each)) for each in evidence],
     }
     now = runs.services.clock.now()
     page = run_page(facts, session.hints, now, screen.width)
@@ -93,7 +89,7 @@ async def list_questions(session: Session, text: str) -> int:
     """List the open questions of a run, each with the commands that answer it."""
     state = await find_run(session.runs, text, session.principal)
     questions = await session.runs.questions(state.id, principal=session.principal)
-    value = {"run_id": state.id, "questions": [question_json(each) for each in questions]}
+    value = {"run_id": state.id, "questions": [view_json(QuestionView.of(each)) for each in questions]}
     none_open = line(f"run {state.id} is {state.status} and has no open question")
     lines = open_questions(questions, session.hints) or [none_open]
     session.screen.answer(value, *lines, as_json=session.options.as_json)
@@ -168,18 +164,18 @@ async def _taken_over(runs: AgentRuns, state: AgentState) -> frozenset[tuple[str
 
 
 async def find_run(runs: AgentRuns, text: str, principal: Principal) -> AgentState:
-    """Return the run of this id, or the only one whose id begins so among the newest ten thousand of the tenant.
+    """Return the run with this id, started with this id, or the only one whose id begins so.
+
+    The beginning is looked for among the newest ten thousand runs of the tenant.
 
     Raises:
         RunNotFoundError: there is none, or there are several.
     """
-    try:
-        return await runs.get(text, principal=principal)
-    except RunNotFoundError as missing:
-        if len(text) < _SHORTEST:
-            raise CallerError(
-                f"{text!r} is too short for a run. Give {_SHORTEST} characters or more."
-            ) from missing
+    for run_id in (text, run_id_of(principal.tenant, text)):
+        with suppress(RunNotFoundError):
+            return await runs.get(run_id, principal=principal)
+    if len(text) < _SHORTEST:
+        raise CallerError(f"{text!r} is too short for a run. Give {_SHORTEST} characters or more.")
     found = await _beginning_with(runs, text, principal)
     if len(found) == 1:
         return found[0]

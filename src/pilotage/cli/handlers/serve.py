@@ -51,12 +51,14 @@ def serve_application(app: Application, settings: ServeSettings) -> int:
         raise CallerError('this command needs an extra: pip install "pilotage[serve]".')
     from pilotage.adapters.fastapi import BindingRefusedError, serve  # noqa: PLC0415 - needs the extra
     from pilotage.adapters.fastapi.server import AddressNotFreeError  # noqa: PLC0415 - needs the extra
+    from pilotage.adapters.fastapi.serving import allowed_origins  # noqa: PLC0415 - needs the extra
 
     principal, limits = resolver_of(settings.tokens), http_settings(settings.origins)
     apis: list[Any] = []
 
     def announce(url: str) -> None:
-        lines = served_lines(app, url, endpoints_in(apis[0]), settings.tokens, limits.allowed_origins)
+        origins = sorted(allowed_origins(app, limits))
+        lines = served_lines(app, url, endpoints_in(apis[0]), settings.tokens, origins)
         Screen.of_process().print(*lines)
 
     try:

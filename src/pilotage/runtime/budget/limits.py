@@ -21,7 +21,7 @@ from pilotage.agent.ports.budget import BudgetAmount, IAgentPricing, ModelCost
 from pilotage.agent.spec import AgentExecutionLimits, AgentExecutionSpec, LimitCode
 from pilotage.agent.tools.declare import OutsideRuns
 from pilotage.agent.tools.metadata import TimeoutPolicy
-from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
+from pilotage.jsonvalue import JsonObject, JsonValue, is_object, object_or_empty
 from pilotage.runtime.events.event_log import LoggedEvent
 from pilotage.runtime.events.writer import EventWriter
 from pilotage.runtime.journal import stored_words as words
@@ -78,14 +78,18 @@ def _believable_in_detail(
     usage: ModelUsage, read: int | None, written: int | None, total: int | None
 ) -> ModelUsage:
     """Return a usage without the details that cannot be true: a part is never more than what it is a part of."""
-    others = usage.other_tokens
-    counted = {} if others is None else {str(name): _count(each) for name, each in others.items()}
+    others: object = usage.other_tokens
+    counted = {str(name): _count(each) for name, each in others.items()} if is_object(others) else {}
+    cached, cached_anew = _part(usage.cached_tokens, read), _part(usage.cache_written_tokens, read)
+    if read is not None and (cached or 0) + (cached_anew or 0) > read:
+        # A price list takes both from the input: what is left would be negative.
+        cached = cached_anew = None
     return ModelUsage(
         read,
         written,
         total,
-        cached_tokens=_part(usage.cached_tokens, read),
-        cache_written_tokens=_part(usage.cache_written_tokens, read),
+        cached_tokens=cached,
+        cache_written_tokens=cached_anew,
         reasoning_tokens=_part(usage.reasoning_tokens, written),
         other_tokens={name: each for name, each in counted.items() if each is not None} or None,
     )
@@ -246,18 +250,28 @@ class Account:
 
 @dataclass(slots=True)
 class Prices:
-    """The application's prices, in the currency of the first one: amounts of two currencies cannot be added."""
+    """The application's prices. What is counted is in the currency of the first one: amounts of two cannot be added."""
 
     pricing: IAgentPricing | None
     currency: str | None = None
 
     def of(self, model: str, usage: ModelUsage) -> Decimal | None:
         """Return the price of a model's usage; None if it is unknown or in another currency."""
-        found = self._asked(model, accounted(usage))
-        if found is None or not _is_amount(found.amount):
+        return self.counted(self.found(model, usage))
+
+    def found(self, model: str, usage: ModelUsage) -> ModelCost | None:
+        """Return the price of a model's usage in the currency that it has; None if it is unknown."""
+        if usage.total_tokens is None:
             return None
-        self.currency = self.currency or found.currency
-        return found.amount if found.currency == self.currency else None
+        found = self._asked(model, accounted(usage))
+        return found if found is not None and _is_amount(found.amount) else None
+
+    def counted(self, cost: ModelCost | None) -> Decimal | None:
+        """Return the amount that counts: None for a price that is unknown, or in another currency than the first."""
+        if cost is None:
+            return None
+        self.currency = self.currency or cost.currency
+        return cost.amount if cost.currency == self.currency else None
 
     def _asked(self, model: str, usage: ModelUsage) -> ModelCost | None:
         if self.pricing is None:

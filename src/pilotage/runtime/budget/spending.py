@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from typing import TypeAlias
 
 from pilotage.agent.delegation import DelegationBudget
 from pilotage.agent.model_reply import ModelUsage, no_usage
-from pilotage.agent.ports.budget import BudgetAmount, BudgetExhausted, IAgentPricing
+from pilotage.agent.ports.budget import BudgetAmount, BudgetExhausted, IAgentPricing, ModelCost
 from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.spec import AgentExecutionLimits, LimitCode
@@ -39,9 +40,12 @@ from pilotage.runtime.effect import NOTHING, ONE_STEP, ONE_TOOL_CALL
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import LimitReached
 from pilotage.runtime.journal.record_fields import object_or_empty, optional_object, text_field
-from pilotage.runtime.journal.records import decode_usage, optional_amount
+from pilotage.runtime.journal.records import decode_costs, decode_usage, optional_amount
 
 _amount, _usage = unchecked(BudgetAmount), unchecked(ModelUsage)
+
+Costs: TypeAlias = Sequence[ModelCost | None] | None
+"""The prices of a reply and of those before it; None for a reply without recorded ones."""
 
 _NO_LIMITS = AgentExecutionLimits()
 _NOTHING_BOUNDED: frozenset[str] = frozenset()
@@ -116,6 +120,17 @@ class Spending:
     def worth_of(self, call: CallEstimate, reply_tokens: int) -> BudgetAmount | None:
         """Return the worst case of a call with its price, without holding it; None if it has no price."""
         return call.amount(reply_tokens, self.prices.of)
+
+    def worst_case(self, hold: BudgetHold) -> tuple[BudgetAmount, ModelCost | None]:
+        """Return the held amount with its price, also where no limit counts money; None for an unknown price."""
+        pricing = self.prices.pricing
+        worth = None if pricing is None else self.worth_of(hold.call, hold.reply_tokens)
+        if worth is None:
+            return hold.amount, None
+        found = next(filter(None, (self.prices.found(name, hold.usage) for name in hold.call.models)), None)
+        if found is None or found.currency != self.currency:
+            return hold.amount, None
+        return replace(hold.amount, cost=worth.cost), replace(found, amount=worth.cost)
 
     def branch(self) -> Spending:
         """Return the spending of a part of this run: it counts here too, and its own `spent` is that of the part."""
@@ -223,11 +238,13 @@ class Spending:
         hold: BudgetHold | None = None,
         paid: Sequence[PaidReply] = (),
         bounded: frozenset[str] = _NOTHING_BOUNDED,
+        costs: Costs = None,
     ) -> BudgetAmount:
         """Count the actual amount of a call that held its worst case, and return it; the same for a replayed reply.
 
         `paid` are the replies of other models that this one replaced: each counts at its own price. `bounded` are the
-        amounts that the application's budget bounds.
+        amounts that the application's budget bounds. `costs` are the prices of all of them, as they are recorded;
+        without them the price list is asked.
 
         Exceeding a limit here does not end the run, because the reply exists: the next reservation is refused.
 
@@ -236,8 +253,7 @@ class Spending:
         """
         if usage is _NO_USAGE and not paid and not self.is_bounded and not bounded:
             return NOTHING
-        counted = [(model, *self._counted(model, usage, hold))]
-        counted += [(each.model, *self._counted(each.model, each.usage)) for each in paid]
+        counted = self._all_counted(model, usage, hold, paid, costs)
         if hold is not None and counted[0][1] is not None:
             hold.learn(believable(usage), counted[0][2] if self._counts_cost else None)
         if self.is_bounded or bounded:
@@ -255,26 +271,52 @@ class Spending:
         if (reached := next(filter(None, unknown), None)) is not None:
             raise reached
 
+    def costs_of(self, model: str, usage: ModelUsage, paid: Sequence[PaidReply] = ()) -> Costs:
+        """Return the prices of a reply and of those before it, to be recorded; None without a price list."""
+        prices = self.prices
+        if prices.pricing is None:
+            return None
+        replies = ((model, usage), *((each.model, each.usage) for each in paid))
+        return tuple(prices.found(name, believable(used)) for name, used in replies)
+
     def count_left(
-        self, model: str, usage: ModelUsage, hold: BudgetHold | None = None, paid: Sequence[PaidReply] = ()
+        self,
+        model: str,
+        usage: ModelUsage,
+        hold: BudgetHold | None = None,
+        paid: Sequence[PaidReply] = (),
+        costs: Costs = None,
     ) -> BudgetAmount:
         """Count the amount of a call that was left before its end, and return it.
 
         An unknown price does not raise here: the next complete reply raises for it.
         """
-        counted = [(model, *self._counted(model, usage, hold))]
-        counted += [(each.model, *self._counted(each.model, each.usage)) for each in paid]
-        return _sum_of(counted)
+        return _sum_of(self._all_counted(model, usage, hold, paid, costs))
 
-    def _counted(
-        self, model: str, usage: ModelUsage, hold: BudgetHold | None = None
-    ) -> tuple[int | None, Decimal | None]:
+    def _all_counted(
+        self,
+        model: str,
+        usage: ModelUsage,
+        hold: BudgetHold | None,
+        paid: Sequence[PaidReply],
+        costs: Costs,
+    ) -> list[tuple[str, int | None, Decimal | None]]:
+        """Count a reply and those before it; return the name, the tokens and the price of each."""
         self.release(hold)
+        if costs is None:
+            costs = self.costs_of(model, usage, paid) or (None,) * (1 + len(paid))
+        counted = [(model, *self._counted(usage, costs[0] if costs else None))]
+        for place, each in enumerate(paid, start=1):
+            counted.append(
+                (each.model, *self._counted(each.usage, costs[place] if place < len(costs) else None))
+            )
+        return counted
+
+    def _counted(self, usage: ModelUsage, found: ModelCost | None) -> tuple[int | None, Decimal | None]:
         usage = believable(usage)
         if usage is _NO_USAGE or usage == _NO_USAGE:
             return None, None
-        tokens = usage.total_tokens
-        cost = None if tokens is None else self.prices.of(model, usage)
+        tokens, cost = usage.total_tokens, self.prices.counted(found)
         for account in self.accounts:
             account.add_tokens(tokens or 0, cost or FREE, usage)
         return tokens, cost
@@ -350,9 +392,12 @@ def count_reply(record: JsonObject, spending: Spending) -> None:
         return
     model, reply = text_field(record, words.MODEL), record.get(words.RESULT)
     whole = reply if isinstance(reply, dict) else None
-    usage = decode_usage(optional_object(record if whole is None else whole, words.USAGE))
+    usage, costs = (
+        decode_usage(optional_object(record if whole is None else whole, words.USAGE)),
+        decode_costs(record),
+    )
     if words.LEFT in record:
-        spending.count_left(model, usage, paid=paid_replies(record, words.PAID))
+        spending.count_left(model, usage, paid=paid_replies(record, words.PAID), costs=costs)
     else:
         facts = object_or_empty((whole or {}).get(words.METADATA))
-        spending.settle_model_call(model, usage, paid=paid_replies(facts))
+        spending.settle_model_call(model, usage, paid=paid_replies(facts), costs=costs)

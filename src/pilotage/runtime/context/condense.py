@@ -9,19 +9,21 @@ from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.compaction import CompactionStrategy, NothingToDo, Rewrite, SummaryNeeded
 from pilotage.agent.context import ContextHealthSignal, ContextTokenBudget
 from pilotage.agent.model_request import ModelRequest
-from pilotage.agent.ports.budget import BudgetAmount
+from pilotage.agent.ports.budget import BudgetAmount, ModelCost
 from pilotage.context.assemble import Assembled, digest_evidence, manifest_evidence
 from pilotage.context.compaction import ContextWindow, carry_out
 from pilotage.context.health import compression, excess_of, health_signals
 from pilotage.errors import ModelCallError
 from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.runtime.budget.limits import PaidReply, encode_paid
+from pilotage.runtime.budget.spending import Costs
 from pilotage.runtime.context.evidence import Proofs, refused
 from pilotage.runtime.effect import CONTEXT_CHANGE, NOTHING, ONE_STEP, Effect, Outcome
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.ledger import Ledger
 from pilotage.runtime.journal.record_fields import count_field, objects_field, optional_text
-from pilotage.runtime.journal.records import encode_amount, optional_amount
+from pilotage.runtime.journal.records import encode_amount, encode_costs, optional_amount
 from pilotage.runtime.journal.result_codec import decode_error
 from pilotage.runtime.journal.scope import Action, StepScope
 from pilotage.safety.trust import TrustLabel
@@ -35,10 +37,12 @@ Plan: TypeAlias = NothingToDo | Rewrite | SummaryNeeded
 
 @value
 class ModelSummary:
-    """The summary of earlier turns by a model, and the amount that the request cost."""
+    """The summary of earlier turns by a model, the amount that it took, and the replies that were paid for it."""
 
     text: str
     spent: BudgetAmount
+    paid: tuple[PaidReply, ...] = ()
+    costs: Costs = None
 
 
 class SummaryRefusedError(ModelCallError):
@@ -107,6 +111,7 @@ class ContextChange(Effect):
 
     async def act(self) -> object:
         window, steps, spent = self._context.window, list[JsonValue](), NOTHING
+        paid, costs = list[PaidReply](), list[ModelCost | None]()
         self._proofs.add(manifest_evidence(self._context.assembled.manifest), "manifest")
         signals = self._context.signals if self.signals is None else self.signals
         for number, strategy in enumerate(self._strategies):
@@ -115,6 +120,8 @@ class ContextChange(Effect):
             if isinstance(plan, SummaryNeeded):
                 reply = await self._summary(plan)
                 spent, summary = spent + reply.spent, reply.text
+                paid.extend(reply.paid)
+                costs.extend(reply.costs or (None,) * len(reply.paid))
                 if not summary.strip():
                     continue
             grown = self._carry_out(window, plan, summary, signals, number)
@@ -128,6 +135,10 @@ class ContextChange(Effect):
         record: dict[str, JsonValue] = {words.STEPS: steps}
         if spent != NOTHING:
             record[words.SPENT] = encode_amount(spent)
+        if paid:
+            record[words.PAID] = encode_paid(paid)
+        if any(costs):
+            record[words.COSTS] = encode_costs(costs)
         return Outcome(record, self._redactor.json(record), window)
 
     def reuse(self, record: JsonObject) -> object:

@@ -27,6 +27,7 @@ from pilotage.runtime.door.not_performed import (
     tried_again,
     turned_away,
     until_it_may_act,
+    until_owned,
 )
 from pilotage.runtime.door.outcome import UnfitResultError, executed_arguments
 from pilotage.runtime.door.run import Run
@@ -36,6 +37,7 @@ from pilotage.runtime.journal.positions import Call
 from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row
 from pilotage.runtime.journal.recording import RecordedAction
 from pilotage.runtime.journal.recovery import AskHuman, FetchAgain, Reconcile, Repeat, Reuse
+from pilotage.runtime.journal.result_codec import without_cause
 from pilotage.runtime.journal.scope import enter_call, leave
 from pilotage.runtime.people.questions import (
     ApprovalQuestion,
@@ -85,6 +87,7 @@ async def perform(run: Run, effect: Effect) -> Any:
         raise damaged from error
     except BaseException as end:
         liveness.ended(end)
+        without_cause(end)
         raise
     liveness.ended()
     return result
@@ -235,8 +238,7 @@ def _carry_out(run: Run, effect: Effect) -> Awaitable[object]:
 async def _dispatch(run: Run, effect: Effect) -> object:
     """Perform an effect that is recorded as begun, once the row is committed and the lease is certain."""
     run.outcomes.begin(effect)
-    await run.ledger.barrier()
-    await run.ensure_lease()
+    await until_owned(run, effect, run.ledger.barrier())
     return await _act(run, effect)
 
 
@@ -421,8 +423,8 @@ async def _repeat(run: Run, effect: Effect, *, is_suspended: bool = False) -> ob
     await until_it_may_act(run, effect)
     run.mark_running()
     run.outcomes.begin(effect, is_entered_again=is_suspended)
-    await run.ledger.prove_ownership(effect.action.id if is_suspended else None)
-    await run.ensure_lease()
+    proving = run.ledger.prove_ownership(effect.action.id if is_suspended else None)
+    await until_owned(run, effect, proving)
     return await _act(run, effect)
 
 

@@ -78,22 +78,31 @@ def _shown(answer: object) -> str:
 
 
 async def _ask(seconds: float, ask: Callable[[], Awaitable[T]]) -> T:
+    """Return the answer of a port; an answer after the time limit, or after the end of the run, is none."""
+    limit, before = asyncio.timeout(seconds), _cancellations()
     try:
         with OutsideRuns():
-            async with asyncio.timeout(seconds):
-                return await ask()
+            async with limit:
+                answer = await ask()
     except asyncio.CancelledError as stray:
-        if _is_being_cancelled():
+        if _cancellations():
             raise
         raise NoAnswerError(type(stray).__name__) from stray
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
         raise NoAnswerError(type(error).__name__) from error
+    if _cancellations() > before:
+        raise asyncio.CancelledError
+    if limit.expired() or asyncio.get_running_loop().time() > (limit.when() or 0):
+        raise NoAnswerError(TimeoutError.__name__)
+    return answer
 
 
-def _is_being_cancelled() -> bool:
-    """Return whether the run is stopped, and not a port that cancelled itself."""
+def _cancellations() -> int:
+    """Return how often the run is being cancelled, which is not a port that cancelled itself."""
     task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    return 0 if task is None else task.cancelling()
 
 
 class Hooks:
@@ -146,8 +155,8 @@ class Hooks:
                 verdict = await self._caller.ask((Proceed, Veto), ask, hook)
             except NoAnswerError as failure:
                 verdict = Veto(f"the hook {type(hook).__name__} failed ({failure})")
-            if isinstance(verdict, Veto) and reason is None:
-                reason = verdict.reason
+            if not isinstance(verdict, Proceed) and reason is None:
+                reason = verdict.reason or f"the hook {type(hook).__name__} says no, and gives no reason"
         return reason
 
 

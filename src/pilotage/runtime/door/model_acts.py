@@ -21,7 +21,7 @@ from pilotage.context.assemble import Assembled, stored_manifest
 from pilotage.errors import MediaRefusedError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject, object_or_empty
 from pilotage.runtime.budget.holds import BudgetHold, LostHold
-from pilotage.runtime.budget.limits import paid_replies
+from pilotage.runtime.budget.limits import PaidReply, paid_replies
 from pilotage.runtime.budget.spending import Spending, count_reply
 from pilotage.runtime.context.condense import ModelSummary, SummaryRefusedError
 from pilotage.runtime.context.prefix import PrefixShares
@@ -42,9 +42,11 @@ from pilotage.runtime.journal.record_fields import (
 )
 from pilotage.runtime.journal.records import (
     decode_amount,
+    decode_costs,
     decode_failure,
     decode_response,
     encode_amount,
+    encode_costs,
     replayed_events,
     replayed_misfit,
 )
@@ -110,11 +112,14 @@ class ModelTries:
             self.count += 1
             await perform(run, self._discarded(_lost_record(lost)))
         self._holds += 1
+        amount, cost = run.spending.worst_case(held)
         record: JsonObject = {
             words.MODEL: effect.model,
             words.HOLD: self._holds,
             words.SETTLED_BY: settled_by,
-            words.HELD: encode_amount(held.amount),
+            words.HELD: encode_amount(amount),
+            words.COUNTED: words.EXACT if held.call.is_exact else words.ESTIMATED,
+            **({} if cost is None else {words.COSTS: encode_costs([cost])}),
         }
         await perform(run, self._hold_row(record))
         effect.hold_number = self._holds
@@ -144,6 +149,7 @@ def _lost_record(lost: LostHold) -> JsonObject:
         words.MODEL: lost.model,
         words.HOLD: lost.number,
         words.SPENT: encode_amount(lost.amount),
+        **({} if lost.cost is None else {words.COSTS: encode_costs([lost.cost])}),
     }
 
 
@@ -159,7 +165,13 @@ def lost_holds(rows: Iterable[JournalRow]) -> dict[str, tuple[LostHold, ...]]:
         if row.kind is _STEP and name.startswith(_HOLD):
             record = record_of(row)
             held = decode_amount(object_or_empty(record.get(words.HELD)))
-            lost = LostHold(count_field(record, words.HOLD), text_field(record, words.MODEL), held)
+            costs = decode_costs(record)
+            lost = LostHold(
+                count_field(record, words.HOLD),
+                text_field(record, words.MODEL),
+                held,
+                costs[0] if costs else None,
+            )
             holds[call_id, lost.number] = text_field(record, words.SETTLED_BY), lost
         elif row.kind is _STEP and name.startswith(_TRY) and words.HOLD in (record := record_of(row)):
             holds.pop((call_id, count_field(record, words.HOLD)), None)
@@ -299,7 +311,10 @@ class SummaryCall(ModelEffect):
                 await self.tries.hold(self, held, settled_by)
             response = await self.source.port.complete(self.request)
             name, paid = response.answered_by or self.model, paid_replies(response.metadata)
-            used += run.spending.settle_model_call(name, response.usage, held, paid, bounded=self.bounded)
+            costs = run.spending.costs_of(name, response.usage, paid)
+            used += run.spending.settle_model_call(
+                name, response.usage, held, paid, bounded=self.bounded, costs=costs
+            )
         except ModelCallError:
             run.spending.release(held)
             raise
@@ -314,7 +329,8 @@ class SummaryCall(ModelEffect):
             raise
         finally:
             await self.settle(used)
-        return ModelSummary(run.redactor.without_secrets(response.content), used)
+        replies = (PaidReply(name, response.usage), *paid)
+        return ModelSummary(run.redactor.without_secrets(response.content), used, replies, costs)
 
     def refused(self, reason: str) -> Exception:
         return SummaryRefusedError(f"the model call is not allowed: {reason}")

@@ -35,6 +35,7 @@ from pilotage.runtime.journal.interruptions import Paused
 from pilotage.runtime.journal.positions import Call
 from pilotage.runtime.journal.record_fields import object_or_empty, optional_count
 from pilotage.runtime.journal.records import call_failure, encode_failure
+from pilotage.runtime.journal.result_codec import without_cause
 from pilotage.runtime.journal.scope import scope_for
 from pilotage.runtime.journal.seals import has_record
 
@@ -163,7 +164,10 @@ class ModelReading(OpenStream):
             return await self.read_aside()
         self._opened(opened)
         run.open_streams.append(self)
-        return await self.read()
+        event = await self.read()
+        if not run.telemetry.is_idle:
+            self._recorder.first_at = run.ports.clock.monotonic()
+        return event
 
     def _opened(self, inner: AsyncIterator[ModelStreamEvent]) -> None:
         run, call = self._run, self._call
@@ -253,8 +257,9 @@ class ModelReading(OpenStream):
         except asyncio.CancelledError:
             await self._cancelled()
             raise
-        except BaseException:
+        except BaseException as end:
             await self.close()
+            without_cause(end)
             raise
         return event
 
@@ -326,7 +331,7 @@ class ModelReading(OpenStream):
             error = ModelCallError("the model's stream ended without a reply", retryable=True)
         if not (run.ledger.is_durable and isinstance(error, ModelCallError) and error.retryable):
             # The words of the cause may have a secret.
-            raise await self._failed(error) from (None if self._redactor.revision else error)
+            raise await self._failed(error) from None
         self._check_alive()
         lost = self._recorder
         is_repeated_here = self._may_restart and lost.has_begun and call.ask is None

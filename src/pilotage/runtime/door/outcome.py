@@ -14,7 +14,8 @@ from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.safety_checks import withheld_by
 from pilotage.errors import AgentStructuredOutputError, RunError
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, in_record_order
+from pilotage.runtime.budget.charges import costs_of
 from pilotage.runtime.effect import QUESTION, Effect, Outcome, naming_secrets, new_outcome
 from pilotage.runtime.exposure.redactor import (
     Failure,
@@ -67,6 +68,8 @@ class Outcomes:
     """
 
     late: LateOutcomes | None = None
+    agent_version = 1
+    """The version of the agent, for the costs of its calls."""
     _entered_again: frozenset[str] = frozenset()
     _unknown: frozenset[str] = frozenset()
 
@@ -74,6 +77,8 @@ class Outcomes:
         self, ledger: Ledger, redactor: Redactor, replay: Replay, *, has_readers: bool = True
     ) -> None:
         self.under_way: dict[str, tuple[Action, int]] = {}
+        self.begun: dict[str, Effect] = {}
+        """Those of them that began in this attempt."""
         self.has_readers = has_readers
         self._closed: set[str] = set()
         self._ledger = ledger
@@ -105,6 +110,7 @@ class Outcomes:
     def begin(self, effect: Effect, *, is_entered_again: bool = False) -> None:
         """Count an action as under way: from now on its outcome is unknown until it is recorded."""
         self.under_way[effect.action.id] = (effect.action, effect.attempt)
+        self.begun[effect.action.id] = effect
         if is_entered_again:
             self._entered_again |= {effect.action.id}
 
@@ -223,13 +229,21 @@ class Outcomes:
                 added=outcome.added,
                 number=effect.number,
                 turn=turn,
+                costs=self._costs_of(effect, outcome.record),
             )
         except RunOwnershipLost:
             if self.late is not None:
                 self.late.report(effect.action, effect.attempt, outcome.view)
             raise
         if self.under_way and self.under_way.pop(effect.action.id, None) is not None:
+            self.begun.pop(effect.action.id, None)
             self._closed.add(effect.action.id)
+
+    def _costs_of(self, effect: Effect, record: JsonObject) -> str:
+        """Return what the row says about costs; that of an ephemeral run is not stored."""
+        if not self._ledger.is_durable:
+            return ""
+        return costs_of(effect.kind, effect.action.id, record, self.agent_version)
 
     def _with_arguments(self, effect: Effect, outcome: Outcome) -> Outcome:
         """Return the outcome of a call that only reads with the call's arguments in its view: it has no row before."""
@@ -276,6 +290,7 @@ class Outcomes:
                 record,
                 number=effect.number,
                 turn=turn,
+                costs=self._costs_of(effect, record),
             )
 
     def decide(self, effect: Effect, outcome: Outcome, added: JsonObject) -> None:
@@ -343,7 +358,7 @@ class Outcomes:
         if self._may_hold_secrets(effect):
             recorded = self._without_secrets(effect, whole)
             scalars = without_changed(scalars, whole, recorded)
-        record = record_of_result(recorded, scalars)
+        record = record_of_result(in_record_order(recorded), scalars)
         view = record
         if self.has_readers:
             view = effect.view_of(whole)

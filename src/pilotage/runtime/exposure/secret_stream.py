@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
+from base64 import b64encode, urlsafe_b64encode
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from html import escape
 from urllib.parse import quote, quote_plus
 from weakref import ref
 
@@ -21,6 +23,11 @@ SHORTEST_SECRET = 4
 
 _MOST_CHARACTERS = 400_000
 """How much is looked for in one tenant; beyond it the oldest secrets are forgotten."""
+
+_SHORTEST_LINE, _FRAME = 16, "-----"
+"""Shorter lines of a secret, and those around a key in a file of keys, are not looked for by themselves."""
+
+_ESCAPED_BYTE = re.compile("%[0-9A-F]{2}")
 
 
 class SecretMatcher:
@@ -33,19 +40,29 @@ class SecretMatcher:
         found = set(forms)
         if any(form in SECRET_VALUE for form in found):
             found.add(SECRET_VALUE)
+        # No pattern of all forms: compiling one takes a second where a tenant has hundreds of long tokens.
         self._sorted = sorted(found)
-        by_length = sorted(self._sorted, key=len, reverse=True)
-        self._any = re.compile("|".join(map(re.escape, by_length)))
-        self._first = frozenset(form[0] for form in by_length)
-        self._longest = len(by_length[0])
+        self._first = frozenset(form[0] for form in found)
+        self._longest = max(map(len, found))
 
     def masked(self, text: str) -> str:
         """Return a whole text without the secrets; the same object if it has none."""
-        return self._any.sub(SECRET_VALUE, text) if self._any.search(text) else text
+        there = self._in(text)
+        if not there:
+            return text
+        by_length = sorted(there, key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, by_length))).sub(SECRET_VALUE, text)
 
-    def search(self, text: str, begin: int) -> re.Match[str] | None:
-        """Return the first secret in a text from a place on."""
-        return self._any.search(text, begin)
+    def search(self, text: str, begin: int) -> tuple[int, int] | None:
+        """Return where the first secret in a text is, from a place on: its beginning and its end."""
+        places = [(at, -len(form)) for form in self._in(text) if (at := text.find(form, begin)) >= 0]
+        if not places:
+            return None
+        at, length = min(places)
+        return at, at - length
+
+    def _in(self, text: str) -> list[str]:
+        return [form for form in self._sorted if form in text]
 
     def open_at(self, text: str, begin: int) -> int:
         """Return the first place from which on the rest of a text may become a secret; its length if there is none."""
@@ -91,13 +108,13 @@ class SecretSession:
         at = 0
         while True:
             hold, found = open_at(at), self.matcher.search(text, at)
-            end = hold if found is None else min(hold, found.start())
+            end = hold if found is None else min(hold, found[0])
             if plain := text[at:end]:
                 chunks.append(plain)
-            if found is None or hold <= found.start():
+            if found is None or hold <= found[0]:
                 break
             chunks.append(SECRET_VALUE)
-            at = found.end()
+            at = found[1]
         self._held = text[hold:]
         return ("".join(chunks),) if chunks else ()
 
@@ -127,7 +144,7 @@ class HandedOutSecrets:
         self._watchers.add(ref(watcher, self._watchers.discard))
 
     def add(self, secret: str) -> bool:
-        """Look for a secret from now on, as it is and as JSON text and addresses write it, without surrounding blanks.
+        """Look for a secret from now on, in the forms that software writes it in, without surrounding blanks.
 
         Returns False for one that is shorter than `SHORTEST_SECRET`, which is not looked for.
         """
@@ -157,6 +174,34 @@ class HandedOutSecrets:
 
 
 def _forms(secret: str) -> frozenset[str]:
-    """Return a secret as it is, as JSON text writes it, and as addresses do: forms that software makes by itself."""
-    in_json = (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
-    return frozenset({secret, *in_json, quote(secret), quote(secret, safe=""), quote_plus(secret)})
+    """Return the forms that software makes of a secret by itself, and those of its lines.
+
+    Tools and logs take a text of several lines apart, such as a key file.
+    """
+    lines = map(str.strip, secret.splitlines())
+    texts = [secret, *(each for each in lines if len(each) >= _SHORTEST_LINE and not each.startswith(_FRAME))]
+    return frozenset(form for text in texts for form in (*_escaped(text), *_encoded(text)))
+
+
+def _escaped(text: str) -> Iterator[str]:
+    """Yield a text as it is, in JSON, also inside of JSON, in addresses, pages and commands, and as Python shows it."""
+    yield from (text, text.replace("'", "'\"'\"'"))
+    for keeps in (True, False):
+        in_json = json.dumps(text, ensure_ascii=keeps)[1:-1]
+        yield from (in_json, json.dumps(in_json, ensure_ascii=keeps)[1:-1])
+    for in_address in (quote(text), quote(text, safe=""), quote_plus(text)):
+        yield from (in_address, _ESCAPED_BYTE.sub(lambda found: found[0].lower(), in_address))
+    yield from (escape(text), escape(text, quote=False), repr(text)[1:-1], repr(text.encode())[2:-1])
+
+
+def _encoded(text: str) -> Iterator[str]:
+    """Yield a text in hexadecimal digits and in base64, which also depends on the bytes before it.
+
+    Of base64 only the characters that no byte around the text has a part in.
+    """
+    data = text.encode()
+    yield from (data.hex(), data.hex().upper())
+    for before in range(3):
+        whole = slice((8 * before + 5) // 6, 8 * (before + len(data)) // 6)
+        for encode in (b64encode, urlsafe_b64encode):
+            yield encode(bytes(before) + data).decode()[whole]

@@ -119,12 +119,25 @@ class CommitDraft:
         idempotency: Idempotency,
         number: int = 0,
         turn: int | None = None,
+        costs: str = "",
     ) -> None:
         """Add a row after the last one."""
         if self._open is not None:
             self._chain_last()
         self._seq = seq = self._seq + 1
-        place = (seq, action_id, kind, stage, attempt, self.epoch, fingerprint, idempotency, number, turn)
+        place = (
+            seq,
+            action_id,
+            kind,
+            stage,
+            attempt,
+            self.epoch,
+            fingerprint,
+            idempotency,
+            number,
+            turn,
+            costs,
+        )
         self._open = (place, texts, None if self._clock is None else self._clock.now())
         if stage is _AFTER and kind is not None:
             outcomes = self.log.outcomes
@@ -137,7 +150,7 @@ class CommitDraft:
             return
         (place, texts, at), salt = self._open, self._salt
         self._digest = digest = self.chain.link(self._digest, place, at, payload_digest(texts, salt, events))
-        seq, action_id, kind, stage, attempt, epoch, fingerprint, idempotency, number, turn = place
+        seq, action_id, kind, stage, attempt, epoch, fingerprint, idempotency, number, turn, costs = place
         self._rows.append(
             # By position: Python makes a dictionary of so many keywords, which costs as much as the row's digest.
             _new_row(
@@ -157,6 +170,7 @@ class CommitDraft:
                 number,
                 turn,
                 events,
+                costs,
                 texts,
             )
         )

@@ -139,10 +139,10 @@ class DurableReplay(Replay):
         is_open = await turns.gate(calls, name)
         return is_open, turns.opened.pop((calls.path, name), None)
 
-    def see(self, scope: StepScope, task: asyncio.Task[Any]) -> None:
+    def see(self, scope: StepScope, task: asyncio.Task[object]) -> None:
         self.turns.see((scope.calls or self._opened(scope)).domain, task)
 
-    def ask(self, call: Call, task: asyncio.Task[Any] | None = None) -> Begin | RecordRow | None:
+    def ask(self, call: Call, task: asyncio.Task[object] | None = None) -> Begin | RecordRow | None:
         return (self._turns or self.turns).ask(call, task)
 
     async def wait(self, call: Call) -> Got:

@@ -122,10 +122,12 @@ class Ledger(CommitQueue):
         added: JsonObject | None = None,
         number: int = 0,
         turn: int | None = None,
+        costs: str = "",
     ) -> None:
         """Append a row of an action, durable after the next barrier. A record that exceeds its view is sealed.
 
-        `added` goes into the view only. `number` is that of its call, `turn` the place of its outcome among the turns.
+        `added` goes into the view only. `number` is that of its call, `turn` the place of its outcome among the turns,
+        `costs` says what it was paid for.
         """
         if self.death is not None:
             raise self.death
@@ -153,6 +155,7 @@ class Ledger(CommitQueue):
             action.idempotency,
             number,
             turn,
+            costs,
         )
         for watch in self.watches:
             watch(
@@ -364,6 +367,7 @@ class EphemeralLedger(Ledger):
         added: JsonObject | None = None,
         number: int = 0,
         turn: int | None = None,
+        costs: str = "",
     ) -> None:
         if self.death is not None:
             raise self.death

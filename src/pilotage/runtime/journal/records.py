@@ -6,6 +6,7 @@ Decoders raise `DamagedRecordError` where a record has another shape.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any, cast
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution, StateDeltaEvent, StateSnapshotEvent
@@ -19,13 +20,14 @@ from pilotage.agent.model_reply import (
     no_usage,
 )
 from pilotage.agent.model_request import ModelRequest, StructuredOutputSpec
-from pilotage.agent.ports.budget import BudgetAmount
+from pilotage.agent.ports.budget import BudgetAmount, ModelCost
+from pilotage.agent.ports.costs import amount_text
 from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStateReason
 from pilotage.agent.yields import State, StatePatch
-from pilotage.errors import AgentStructuredOutputError, ModelCallError
+from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
 from pilotage.runtime.events.projections import ITEM_FIELDS
@@ -71,6 +73,30 @@ def decode_amount(record: JsonObject) -> BudgetAmount:
         count_field(record, words.TOKENS),
         decimal_field(record, words.COST),
     )
+
+
+def encode_costs(costs: Iterable[ModelCost | None]) -> list[JsonValue]:
+    """Return prices as JSON; an amount is text, because a float would round it."""
+    return [
+        None if each is None else [amount_text(each.amount), each.currency, each.pricing_version]
+        for each in costs
+    ]
+
+
+def decode_costs(record: JsonObject) -> tuple[ModelCost | None, ...] | None:
+    """Return the prices that `encode_costs` wrote into a record; None where it has none."""
+    stored = record.get(words.COSTS)
+    if stored is None:
+        return None
+    try:
+        return tuple(None if each is None else _cost(each) for each in cast("list[Any]", stored))
+    except (TypeError, ValueError, ArithmeticError, AgentDefinitionError) as error:
+        raise DamagedRecordError(words.COSTS, "a list of amounts with currency and version") from error
+
+
+def _cost(stored: Any) -> ModelCost:
+    amount, currency, version = stored
+    return ModelCost(Decimal(amount), currency, version)
 
 
 def encode_usage(usage: ModelUsage) -> JsonObject:

@@ -110,10 +110,10 @@ class Replay(Recording):
         """
         return True, None
 
-    def see(self, scope: StepScope, task: asyncio.Task[Any]) -> None:
+    def see(self, scope: StepScope, task: asyncio.Task[object]) -> None:
         """Take in that a branch of the program runs in a task of its own."""
 
-    def ask(self, call: Call, task: asyncio.Task[Any] | None = None) -> Begin | RecordRow | None:
+    def ask(self, call: Call, task: asyncio.Task[object] | None = None) -> Begin | RecordRow | None:
         """Decide about a call that a task awaits now; None: `wait` for it.
 
         Raises:
@@ -190,7 +190,7 @@ class Replay(Recording):
         finally:
             postponed.look_back(calling_task())
 
-    def strike(self, task: asyncio.Task[Any] | None) -> None:
+    def strike(self, task: asyncio.Task[object] | None) -> None:
         """Raise the cancellation that was put off to the next call of a task.
 
         Raises:
@@ -198,8 +198,7 @@ class Replay(Recording):
         """
         postponed = self._postponed
         if postponed is not None and task is not None and postponed.strikes(task):
-            postponed.drop(task)
-            raise asyncio.CancelledError
+            raise asyncio.CancelledError(*postponed.drop(task))
 
     def recorded(self, call: Call) -> int | None:
         """Take in that the outcome of a call is recorded; return its place among the turns, None if it takes none."""

@@ -8,6 +8,9 @@ has the order without the states and without any text of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from operator import is_
+from typing import Any
 
 from pilotage.agent.messages import (
     MediaPart,
@@ -20,8 +23,8 @@ from pilotage.agent.messages import (
     TextPart,
     state_of,
 )
-from pilotage.agent.model_reply import ModelResponse
-from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent
+from pilotage.jsonvalue import JsonObject, JsonValue, as_object, in_record_order, to_json_value
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import (
     DamagedRecordError,
@@ -63,6 +66,69 @@ def decode_parts(
     if texts.is_left or next(asked, None) is not None:
         raise DamagedRecordError(words.PARTS, "the whole text and all calls of the reply")
     return parts
+
+
+def event_in_record_order(event: ModelStreamEvent) -> ModelStreamEvent:
+    """Return an event whose JSON has the order of its record, as in replay; the event itself if it has."""
+    call, response = event.tool_call, event.response
+    metadata, structured = in_record_order(event.metadata), in_record_order(event.structured_output)
+    changed: dict[str, Any] = {}
+    if metadata is not event.metadata:
+        changed["metadata"] = metadata
+    if structured is not event.structured_output:
+        changed["structured_output"] = structured
+    if call is not None and (ordered := _call_in_order(call)) is not call:
+        changed["tool_call"] = ordered
+    if response is not None and (reply := _reply_in_order(response)) is not response:
+        changed["response"] = reply
+    return replace(event, **changed) if changed else event
+
+
+def _reply_in_order(response: ModelResponse) -> ModelResponse:
+    """Return a reply in the order of its record; a changed structured output is to be decoded again."""
+    metadata, structured = in_record_order(response.metadata), in_record_order(response.structured_output)
+    calls = tuple(map(_call_in_order, response.tool_calls))
+    ordered = None if response.ordered is None else tuple(map(_part_in_order, response.ordered))
+    is_so = structured is response.structured_output
+    if (
+        is_so
+        and metadata is response.metadata
+        and all(map(is_, calls, response.tool_calls))
+        and (ordered is None or all(map(is_, ordered, response.ordered or ())))
+    ):
+        return response
+    return replace(
+        response,
+        metadata=as_object(metadata),
+        structured_output=structured,
+        output=response.output if is_so else None,
+        tool_calls=calls,
+        ordered=ordered,
+    )
+
+
+def _part_in_order(part: MessagePart) -> MessagePart:
+    match part:
+        case ModelToolCall():
+            return _call_in_order(part)
+        case TextPart() | ReasoningPart() | OpaquePart() if part.state is not None:
+            state = _state_in_order(part.state)
+            return part if state is part.state else replace(part, state=state)
+        case _:
+            return part
+
+
+def _call_in_order(call: ModelToolCall) -> ModelToolCall:
+    arguments, metadata = in_record_order(call.arguments), in_record_order(call.metadata)
+    state = None if call.state is None else _state_in_order(call.state)
+    if arguments is call.arguments and metadata is call.metadata and state is call.state:
+        return call
+    return replace(call, arguments=as_object(arguments), metadata=as_object(metadata), state=state)
+
+
+def _state_in_order(state: ProviderState) -> ProviderState:
+    data = in_record_order(state.data)
+    return state if data is state.data else replace(state, data=data)
 
 
 def encode_state(state: ProviderState) -> JsonObject:

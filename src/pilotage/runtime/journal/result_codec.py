@@ -390,6 +390,12 @@ def decode_error(record: JsonObject, declared: DeclaredErrors) -> RunError:
     return _rebuilt(made, found)
 
 
+def without_cause(error: BaseException) -> None:
+    """Drop what led to an error: no record has it, so a program gets it neither live nor in replay."""
+    if isinstance(error, RunError):
+        error.__cause__ = error.__context__ = None
+
+
 def _decode_failure(record: JsonObject) -> Failure:
     return Failure(
         text_field(record, words.ERROR_TYPE),

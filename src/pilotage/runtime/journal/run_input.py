@@ -12,7 +12,14 @@ from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.run_values import RunAgentInput
 from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError, MediaRefusedError
 from pilotage.filling import unchecked
-from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, to_json_value
+from pilotage.jsonvalue import (
+    JsonObject,
+    JsonValue,
+    as_object,
+    canonical_json,
+    in_record_order,
+    to_json_value,
+)
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.record_fields import DamagedRecordError, contract_value, list_field, text_field
 from pilotage.values import value
@@ -61,7 +68,7 @@ def encode_input(definition: AgentDefinition, given: object) -> JsonObject:
     if missing:
         raise AgentDefinitionError(f"{name}: execute() needs {', '.join(map(repr, missing))}.")
     try:
-        encoded = {each: to_json_value(value) for each, value in arguments.items()}
+        encoded = {each: in_record_order(to_json_value(value)) for each, value in arguments.items()}
     except TypeError as error:
         raise AgentDefinitionError(f"{name}: the input cannot be stored: {error}.") from error
     decode_input(definition, encoded)
@@ -92,7 +99,7 @@ def _encode_instruction(definition: AgentDefinition, given: object) -> JsonObjec
     messages: list[JsonValue] = []
     if isinstance(given, RunAgentInput):
         if given.message_history:
-            messages = [to_json_value(message) for message in given.message_history]
+            messages = [in_record_order(to_json_value(message)) for message in given.message_history]
         if given.attachments:
             question = ModelMessage.user((TextPart(given.instruction), *given.attachments))
             messages.append(to_json_value(question))
@@ -100,7 +107,7 @@ def _encode_instruction(definition: AgentDefinition, given: object) -> JsonObjec
     elif _is_instruction(given):
         # A parent run gives its child the instruction as it is recorded.
         _messages_in(name, given)
-        return given
+        return as_object(in_record_order(given))
     try:
         prompt = given if isinstance(given, str) else canonical_json(to_json_value(given))
     except TypeError as error:

@@ -14,7 +14,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import partial
 from inspect import CO_VARARGS, CO_VARKEYWORDS, getcoroutinelocals, iscoroutine
-from typing import Any, cast
+from typing import cast
 
 from pilotage.jsonvalue import JsonValue, canonical_json, text_digest
 
@@ -33,7 +33,7 @@ class TaskNames:
     def __init__(self, salt: str | None) -> None:
         self._salt = salt
 
-    def of(self, task: Task[Any]) -> Callable[[str, JsonValue], str]:
+    def of(self, task: Task[object]) -> Callable[[str, JsonValue], str]:
         """Return the function that names the branch of a task by the label and the arguments of its first request."""
         if self._salt is None:
             return _old_name

@@ -32,6 +32,7 @@ from pilotage.runtime.journal.waiting import (
     Slot,
     TurnMark,
     WaitingCalls,
+    Words,
     calling_task,
     carry_to_end,
 )
@@ -48,7 +49,7 @@ class Turns(WaitingCalls):
         self,
         scope: CallScope,
         asked: Requested,
-        task: asyncio.Task[Any] | None = None,
+        task: asyncio.Task[object] | None = None,
         is_repeatable: bool = True,
         call_id: str = "",
     ) -> Call:
@@ -67,7 +68,7 @@ class Turns(WaitingCalls):
             raise self._end(self.kernel.over)
         return call
 
-    def ask(self, call: Call, task: asyncio.Task[Any] | None = None) -> Begin | RecordRow | None:
+    def ask(self, call: Call, task: asyncio.Task[object] | None = None) -> Begin | RecordRow | None:
         """Decide about a call that the running task awaits now; None: `wait` for it.
 
         Raises:
@@ -81,8 +82,9 @@ class Turns(WaitingCalls):
         decision = self.kernel.ask(call, is_struck)
         if self._still is not None:
             self._stir()
+        words: Words | None = None
         if is_struck and (call.is_struck or isinstance(decision, CutShort)):
-            self._postponed.drop(task)
+            words = self._postponed.drop(task)
         match decision:
             case Begin():
                 if call.epoch == NOT_ALONE and not call.is_sync:
@@ -91,12 +93,12 @@ class Turns(WaitingCalls):
             case ReturnAtOnce(row):
                 return row
             case Hold():
-                self._slots[call] = Slot()
+                self._slots[call] = Slot(words)
                 self.count(call.domain)
                 return None
             case CutShort():
                 self._write_cut(decision)
-                raise asyncio.CancelledError
+                raise asyncio.CancelledError(*(words or ()))
             case Pause() | Diverge():
                 raise self._end(decision)
             case _:
@@ -109,17 +111,17 @@ class Turns(WaitingCalls):
             CancelledError: the program cut the call short.
             AttemptOver: the attempt is over.
         """
-        slot = self._slots[call]
+        slot, level = self._slots[call], calling_task().cancelling()
         try:
             while slot.result is NOTHING:
                 slot.future = asyncio.get_running_loop().create_future()
                 try:
                     await slot.future
-                except asyncio.CancelledError:
-                    self._cancelled(call, slot)
+                except asyncio.CancelledError as cancelled:
+                    self._cancelled(call, slot, level, cancelled.args)
         finally:
             del self._slots[call]
-        return self._received(slot.result)
+        return self._received(slot)
 
     def hold_again(self, call: Call) -> bool:
         """Hold a call that began only to be asked about; return whether to `wait` for the end of the record."""
@@ -199,7 +201,7 @@ class Turns(WaitingCalls):
                 case Hold():
                     self.count(next(iter(self._tasks.values())))
                     waiting = (slot.future for slot in self._slots.values() if slot.future is not None)
-                    until = {*self._tasks, self._over, *waiting}
+                    until: set[asyncio.Future[Any]] = {*self._tasks, self._over, *waiting}
                     await asyncio.wait(until, return_when=asyncio.FIRST_COMPLETED)
                     await asyncio.sleep(0)
                 case Pause() | Diverge():
@@ -207,14 +209,20 @@ class Turns(WaitingCalls):
                 case _:
                     assert_never(decision)
 
-    def _cancelled(self, call: Call, slot: Slot) -> None:
-        """Decide about the cancellation of a waiting call; an outcome that is there by now is given."""
-        task = calling_task()
+    def _cancelled(self, call: Call, slot: Slot, level: int, words: Words) -> None:
+        """Decide about the cancellation of a waiting call; an outcome that is there by now is given.
+
+        The first one decides. Some libraries cancel a task again in every turn of the loop: that is no movement.
+        """
+        task, is_first = calling_task(), slot.cancelled is None
+        slot.cancelled = words if slot.cancelled is None else slot.cancelled
         if self.is_stopping:
             slot.settle(STOPPED)
         if slot.result is not NOTHING:
             if slot.result is not CUT:
-                self._postponed.add(task)
+                self._postponed.add(task, level, words)
+            return
+        if not is_first:
             return
         decision = self.kernel.cancel(call)
         self._stir()
@@ -225,7 +233,7 @@ class Turns(WaitingCalls):
                 for rest in self._rests.values():
                     rest.count()
             case PutOff():
-                self._postponed.add(task)
+                self._postponed.add(task, level, words)
             case Hold():
                 self.count(call.domain)
             case Pause() | Diverge():
@@ -255,13 +263,13 @@ class Turns(WaitingCalls):
     def _is_over(self) -> bool:
         return self.kernel.over is not None or self.is_stopping
 
-    def see(self, domain: Domain, task: asyncio.Task[Any]) -> None:
+    def see(self, domain: Domain, task: asyncio.Task[object]) -> None:
         """Take in that the program has a further task; without this, a task is seen when it makes a call."""
         if task is not domain.owner and self.kernel.see(domain, task):
             self._tasks[task] = domain
             task.add_done_callback(partial(self._task_ended, domain))
 
-    def _task_ended(self, domain: Domain, task: asyncio.Task[Any]) -> None:
+    def _task_ended(self, domain: Domain, task: asyncio.Task[object]) -> None:
         if self._is_over() and not task.cancelled():
             # The interruption of a task that the program does not await is no error to log.
             task.exception()
@@ -272,12 +280,13 @@ class Turns(WaitingCalls):
         if self._slots:
             self.count(domain)
 
-    def _received(self, result: object) -> Got:
+    def _received(self, slot: Slot) -> Got:
+        result = slot.result
         if self.kernel.over is not None:
             raise self._end(self.kernel.over)
         if result is STOPPED:
             raise self.stopped_by or asyncio.CancelledError
         if result is CUT:
-            raise asyncio.CancelledError
+            raise asyncio.CancelledError(*(slot.cancelled or ()))
         self._postponed.look_back(calling_task())
         return result if isinstance(result, Begin | RecordRow | GateAnswer) else None

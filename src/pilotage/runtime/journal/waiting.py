@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from pilotage.runtime.journal.decisions import (
     BEGIN,
@@ -34,13 +34,18 @@ REST = 12
 NOTHING = object()
 """The result of a slot that has none yet."""
 
+Words: TypeAlias = tuple[object, ...]
+"""The arguments of a cancellation, by which its sender knows it again."""
+
 
 class Slot:
     """A place where one task waits for a decision; a cancelled task finds the decision here all the same."""
 
-    __slots__ = ("future", "result")
+    __slots__ = ("cancelled", "future", "result")
 
-    def __init__(self) -> None:
+    def __init__(self, cancelled: Words | None = None) -> None:
+        self.cancelled = cancelled
+        """What the cancellation of its task says; None if it was not cancelled."""
         self.result: object = NOTHING
         self.future: asyncio.Future[None] | None = None
 
@@ -109,27 +114,33 @@ class TurnMark:
 
 
 class Postponed:
-    """Cancellations that were put off to the next call of their task, each with its level of `Task.cancelling()`."""
+    """Cancellations that were put off to the next call of their task, each with its level of `Task.cancelling()`.
+
+    The first one of a task counts: what comes on top of it, from a time-out inside, is taken back by itself.
+    """
 
     __slots__ = ("levels",)
 
     def __init__(self) -> None:
-        self.levels: dict[asyncio.Task[Any], int] = {}
+        self.levels: dict[asyncio.Task[object], tuple[int, Words]] = {}
 
-    def add(self, task: asyncio.Task[Any]) -> None:
-        """Put the cancellation off that the task has just got."""
-        self.levels[task] = task.cancelling()
+    def add(self, task: asyncio.Task[object], level: int, words: Words) -> None:
+        """Put the cancellation off that the task has just got; `level` is what it had when it began to wait.
 
-    def drop(self, task: asyncio.Task[Any]) -> None:
-        """Forget the cancellation of a task: it has struck, or the task has ended."""
-        self.levels.pop(task, None)
+        Of several that come in one turn of the loop the task gets one, and the level of the last.
+        """
+        self.levels.setdefault(task, (min(level + 1, task.cancelling()), words))
 
-    def strikes(self, task: asyncio.Task[Any]) -> bool:
+    def drop(self, task: asyncio.Task[object]) -> Words:
+        """Forget the cancellation of a task, which has struck, or whose task has ended; return what it says."""
+        return self.levels.pop(task, (0, ()))[1]
+
+    def strikes(self, task: asyncio.Task[object]) -> bool:
         """Return whether a cancellation strikes at the call that a task makes now."""
         self._forget_taken_back(task)
         return task in self.levels
 
-    def look_back(self, task: asyncio.Task[Any]) -> None:
+    def look_back(self, task: asyncio.Task[object]) -> None:
         """Check, right after the step in which a task gets an outcome, whether its cancellation was taken back.
 
         Later a `TaskGroup` may raise the level again: on Python 3.11 it leaves that of its parent raised.
@@ -137,9 +148,9 @@ class Postponed:
         if self.levels:
             asyncio.get_running_loop().call_soon(self._forget_taken_back, task)
 
-    def _forget_taken_back(self, task: asyncio.Task[Any]) -> None:
-        level = self.levels.get(task)
-        if level is not None and task.cancelling() < level:
+    def _forget_taken_back(self, task: asyncio.Task[object]) -> None:
+        found = self.levels.get(task)
+        if found is not None and task.cancelling() < found[0]:
             del self.levels[task]
 
 
@@ -156,10 +167,11 @@ async def carry_to_end(
         CancelledError: the attempt is over.
     """
     inner, task = asyncio.create_task(acting, name=TO_ITS_END), calling_task()
+    level = task.cancelling()
     while not inner.done():
         try:
             await asyncio.wait([inner])
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as cancelled:
             if is_over():
                 inner.cancel()
                 await asyncio.wait([inner])
@@ -168,11 +180,11 @@ async def carry_to_end(
                 # It has come to its end, which is recorded.
                 cancel_later(task)
                 break
-            postponed.add(task)
+            postponed.add(task, level, cancelled.args)
     return inner.result()
 
 
-def calling_task() -> asyncio.Task[Any]:
+def calling_task() -> asyncio.Task[object]:
     """Return the task that makes a call."""
     task = asyncio.current_task()
     if task is None:
@@ -185,7 +197,7 @@ def has_outcome(ended: asyncio.Future[Any]) -> bool:
     return not ended.cancelled() and isinstance(ended.exception(), Exception | None)
 
 
-def cancel_later(task: asyncio.Task[Any]) -> None:
+def cancel_later(task: asyncio.Task[object]) -> None:
     """Let a cancellation that the running task has just got strike again when the task waits next."""
     task.uncancel()
     task.cancel()
@@ -237,7 +249,7 @@ class WaitingCalls:
         self._limits = limits or StandstillLimits()
         self._slots: dict[Call, Slot] = {}
         self._rests: dict[Domain, RestCount] = {}
-        self._tasks: dict[asyncio.Task[Any], Domain] = {}
+        self._tasks: dict[asyncio.Task[object], Domain] = {}
         self._postponed = Postponed()
         self._marks: dict[Call, TurnMark] = {}
         self._still: asyncio.Handle | None = None
@@ -250,7 +262,7 @@ class WaitingCalls:
             raise AssertionError("the attempt is over by a decision")
         return self.kernel.over
 
-    def tasks(self) -> list[asyncio.Task[Any]]:
+    def tasks(self) -> list[asyncio.Task[object]]:
         """Return the tasks that have made calls and have not ended."""
         return list(self._tasks)
 

@@ -15,8 +15,7 @@ from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError
 from pilotage.testing.conformance.claims import AGENT, MANY, ClaimCounting, claimed, stand
-from pilotage.testing.conformance.kit import FOREIGN_RUN, LONG, OTHER_RUN, RUN, PassTime
-from pilotage.testing.conformance.samples import row
+from pilotage.testing.conformance.kit import FOREIGN_RUN, LONG, OTHER_RUN, RUN, PassTime, row
 
 OPEN = [status for status in AgentStatus if not status.is_terminal]
 UNDER_WAY = [AgentStatus.ACTIVE, AgentStatus.CANCELLING]

@@ -23,8 +23,7 @@ from pilotage.agent.ports.repositories import IAgentSignalRepository
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import AgentDefinitionError
-from pilotage.testing.conformance.kit import FOREIGN_RUN, LONG, OTHER_RUN, RUN, PassTime, TimedKit
-from pilotage.testing.conformance.samples import claim, row
+from pilotage.testing.conformance.kit import FOREIGN_RUN, LONG, OTHER_RUN, RUN, PassTime, TimedKit, claim, row
 
 AGENT = "shop:Refunds"
 MANY = 100

@@ -22,8 +22,17 @@ from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
-from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, RUN, Kit
-from pilotage.testing.conformance.samples import UNSTORABLE, claim, commit_one, numbers_of, row
+from pilotage.testing.conformance.kit import (
+    FOREIGN_RUN,
+    OTHER_RUN,
+    RUN,
+    UNSTORABLE,
+    Kit,
+    claim,
+    commit_one,
+    numbers_of,
+    row,
+)
 
 ASKED = ConversationTurn("user", "Wo ist mein Paket? 📦")
 ANSWERED = ConversationTurn("assistant", "On its way:\n\u0000\ud83d 'quoted' \"twice\" \\")

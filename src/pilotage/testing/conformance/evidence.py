@@ -21,8 +21,7 @@ from pilotage.agent.principal import Principal
 from pilotage.errors import AgentDefinitionError, CallerError, EvidenceNotFoundError, PilotageError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.safety.fields import PII, MaskingPolicy, SecretField, SensitiveField, SensitiveFieldDescriptor
-from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, RUN, Kit
-from pilotage.testing.conformance.samples import PAYLOAD
+from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, PAYLOAD, RUN, Kit
 
 EVIDENCE = AgentEvidence("evidence-1", "run-1", AgentEvidenceKind.TOOL)
 FULL = AgentEvidence(

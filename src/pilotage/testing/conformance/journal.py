@@ -19,10 +19,13 @@ from pilotage.agent.ports.journal import (
 )
 from pilotage.agent.ports.persistence import JournalStage, SealedRecord
 from pilotage.jsonvalue import JsonValue
-from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, RUN, Kit
-from pilotage.testing.conformance.samples import (
+from pilotage.testing.conformance.kit import (
+    FOREIGN_RUN,
+    OTHER_RUN,
     PAYLOAD,
+    RUN,
     UNSTORABLE,
+    Kit,
     claim,
     commit_of,
     commit_one,

@@ -13,8 +13,7 @@ from pilotage.agent.ports.memory import MOST_RECALLED, IAgentMemory, MemoryItem,
 from pilotage.errors import AgentDefinitionError, AgentMemoryError
 from pilotage.jsonvalue import JsonObject
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
-from pilotage.testing.conformance.kit import Kit
-from pilotage.testing.conformance.samples import UNSTORABLE
+from pilotage.testing.conformance.kit import UNSTORABLE, Kit
 
 ADA = MemoryScope("acme", "ada")
 BARISTA = replace(ADA, agent_type="barista")

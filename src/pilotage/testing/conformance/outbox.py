@@ -12,8 +12,18 @@ from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxStatus
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.errors import AgentDefinitionError, CallerError
-from pilotage.testing.conformance.kit import FOREIGN_RUN, LONG, OTHER_RUN, RUN, PassTime, TimedKit
-from pilotage.testing.conformance.samples import PAYLOAD, commit_of, row, rows_of
+from pilotage.testing.conformance.kit import (
+    FOREIGN_RUN,
+    LONG,
+    OTHER_RUN,
+    PAYLOAD,
+    RUN,
+    PassTime,
+    TimedKit,
+    commit_of,
+    row,
+    rows_of,
+)
 
 MANY = 100
 

@@ -22,8 +22,17 @@ from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError, CallerError, RunNotFoundError
 from pilotage.runtime.journal.chain import NO_HEAD, chained, first_broken
-from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, RUN, Kit
-from pilotage.testing.conformance.samples import PAYLOAD, claim, commit_one, row, rows_of
+from pilotage.testing.conformance.kit import (
+    FOREIGN_RUN,
+    OTHER_RUN,
+    PAYLOAD,
+    RUN,
+    Kit,
+    claim,
+    commit_one,
+    row,
+    rows_of,
+)
 
 # Later than the clock of any store under test.
 LATER = datetime(2100, 1, 1, tzinfo=UTC)

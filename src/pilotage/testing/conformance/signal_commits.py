@@ -21,8 +21,17 @@ from pilotage.agent.ports.repositories import IAgentSignalRepository, IAgentStat
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import CallerError
-from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, RUN, Kit
-from pilotage.testing.conformance.samples import claim, commit_of, commit_one, numbers_of, row
+from pilotage.testing.conformance.kit import (
+    FOREIGN_RUN,
+    OTHER_RUN,
+    RUN,
+    Kit,
+    claim,
+    commit_of,
+    commit_one,
+    numbers_of,
+    row,
+)
 
 ENDS = [status for status in AgentStatus if status.is_terminal]
 LATE = ClosedSignal("signal-1", AgentSignalEnd.TOO_LATE)

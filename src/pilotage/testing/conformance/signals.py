@@ -21,8 +21,7 @@ from pilotage.agent.signals import (
 )
 from pilotage.errors import CallerError, SignalNotFoundError
 from pilotage.jsonvalue import JsonObject, JsonValue
-from pilotage.testing.conformance.kit import Kit
-from pilotage.testing.conformance.samples import PAYLOAD
+from pilotage.testing.conformance.kit import PAYLOAD, Kit
 
 SIGNAL = AgentSignal("signal-1", "run-1", AgentSignalKind.USER_MESSAGE, {**PAYLOAD, "text": "more"})
 

@@ -19,8 +19,16 @@ from pilotage.agent.ports.budget import (
     ITenantSpending,
 )
 from pilotage.agent.ports.journal import Committed, IAgentJournal
-from pilotage.testing.conformance.kit import FOREIGN_RUN, RUN, Kit, PassTime
-from pilotage.testing.conformance.samples import claim, commit_of, commit_one, row
+from pilotage.testing.conformance.kit import (
+    FOREIGN_RUN,
+    RUN,
+    Kit,
+    PassTime,
+    claim,
+    commit_of,
+    commit_one,
+    row,
+)
 
 NOTHING = BudgetAmount()
 STEP = BudgetAmount(steps=1)

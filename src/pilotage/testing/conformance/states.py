@@ -12,8 +12,7 @@ from pilotage.agent.ports.repositories import IAgentStateRepository, RunPage
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStateTransition, AgentStatus
 from pilotage.errors import AgentDefinitionError, CallerError, RunNotFoundError
 from pilotage.jsonvalue import JsonValue
-from pilotage.testing.conformance.kit import Kit
-from pilotage.testing.conformance.samples import PAYLOAD
+from pilotage.testing.conformance.kit import PAYLOAD, Kit
 
 CREATED = AgentState("run-1", "shop:Refunds", AgentStatus.CREATED)
 WAITING = AgentState(

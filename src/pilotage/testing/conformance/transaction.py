@@ -29,8 +29,18 @@ from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError, PilotageError
 from pilotage.jsonvalue import JsonObject
-from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, RUN, Kit
-from pilotage.testing.conformance.samples import UNSTORABLE, claim, commit_of, commit_one, numbers_of, row
+from pilotage.testing.conformance.kit import (
+    FOREIGN_RUN,
+    OTHER_RUN,
+    RUN,
+    UNSTORABLE,
+    Kit,
+    claim,
+    commit_of,
+    commit_one,
+    numbers_of,
+    row,
+)
 
 ReadOutbox = Callable[[], Awaitable[Sequence[OutboxEvent]]]
 

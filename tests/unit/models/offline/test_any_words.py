@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.random_tests import examples
 from tests.unit.models.offline.shop import CALLING, NAMES
 
 from pilotage.agent.messages import ModelMessage, ModelToolCall
@@ -67,7 +68,7 @@ def assert_fits(reply: OfflineReply) -> None:
         bind_agent_tool_invocation(CALLING.functions[call.name], call.arguments)
 
 
-@settings(max_examples=400, deadline=None, print_blob=True)
+@examples(100)
 @given(typed)
 def test_every_text_gets_a_reply_whose_calls_fit_their_tools(text: str) -> None:
     request = ModelRequest([ModelMessage.user(text)], tools=CALLING)
@@ -75,7 +76,7 @@ def test_every_text_gets_a_reply_whose_calls_fit_their_tools(text: str) -> None:
     assert reply_to(request) == reply_to(request)
 
 
-@settings(max_examples=200, deadline=None, print_blob=True)
+@examples(50)
 @given(typed, json_values | st.sampled_from(["[" * 100_000, "{}", "null"]))
 def test_every_result_is_told(text: str, result: JsonValue) -> None:
     call = ModelToolCall("read_file", {"path": "a.txt"}, "call-1")
