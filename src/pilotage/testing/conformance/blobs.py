@@ -12,8 +12,7 @@ from pilotage.agent.ports.journal import IAgentJournal, JournalCommit
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.errors import AgentDefinitionError, MediaNotFoundError
-from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, RUN, Kit
-from pilotage.testing.conformance.samples import claim
+from pilotage.testing.conformance.kit import FOREIGN_RUN, OTHER_RUN, RUN, Kit, claim
 
 # Later than the clock of any store under test.
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
