@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pilotage import Agent, AgentExecutionSpec, AgentStatus, ToolEffects, agent_tool
-from pilotage.agent import MediaPart, RunKey, StoredBlob
+from pilotage.agent import MediaPart, RecordSealError, RunKey, StoredBlob
+from pilotage.errors import MediaBrokenError
 from pilotage.runtime.journal.interruptions import StoreUnavailable
-from pilotage.testing import MemoryBlobs, ScriptedModel, calls, says
+from pilotage.testing import MemoryBlobs, MemorySealer, ScriptedModel, calls, says
 from tests.behaviour.bureau import DURABLE, Bureau, resumed, started
 from tests.media.pictures import png
 from tests.media.test_media_in_runs import CAT, asks, digest_of
