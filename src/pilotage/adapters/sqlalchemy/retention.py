@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import sqlalchemy as sa
@@ -144,7 +144,7 @@ class SqlAlchemyRetention(IAgentRetention):
                 break
         await prune_memories(self._database, tenant_id)
         # What was just uploaded is for a run that begins soon.
-        await prune_unused(self._database, tenant_id, ended_before - _SOON)
+        await prune_unused(self._database, tenant_id, min(ended_before, datetime.now(UTC)) - _SOON)
         return removed
 
     async def erase(self, run: RunKey) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from typing import Generic, TypeVar
@@ -22,7 +22,9 @@ from pilotage.agent.ports.blobs import IBlobs, IMediaSource, StoredBlob
 from pilotage.agent.ports.persistence import JournalStage, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.agent.safety_checks import WAY_OUT
-from pilotage.errors import MediaBrokenError, MediaNotFoundError, MediaRefusedError
+from pilotage.errors import CallerError, MediaBrokenError, MediaNotFoundError, MediaRefusedError
+from pilotage.runtime.journal.chain import Damage
+from pilotage.runtime.journal.interruptions import RecordDamaged, SealMissing, StoreUnavailable
 from pilotage.values import value
 
 T = TypeVar("T")
@@ -95,7 +97,13 @@ class MediaStore:
         source = self._source()
         if source is None:
             return None
-        content = await source.fetch(part.url, limits.max_part_bytes)
+        try:
+            content = await source.fetch(part.url, limits.max_part_bytes)
+        except MediaRefusedError:
+            raise
+        except Exception as error:
+            name = type(source).__name__
+            raise MediaRefusedError(f"{name} did not fetch media ({type(error).__name__}).") from error
         limits.check_sizes([by_digest(part, content)])
         return content
 
@@ -223,6 +231,19 @@ async def _off_the_loop(function: Callable[..., T], *given: object, size: int) -
     return function(*given) if size < _LARGE else await asyncio.to_thread(function, *given)
 
 
+@contextmanager
+def _ending_the_attempt() -> Generator[None]:
+    """Let errors of the store and of the key end the attempt: they are no outcomes of an effect."""
+    try:
+        yield
+    except CallerError:
+        raise
+    except RecordSealError as error:
+        raise SealMissing(str(error)) from error
+    except Exception as error:
+        raise StoreUnavailable(f"the store of media failed: {error}") from error
+
+
 class RunMedia:
     """The media of one attempt at a run."""
 
@@ -242,14 +263,16 @@ class RunMedia:
             MediaRefusedError: they are not allowed, too large, or not what they would have to be.
         """
         store, limits = self._store, self._limits
-        taken = await store.take_in(result, self._run.tenant_id, limits, is_durable=self._is_durable)
-        await store.store(self._run, taken)
+        with _ending_the_attempt():
+            taken = await store.take_in(result, self._run.tenant_id, limits, is_durable=self._is_durable)
+            await store.store(self._run, taken)
         return taken.value
 
     async def hold_within(self, result: object) -> None:
         """Hold the media that the JSON result of a child has: they stay when the child is removed."""
         if self._is_durable and (digests := digests_in(result)):
-            await self._store.hold(self._run, digests)
+            with _ending_the_attempt():
+                await self._store.hold(self._run, digests)
 
     async def keep_reply(self, parts: T) -> T:
         """Return the parts of a reply, or an answer, with digests in place of their bytes; nothing is refused.
@@ -270,7 +293,8 @@ class RunMedia:
                     found = by_digest(replace(part, media_type="application/octet-stream"), content)
                 changed[part] = found
                 contents[found.digest or ""] = content
-        await self._store.store(self._run, TakenIn(None, contents, frozenset(contents)))
+        with _ending_the_attempt():
+            await self._store.store(self._run, TakenIn(None, contents, frozenset(contents)))
         return with_media(parts, changed)
 
     async def filled(self, request: ModelRequest, media: Sequence[MediaPart]) -> ModelRequest:
@@ -288,11 +312,26 @@ class RunMedia:
         digest = part.digest or ""
         data = self._at_hand.get(digest)
         if data is None:
-            data = b64encode(await self._store.read(self._run.tenant_id, digest)).decode("ascii")
+            data = b64encode(await self._stored(digest)).decode("ascii")
             while self._at_hand and len(data) + sum(map(len, self._at_hand.values())) > _MOST_AT_HAND:
                 del self._at_hand[next(iter(self._at_hand))]
             self._at_hand[digest] = data
         return MediaPart(part.media_type, data=data, name=part.name)
+
+    async def _stored(self, digest: str) -> bytes:
+        """Return stored bytes; those of the run itself that are missing or were changed are a damage of its record.
+
+        Raises:
+            MediaNotFoundError, MediaBrokenError: they are not those of the run.
+            RunInterruption: the attempt ends.
+        """
+        with _ending_the_attempt():
+            try:
+                return await self._store.read(self._run.tenant_id, digest)
+            except (MediaNotFoundError, MediaBrokenError) as error:
+                if digest not in await self._store.held(self._run):
+                    raise
+                raise RecordDamaged(Damage(0, None, str(error).rstrip("."))) from error
 
     async def read(self, part: MediaPart) -> bytes:
         """Return the bytes of a part.
@@ -301,7 +340,7 @@ class RunMedia:
             MediaNotFoundError, MediaBrokenError: they are not there.
         """
         if part.digest is not None:
-            return await self._store.read(self._run.tenant_id, part.digest)
+            return await self._stored(part.digest)
         if part.url is not None:
             raise MediaNotFoundError(f"the media at {part.url!r} were not fetched.")
         return bytes_of(part)
