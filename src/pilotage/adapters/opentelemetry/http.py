@@ -21,7 +21,7 @@ _HEADERS = (b"traceparent", b"tracestate")
 class TraceContextMiddleware:
     """ASGI middleware: runs that a request starts are part of the trace that its header `traceparent` names.
 
-    Add it only where callers may choose the trace of their runs: behind a gateway that sets the header. A span that is
+    Add it only where callers may choose the trace of their runs, such as a gateway that sets the header. A span that is
     current already, as an instrumentation makes one, counts instead of the header.
     """
 
