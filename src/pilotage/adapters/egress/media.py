@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 
 import httpx
 
@@ -40,7 +41,7 @@ class EgressMedia(IMediaSource):
     async def _fetched(self, place: httpx.URL, most_bytes: int) -> bytes:
         content = bytearray()
         async with self._client.stream("GET", place) as answer:
-            if answer.status_code != 200:
+            if answer.status_code != HTTPStatus.OK:
                 raise MediaRefusedError(
                     f"there are no media at {shown(place)!r}: its server answers with status {answer.status_code}."
                 )

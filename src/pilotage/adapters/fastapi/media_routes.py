@@ -43,14 +43,13 @@ class MediaRoutes:
             response_model=MediaView,
             responses=problems,
             openapi_extra=_UPLOAD,
-            tags=["media"],
         )
 
     def add_downloads(self, add: Callable[..., None]) -> None:
         """Add the route that returns bytes."""
         problems = problem_responses(401, 404, 409, 410, 415, 422, 503)
         described = {200: {"content": {"*/*": _BYTES}, "description": "The bytes, to be saved as a file."}}
-        partial(add, "GET", response_class=Response, responses=problems | described, tags=["media"])(
+        partial(add, "GET", response_class=Response, responses=problems | described)(
             "/runs/{run_id}/media/{digest}", self.download_media
         )
 
