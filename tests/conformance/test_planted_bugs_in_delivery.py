@@ -18,7 +18,8 @@ from pilotage.ids import SystemClock
 from pilotage.testing import MemoryBacklog, MemoryOutbox, MemoryStore, VirtualClock
 from pilotage.testing.conformance import BacklogConformance, OutboxConformance
 from pilotage.testing.encoded import EncodedState
-from pilotage.testing.tables import MemoryTables, OutboxRow
+from pilotage.testing.outbox_table import OutboxRow
+from pilotage.testing.tables import MemoryTables
 from tests.conformance.planted import failing_tests
 
 

@@ -9,7 +9,8 @@ from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry, OutboxPage, O
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.checks import reject_blank, reject_not_positive
 from pilotage.errors import CallerError
-from pilotage.testing.tables import OutboxRow, OverTables
+from pilotage.testing.outbox_table import OutboxRow
+from pilotage.testing.tables import OverTables
 
 
 class MemoryOutbox(OverTables, IAgentOutbox):

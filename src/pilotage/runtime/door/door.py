@@ -14,7 +14,7 @@ from typing import Any
 from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery_request import RecoveryDone
 from pilotage.agent.state import AgentStatus
-from pilotage.errors import MediaNotFoundError, MediaRefusedError, ToolError
+from pilotage.errors import ToolError
 from pilotage.runtime.budget.spending import count_rows
 from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.not_performed import (
@@ -30,10 +30,10 @@ from pilotage.runtime.door.not_performed import (
     until_owned,
 )
 from pilotage.runtime.door.outcome import UnfitResultError, executed_arguments
+from pilotage.runtime.door.result_media import may_have_media, with_stored_media
 from pilotage.runtime.door.run import Run
-from pilotage.runtime.effect import CHILD, MODEL_CALL, NO_OUTCOME, QUESTION, Effect, Outcome
+from pilotage.runtime.effect import MODEL_CALL, NO_OUTCOME, QUESTION, Effect, Outcome
 from pilotage.runtime.journal.interruptions import Paused, RecordDamaged, RunInterruption, damage_of
-from pilotage.runtime.journal.media import RunMedia
 from pilotage.runtime.journal.positions import Call
 from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row
 from pilotage.runtime.journal.recording import RecordedAction
@@ -250,7 +250,7 @@ async def _result_from_caller(run: Run, effect: Effect) -> object:
         raise TypeError(f"a deferred call is answered with its result, not with {type(answer).__name__}")
     given = effect.codec.decode(answer.result)
     return record_given(
-        run, effect, await _with_stored_media(run, effect, given) if effect.codec.has_media else given
+        run, effect, await with_stored_media(run, effect, given) if effect.codec.has_media else given
     )
 
 
@@ -311,31 +311,9 @@ async def _acting(run: Run, effect: Effect, task: asyncio.Task[object] | None = 
     try:
         acting, telemetry = effect.act(), run.telemetry
         result = await (acting if telemetry.is_idle else telemetry.observed(effect.action, acting))
-        return await _with_stored_media(run, effect, result) if _may_have_media(effect) else result
+        return await with_stored_media(run, effect, result) if may_have_media(effect) else result
     finally:
         leave(around)
-
-
-def _may_have_media(effect: Effect) -> bool:
-    return effect.codec.has_media or effect.kind is CHILD
-
-
-async def _with_stored_media(run: Run, effect: Effect, result: object) -> object:
-    """Return a result with digests in place of its media; the run holds them before its row is written.
-
-    Raises:
-        UnfitResultError: they are not allowed, or are not what they would have to be.
-    """
-    media = run.part(RunMedia)
-    if effect.kind is CHILD:
-        await media.hold_within(result)
-        return result
-    try:
-        return await media.keep(result)
-    except (MediaRefusedError, MediaNotFoundError) as error:
-        raise UnfitResultError(
-            f"{effect.action.name!r} was done, and its media are refused: {error}"
-        ) from error
 
 
 async def _outcome_of_error(run: Run, effect: Effect, error: Exception | asyncio.CancelledError) -> object:
