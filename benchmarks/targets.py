@@ -41,8 +41,6 @@ AT_MOST: dict[str, float] = {
     "resume on SQLite behind 200 turns: CPU, us": 8_000,
     "1,000 waiting runs on SQLite: CPU, % of a core": 1,
     "1,000 waiting runs on PostgreSQL: CPU, % of a core": 1,
-    "1,000 waiting runs on SQLite: memory of each, kB": 27,
-    "1,000 waiting runs on PostgreSQL: memory of each, kB": 27,
     "a claim among 100 open runs on SQLite, ms": 5,
     "a claim among 10,000 open runs on SQLite, ms": 5,
     "a claim among 100,000 open runs on SQLite, ms": 5,

@@ -16,6 +16,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import cache
 from math import isfinite
+from operator import is_
 from typing import Any, TypeAlias, TypeGuard
 
 JsonPrimitive: TypeAlias = bool | float | int | str | None
@@ -36,20 +37,27 @@ def canonical_json(value: JsonValue) -> str:
     return "".join(_pieces(value, 0))
 
 
+_SCALARS = frozenset({str, int, float, bool})
+
+
 def in_record_order(value: JsonValue) -> JsonValue:
     """Return a JSON value with the keys of its objects in the order of canonical text; the value itself if they are so.
 
     A program that writes an object as text writes the same text when the object comes back from a record.
     """
+    # Every event of a model passes here, and most of what it has is a scalar or empty.
+    if not value or type(value) in _SCALARS:
+        return value
     if is_object(value):
         known: Any = value
-        ordered = {key: in_record_order(known[key]) for key in sorted(known)}
-        is_so = [*known] == [*ordered] and all(ordered[key] is known[key] for key in ordered)
+        names = sorted(known)
+        ordered = {name: in_record_order(known[name]) for name in names}
+        is_so = names == [*known] and all(map(is_, ordered.values(), known.values()))
         return known if is_so else ordered
     if is_list(value):
         items: Any = value
         inner = [in_record_order(each) for each in items]
-        return items if all(one is other for one, other in zip(inner, items, strict=True)) else inner
+        return items if all(map(is_, inner, items)) else inner
     return value
 
 

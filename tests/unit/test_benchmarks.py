@@ -6,9 +6,10 @@ import gc
 import sys
 from importlib import import_module
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
-from benchmarks import floor, instructions, semantic_floor
+from benchmarks import floor, instructions, plots, semantic_floor
 from benchmarks.agents import Asking, Declared
 from benchmarks.comparison import PEERS, figures_of
 from benchmarks.page import page_of
@@ -36,9 +37,10 @@ def test_a_suite_measures_something(suite: str) -> None:
 
 
 @pytest.mark.slow
-def test_ours_is_measured_as_peers_are() -> None:
-    figures = figures_of("pilotage", Path(sys.executable), "pilotage_peer", SMALLEST)
-    assert any(name.endswith(": one run / floor") for name in figures)
+@pytest.mark.parametrize(("module", "kind"), [("pilotage_peer", ""), ("pilotage_durable_peer", "durable ")])
+def test_ours_is_measured_as_peers_are(module: str, kind: str) -> None:
+    figures = figures_of("pilotage", Path(sys.executable), module, SMALLEST)
+    assert any(name.endswith(f": {kind}one run / floor") for name in figures)
 
 
 @pytest.mark.parametrize("module", PEERS.values())
@@ -93,6 +95,30 @@ def test_the_page_has_a_table_for_each_suite_and_a_column_for_each_framework() -
     assert "| one run: commits | 5 | at most 4: **not met** |" in page
     assert "| what | ours 1 | theirs 2 |" in page
     assert "| one run / floor | 7 | 7 |" in page
+
+
+def test_a_scenario_is_drawn_with_a_bar_for_each_framework_and_ours_in_its_own_colour() -> None:
+    rows = [
+        {"name": f"{who}: one run, us", "value": value}
+        for who, value in (("pilotage 1", 200.0), ("<theirs> 2", 9_000))
+    ]
+    ((title, drawing),) = plots.plots_of("comparison", rows).values()
+    assert title == "One run, microseconds of processor time"
+    tree = ET.fromstring(drawing)  # noqa: S314 - our own
+    bars = [each for each in tree if each.tag.endswith("rect")]
+    ours, theirs = [float(bar.attrib["width"]) for bar in bars]
+    assert 0 < ours < theirs
+    assert bars[0].attrib["fill"] != bars[1].attrib["fill"]
+    assert [each.text for each in tree if each.tag.endswith("text")][1:] == [
+        "pilotage 1",
+        "200",
+        "<theirs> 2",
+        "9,000",
+    ]
+
+
+def test_a_scenario_without_figures_is_not_drawn() -> None:
+    assert plots.plots_of("persistence", [{"name": "one run on SQLite NORMAL, us", "value": 1.0}]) == {}
 
 
 def test_no_figure_has_two_targets() -> None:

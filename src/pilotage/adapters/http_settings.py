@@ -25,6 +25,7 @@ class HttpSettings:
     """Limits of routes.
 
     `max_body_bytes`, `max_body_depth`     length of a body, and nesting of its JSON
+    `max_upload_bytes`                     length of the body that uploads a file
     `max_streams`                          open streams of the application in this process
     `max_streams_per_principal`            ... and of one principal
     `heartbeat_seconds`                    time between two heartbeats of a stream
@@ -43,6 +44,7 @@ class HttpSettings:
 
     max_body_bytes: int = 1_000_000
     max_body_depth: int = 100
+    max_upload_bytes: int = 20_971_520
     max_streams: int = 1_000
     max_streams_per_principal: int = 100
     heartbeat_seconds: float = 15.0

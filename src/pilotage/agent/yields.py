@@ -91,9 +91,7 @@ class AgentYield(Generic[T_co]):
 
     def __init__(self, kind: AgentYieldKind, payload: AgentYieldPayload[T_co] | T_co) -> None:
         expected = _PAYLOADS.get(kind)
-        item: object = (
-            Final(payload) if expected is Final and not isinstance(payload, AgentYield) else payload
-        )
+        item: object = Final(payload) if expected is Final and not _is_item(payload) else payload
         if expected is None or not isinstance(item, expected):
             wanted = f"a {expected.__name__}" if expected else "a kind of AgentYieldKind"
             raise AgentDefinitionError(
@@ -253,6 +251,10 @@ class Final(AgentYield[T_co]):
 
     output: T_co
     metadata: JsonObject = field(default_factory=empty_object)
+
+
+def _is_item(payload: object) -> bool:
+    return isinstance(payload, AgentYield)
 
 
 TextDelta = Token

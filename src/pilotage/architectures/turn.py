@@ -13,7 +13,7 @@ from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsa
 from pilotage.agent.model_request import ModelRequest, StreamingOptions, hidden_arguments
 from pilotage.agent.model_stream import ModelEventProjector, call_id_at
 from pilotage.agent.ports.architecture import AgentSession, Dependencies, FoldedTurn, ToolCallOutcome
-from pilotage.architectures.moves import WITH_CALLS, GoOn, Move, RetriesLeft, next_move, repair
+from pilotage.architectures.moves import WITH_CALLS, GoOn, Move, RetriesLeft, has_media, next_move, repair
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue, canonical_json
@@ -118,7 +118,9 @@ class ModelTurn:
         text = reply.content
         if not text and reply.structured_output is not None:
             text = canonical_json(reply.structured_output)
-        if reply.ordered is not None and (calls or text.strip() or isinstance(move, GoOn)):
+        if reply.ordered is not None and (
+            calls or text.strip() or isinstance(move, GoOn) or has_media(reply)
+        ):
             self._session.messages.append(reply.message_of(text, calls))
         elif calls or text.strip():
             self._session.messages.append(new_message(_ASSISTANT, text, {}, calls))

@@ -10,6 +10,7 @@ from operator import attrgetter
 
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.media_places import digests_in
 from pilotage.agent.ports.journal import JournalHead
 from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.ports.sealing import RecordSealError
@@ -309,13 +310,21 @@ class RunReader:
             raise DamagedEntryError(f"run {run_id!r}: {found}.")
         if any(is_erased(row) for row in rows):
             return len(rows)
-        if (changed := self._unopened(run, rows)) is not None:
+        changed = self._unopened(run, rows) or await self._changed_media(run, rows)
+        if changed is not None:
             raise DamagedEntryError(f"run {run_id!r}: {changed}.")
         mismatch = await self._mismatch(state, rows)
         # A run that is driven meanwhile may have changed between the two reads.
         if mismatch is not None and await self.state(run_id, principal) == state:
             raise CallerError(f"run {run_id!r}: {mismatch}.")
         return len(rows)
+
+    async def _changed_media(self, run: RunKey, rows: list[JournalRow]) -> str | None:
+        """Return which of the media in the rows of a run are missing or were changed."""
+        with suppress(RecordSealError):
+            found = [digests_in(row.record) for row in self._opened(run, rows)]
+            return await self._services.media.damage(run, frozenset[str]().union(*found))
+        return None
 
     def _unopened(self, run: RunKey, rows: list[JournalRow]) -> str | None:
         """Return which record does not open, or which action did not begin as it was approved; None for none.

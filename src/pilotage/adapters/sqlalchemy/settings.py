@@ -18,6 +18,7 @@ POOL_SIZE = f"{PREFIX}POOL_SIZE"
 TIMEOUT_SECONDS = f"{PREFIX}TIMEOUT_SECONDS"
 UPGRADES_AT_START = f"{PREFIX}UPGRADES_AT_START"
 MAY_LOSE_COMMITS = f"{PREFIX}MAY_LOSE_COMMITS_ON_POWER_FAILURE"
+BLOBS_FOLDER = "PILOTAGE_BLOBS_FOLDER"
 
 DEFAULT_URL = "sqlite:///.pilotage/pilotage.db"
 
@@ -30,6 +31,8 @@ class DatabaseSettings:
     `pool_size`             how many connections are used at once, beside the one that is reserved for commits
     `timeout_seconds`       how long to wait: for a connection, for a server that is away, for the lock of a file
     `upgrades_at_start`     whether tables of an older version are brought up to date when the application starts
+    `blobs_folder`          where the bytes of media are, in files: on a disk that all processes of the database share.
+                            Without it they are in the database.
     `opens_without_key`     whether an application without a key opens a database whose entries have codes. For tools
                             that only read: to the others, rows that such an application writes are damaged.
     `may_lose_commits_on_power_failure`
@@ -43,9 +46,10 @@ class DatabaseSettings:
     upgrades_at_start: bool = True
     opens_without_key: bool = False
     may_lose_commits_on_power_failure: bool = False
+    blobs_folder: str | None = None
 
     def __post_init__(self) -> None:
-        reject_blank(self, url=self.url)
+        reject_blank(self, url=self.url, blobs_folder=self.blobs_folder)
         reject_not_positive(self, pool_size=self.pool_size, timeout_seconds=self.timeout_seconds)
 
     def __repr__(self) -> str:
@@ -65,6 +69,7 @@ class DatabaseSettings:
             **variables.numbers(fields(cls)),
             upgrades_at_start=variables.switch("UPGRADES_AT_START", usual=True),
             may_lose_commits_on_power_failure=variables.switch("MAY_LOSE_COMMITS_ON_POWER_FAILURE"),
+            blobs_folder=environ.get(BLOBS_FOLDER) or None,
         )
 
 

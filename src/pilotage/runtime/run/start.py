@@ -45,12 +45,14 @@ from pilotage.runtime.exposure.trust import (
     label_of_sent,
 )
 from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.media import TakenIn
 from pilotage.runtime.journal.record_fields import contract_value, list_field
 from pilotage.runtime.journal.run_input import encode_input, messages_of_caller
 from pilotage.runtime.journal.start_record import RULES, RunStart, decode_start, definition_digest
 from pilotage.runtime.run.blueprint import check_can_be_steered, deferred_tools_of
 from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.resume import SignalWatch
+from pilotage.runtime.run.start_media import take_in_start
 from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel
@@ -100,24 +102,30 @@ class RunStarts:
         if is_steered and not start.steering_input_required:
             check_can_be_steered(definition)
             start = replace(start, steering_input_required=True)
+        taken = await take_in_start(self._services.media, definition, start)
         if alias is None:
-            return await self._begin(definition, start, self._services.ids.uid(), given, overrides)
+            return await self._begin(definition, taken, self._services.ids.uid(), given, overrides)
         # The alias is chosen by the caller, so the run id is derived from it within the tenant.
         run_id = run_id_of(principal.tenant, alias)
-        start = replace(start, metadata={**start.metadata, "alias": alias})
+        start = replace(taken.value, metadata={**start.metadata, "alias": alias})
         async with self._starting.setdefault(run_id, asyncio.Lock()):
-            return await self._started_once(definition, start, run_id, given, overrides)
+            return await self._started_once(definition, replace(taken, value=start), run_id, given, overrides)
 
     async def _started_once(
-        self, definition: AgentDefinition, start: RunStart, run_id: str, given: object, overrides: Overrides
+        self,
+        definition: AgentDefinition,
+        taken: TakenIn[RunStart],
+        run_id: str,
+        given: object,
+        overrides: Overrides,
     ) -> RunHandle:
         try:
-            return await self._attached(run_id, start) or await self._begin(
-                definition, start, run_id, given, overrides
+            return await self._attached(run_id, taken.value) or await self._begin(
+                definition, taken, run_id, given, overrides
             )
         except RunConflictError:
             # Another process started it with this alias at the same time.
-            attached = await self._attached(run_id, start)
+            attached = await self._attached(run_id, taken.value)
             if attached is None:
                 raise
             return attached
@@ -215,6 +223,8 @@ class RunStarts:
             owner=None,
         )
         run = RunKey(principal.tenant, fork or self._services.ids.uid())
+        media = self._services.media
+        await media.hold(run, await media.held(RunKey(principal.tenant, run_id)))
         return await self._launcher.claims.begin_fork(definition, start, run, rows[1:])
 
     async def with_model(
@@ -236,16 +246,20 @@ class RunStarts:
         models = self._launcher.models
         if not models.are_made(definition, start, overrides):
             start = await models.of_run(definition, start, given, run_id, overrides)
-        is_undecoded = isinstance(given, RunAgentInput) and not definition.is_declarative
-        if is_undecoded or words.MESSAGES in start.input:
-            models.check_media(definition, start, given, overrides)
+        models.check_media(definition, start, overrides)
         return start
 
     async def _begin(
-        self, definition: AgentDefinition, start: RunStart, run_id: str, given: object, overrides: Overrides
+        self,
+        definition: AgentDefinition,
+        taken: TakenIn[RunStart],
+        run_id: str,
+        given: object,
+        overrides: Overrides,
     ) -> RunHandle:
-        start = await self.with_model(definition, start, run_id, given, overrides)
+        start = await self.with_model(definition, taken.value, run_id, given, overrides)
         run = RunKey(start.principal.tenant, run_id)
+        await self._services.media.store(run, taken)
         return self._launcher.handle(await self._launcher.begin(definition, start, run, None, overrides))
 
     async def _attached(self, run_id: str, start: RunStart) -> RunHandle | None:
