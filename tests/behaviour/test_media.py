@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-
 import pytest
 from tests.behaviour.bureau import DURABLE, Bureau, started
+from tests.media.pictures import png, wav
 
 from pilotage import (
     Agent,
@@ -23,8 +22,12 @@ from pilotage.runtime import AgentRunner
 from pilotage.testing import ScriptedModel, crash_matrix, says
 
 
-def picture(size: int = 3, media_type: str = "image/png") -> MediaPart:
-    return MediaPart(media_type, data=base64.b64encode(bytes(size)).decode())
+def picture(size: int = 100) -> MediaPart:
+    padding = size - len(png(note=b"x")) + 1
+    return MediaPart.of(png(note=b"x" * padding), "image/png")
+
+
+SOUND = MediaPart.of(wav(), "audio/wav")
 
 
 @Agent(spec=AgentExecutionSpec(name="viewer", recovery=DURABLE))
@@ -32,7 +35,7 @@ class Viewer:
     """Say what you see."""
 
 
-@Agent(spec=AgentExecutionSpec(name="frugal", recovery=DURABLE, media_limits=MediaSafetyLimits(1, 10, 10)))
+@Agent(spec=AgentExecutionSpec(name="frugal", recovery=DURABLE, media_limits=MediaSafetyLimits(1, 100, 100)))
 class Frugal:
     """Say what you see, if it is little."""
 
@@ -86,7 +89,7 @@ async def test_a_model_gets_the_media_that_it_takes() -> None:
     assert model.requests[0].messages[-1].content == (TextPart("What is this?"), picture())
 
 
-@pytest.mark.parametrize("given", [asks(picture(3, "audio/wav")), asks(earlier=(picture(3, "audio/wav"),))])
+@pytest.mark.parametrize("given", [asks(SOUND), asks(earlier=(SOUND,))])
 async def test_other_media_are_refused_before_anything_is_written(given: RunAgentInput) -> None:
     async with Bureau().process(Viewer, model=sees("image/*")) as runs:
         with pytest.raises(MediaTypeRefusedError, match="'eye' does not take media of type 'audio/wav'"):
@@ -96,7 +99,7 @@ async def test_other_media_are_refused_before_anything_is_written(given: RunAgen
 
 async def test_a_model_that_declares_nothing_gets_everything() -> None:
     async with Bureau().process(Viewer, model=ScriptedModel([says("A sound.")])) as runs:
-        assert (await started(runs, Viewer, asks(picture(3, "audio/wav")))).output == "A sound."
+        assert (await started(runs, Viewer, asks(SOUND))).output == "A sound."
 
 
 async def test_the_selected_model_counts() -> None:
@@ -114,7 +117,7 @@ async def test_the_selected_model_counts() -> None:
     ("parts", "why"),
     [
         ((picture(), picture()), "there are 2 media parts; 1 are allowed"),
-        ((picture(11),), "has 11 bytes; 10 are allowed"),
+        ((picture(101),), "has 101 bytes; 100 are allowed"),
     ],
 )
 async def test_more_than_the_agent_allows_is_refused(parts: tuple[MediaPart, ...], why: str) -> None:
@@ -122,7 +125,7 @@ async def test_more_than_the_agent_allows_is_refused(parts: tuple[MediaPart, ...
         with pytest.raises(MediaTooLargeError, match=why):
             await runs.start(Frugal, asks(*parts))
         assert not (await runs.list()).runs
-        assert (await started(runs, Frugal, asks(picture(10)))).output == "A cat."
+        assert (await started(runs, Frugal, asks(picture(100)))).output == "A cat."
 
 
 async def test_ephemeral_runs_have_the_same_limits() -> None:

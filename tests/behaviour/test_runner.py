@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import pytest
 from tests.behaviour.office import Desk, World
+from tests.media.pictures import png
 
 from pilotage import (
     Agent,
@@ -413,7 +414,7 @@ async def test_messages_before_the_question_reach_the_model_in_order() -> None:
 
 
 async def test_attachments_are_part_of_the_question() -> None:
-    picture = MediaPart("image/png", data="AP8=", name="cat.png")
+    picture = MediaPart.of(png(), "image/png", name="cat.png")
     model = ScriptedModel([says("A cat.")])
     place = Place()
     async with place.process(model) as app:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from pilotage.agent.ports.blobs import IBlobs
 from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
 from pilotage.agent.ports.leases import IAgentWakeUps
 from pilotage.agent.ports.observability import IAgentAuditLog
@@ -25,6 +26,7 @@ from pilotage.testing import (
 )
 from pilotage.testing.conformance import (
     AuditLogConformance,
+    BlobsConformance,
     EvidenceRepositoryConformance,
     JournalConformance,
     SignalRepositoryConformance,
@@ -34,6 +36,16 @@ from pilotage.testing.conformance import (
 )
 from pilotage.testing.conformance.kit import PassTime
 from pilotage.testing.conformance.transaction import ReadOutbox
+
+
+class TestMemoryBlobs(BlobsConformance):
+    @pytest.fixture
+    def blobs(self, store: MemoryStore) -> IBlobs:
+        return store.blobs
+
+    @pytest.fixture
+    def journal(self, store: MemoryStore) -> IAgentJournal:
+        return store.journal
 
 
 @pytest.fixture

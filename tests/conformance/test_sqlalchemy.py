@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, select
 
 from pilotage.adapters.sqlalchemy.evidence import SqlAlchemyEvidenceRepository
 from pilotage.adapters.sqlalchemy.mapping import event_of
+from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.adapters.sqlalchemy.signals import SqlAlchemySignalRepository
 from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import outbox
-from pilotage.agent.ports.journal import OutboxEvent
+from pilotage.agent.ports.blobs import IBlobs
+from pilotage.agent.ports.journal import IAgentJournal, OutboxEvent
 from pilotage.agent.ports.leases import IAgentWakeUps
 from pilotage.agent.ports.observability import IAgentAuditLog
 from pilotage.agent.ports.repositories import (
@@ -23,6 +26,7 @@ from pilotage.agent.ports.repositories import (
 )
 from pilotage.testing.conformance import (
     AuditLogConformance,
+    BlobsConformance,
     EvidenceRepositoryConformance,
     SignalRepositoryConformance,
     StateRepositoryConformance,
@@ -107,6 +111,32 @@ class TestSqlAlchemyRepositoriesOfOneTenant(
     @pytest.fixture
     def foreign_evidence(self, foreign: TenantRepositories) -> IAgentEvidenceRepository:
         return foreign.evidence
+
+
+class TestSqlAlchemyBlobs(BlobsConformance):
+    @pytest.fixture
+    def blobs(self, store: SqlAlchemyStore) -> IBlobs:
+        return store.blobs
+
+    @pytest.fixture
+    def journal(self, store: SqlAlchemyStore) -> IAgentJournal:
+        return store.journal
+
+
+class TestBlobsInAFolder(BlobsConformance):
+    @pytest.fixture
+    def folder_store(self, tmp_path: Path) -> Iterator[SqlAlchemyStore]:
+        settings = DatabaseSettings(f"sqlite:///{tmp_path / 'runs.db'}", blobs_folder=str(tmp_path / "blobs"))
+        with SqlAlchemyStore.open(settings) as store:
+            yield store
+
+    @pytest.fixture
+    def blobs(self, folder_store: SqlAlchemyStore) -> IBlobs:
+        return folder_store.blobs
+
+    @pytest.fixture
+    def journal(self, folder_store: SqlAlchemyStore) -> IAgentJournal:
+        return folder_store.journal
 
 
 class TestSqlAlchemyAuditLog(AuditLogConformance):

@@ -116,6 +116,7 @@ _NAMES = {
         AgentRef AgentSession Architecture BranchFailure Dependencies FailurePolicy FoldedTurn IScopedModel
         IScopedRuntime IScopedTools LoopTurns ToolCallOutcome""",
     # Contract 16: stores
+    "pilotage.agent.ports.blobs": "IBlobs IMediaSource StoredBlob",
     "pilotage.agent.ports.conversations": "ConversationTurn ConversationTurns ITaskStore",
     "pilotage.agent.ports.journal": """
         ClosedSignal CommitOutcome CommitRefusal CommitRefused Committed HeadMoved IAgentJournal JournalCommit

@@ -147,6 +147,9 @@ from pilotage.agent.ports.architecture import IScopedRuntime as IScopedRuntime
 from pilotage.agent.ports.architecture import IScopedTools as IScopedTools
 from pilotage.agent.ports.architecture import LoopTurns as LoopTurns
 from pilotage.agent.ports.architecture import ToolCallOutcome as ToolCallOutcome
+from pilotage.agent.ports.blobs import IBlobs as IBlobs
+from pilotage.agent.ports.blobs import IMediaSource as IMediaSource
+from pilotage.agent.ports.blobs import StoredBlob as StoredBlob
 from pilotage.agent.ports.budget import BudgetAmount as BudgetAmount
 from pilotage.agent.ports.budget import BudgetExhausted as BudgetExhausted
 from pilotage.agent.ports.budget import BudgetGranted as BudgetGranted

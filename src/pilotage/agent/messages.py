@@ -7,6 +7,8 @@ the views alone are stored, and the parts are made when they are asked for.
 
 from __future__ import annotations
 
+import re
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
@@ -19,6 +21,8 @@ from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, empty_obje
 from pilotage.safety.fields import SensitiveFieldDescriptor
 from pilotage.safety.guard import ContextExposurePolicy, guard_json_value
 from pilotage.values import LEFT_OUT_BY_DEFAULT, NEVER_JSON, value
+
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 class ModelMessageRole(StrEnum):
@@ -59,17 +63,36 @@ class TextPart:
 
 @value
 class MediaPart:
-    """An image, a sound or a file in a message: by address, or by its bytes in base64."""
+    """An image, a sound or a file in a message: by address, by its bytes in base64, or by the digest of its bytes.
+
+    A durable run stores the bytes once (`IBlobs`), and its messages, rows and results have the SHA-256 `digest` and the
+    `size`. The run's models get the bytes; the code of an agent reads them with `pilotage.runtime.media_bytes`.
+    """
 
     media_type: str
     url: str | None = None
     data: str | None = None
     name: str | None = None
+    digest: str | None = field(default=None, metadata=LEFT_OUT_BY_DEFAULT)
+    size: int | None = field(default=None, metadata=LEFT_OUT_BY_DEFAULT)
 
     def __post_init__(self) -> None:
         reject_blank(self, media_type=self.media_type, url=self.url, data=self.data, name=self.name)
-        if (self.url is None) == (self.data is None):
-            raise AgentDefinitionError("MediaPart needs either a url or data (base64), and not both.")
+        if (self.url, self.data, self.digest).count(None) != 2:
+            raise AgentDefinitionError("MediaPart needs one of url, data (base64) and digest, and no more.")
+        if self.digest is not None and _DIGEST.fullmatch(self.digest) is None:
+            raise AgentDefinitionError(
+                f"MediaPart.digest is {self.digest!r}. Write a SHA-256 as 64 characters of 0-9 and a-f."
+            )
+        if self.size is not None and self.size < 0:
+            raise AgentDefinitionError(f"MediaPart.size is {self.size}. It is the number of bytes.")
+
+    @classmethod
+    def of(
+        cls, content: bytes, media_type: str = "application/octet-stream", name: str | None = None
+    ) -> MediaPart:
+        """Return a part with these bytes; a run that gets it sets the type by them."""
+        return cls(media_type, data=b64encode(content).decode("ascii"), name=name)
 
 
 @value
@@ -344,7 +367,7 @@ class ModelMessage:
         cls, call_id: str, result: object, *, name: str | None = None, is_error: bool = False, **metadata: str
     ) -> ModelMessage:
         """Return the result of a tool call: text and content parts as they are, anything else as canonical JSON."""
-        content = _content_of(result) or _as_text("tool", result)
+        content = content_parts(result) or _as_text("tool", result)
         return cls(ModelMessageRole.TOOL, content, metadata, (), call_id, name=name, is_error=is_error)
 
     @classmethod
@@ -357,7 +380,7 @@ new_message = unchecked(ModelMessage)
 """Makes a message without checks, for callers that have made every part of it themselves."""
 
 
-def _content_of(result: object) -> tuple[ContentPart, ...]:
+def content_parts(result: object) -> tuple[ContentPart, ...]:
     """Return a result that is content parts; nothing for every other one."""
     if isinstance(result, TextPart | MediaPart):
         return (result,)

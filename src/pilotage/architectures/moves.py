@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TypeAlias, assert_never
 
 from pilotage.agent.control_tools import with_last_words
-from pilotage.agent.messages import ModelMessage, ModelToolCall
+from pilotage.agent.messages import MediaPart, ModelMessage, ModelToolCall
 from pilotage.agent.model_reply import ModelFinishReason, ModelResponse
 from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.ports.architecture import AgentSession, ToolCallOutcome
@@ -153,7 +153,12 @@ def next_move(reply: ModelResponse, output: StructuredOutputSpec | None, retries
         return _typed_answer(reply, output, retries, is_cut)
     if is_cut:
         return _after_cut_text(reply.content, retries)
-    return _TEXT_ANSWER if reply.content.strip() else _after_nothing(retries)
+    return _TEXT_ANSWER if reply.content.strip() or has_media(reply) else _after_nothing(retries)
+
+
+def has_media(reply: ModelResponse) -> bool:
+    """Return whether a reply has media: then it says something without any text."""
+    return reply.ordered is not None and any(isinstance(part, MediaPart) for part in reply.ordered)
 
 
 def repair(error: AgentStructuredOutputError, retries: RetriesLeft) -> AskAgain:

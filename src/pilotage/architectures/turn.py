@@ -10,10 +10,10 @@ from typing import TypeAlias
 from pilotage.agent.events import AgentEvent, StepFinishedEvent, StepStartedEvent, ToolCallResultEvent
 from pilotage.agent.messages import ModelMessage, ModelMessageRole, new_message
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage, no_usage
-from pilotage.agent.model_request import ModelRequest, StreamingOptions
+from pilotage.agent.model_request import ModelRequest, StreamingOptions, hidden_arguments
 from pilotage.agent.model_stream import ModelEventProjector, call_id_at
 from pilotage.agent.ports.architecture import AgentSession, Dependencies, FoldedTurn, ToolCallOutcome
-from pilotage.architectures.moves import WITH_CALLS, GoOn, Move, RetriesLeft, next_move, repair
+from pilotage.architectures.moves import WITH_CALLS, GoOn, Move, RetriesLeft, has_media, next_move, repair
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonValue, canonical_json
@@ -62,7 +62,7 @@ class ModelTurn:
         message_id, stream = deps.ask(
             _request(messages, structured_output=deps.output, tool_calling=calling, streaming=_RESTARTING)
         )
-        hidden = calling.hidden if calling else {}
+        hidden = hidden_arguments(calling)
         self._projector = projector = ModelEventProjector(deps.attribution, message_id, None, hidden)
         self.project = (
             projector.project if deps.output is None else _recording(self._texts, projector.project)
@@ -118,7 +118,9 @@ class ModelTurn:
         text = reply.content
         if not text and reply.structured_output is not None:
             text = canonical_json(reply.structured_output)
-        if reply.ordered is not None and (calls or text.strip() or isinstance(move, GoOn)):
+        if reply.ordered is not None and (
+            calls or text.strip() or isinstance(move, GoOn) or has_media(reply)
+        ):
             self._session.messages.append(reply.message_of(text, calls))
         elif calls or text.strip():
             self._session.messages.append(new_message(_ASSISTANT, text, {}, calls))

@@ -48,7 +48,8 @@ def _visible(message: ModelMessage) -> JsonValue:
 
 def _part(part: object) -> JsonValue:
     if isinstance(part, MediaPart):
-        return (part.media_type, part.url, part.data, part.name)
+        plain = (part.media_type, part.url, part.data, part.name)
+        return plain if part.digest is None else (*plain, part.digest)
     return str(getattr(part, "text", ""))
 
 

@@ -38,6 +38,7 @@ PilotageError
     ├── EvidenceNotFoundError
     ├── ModelNotFoundError
     ├── MediaRefusedError
+    │   ├── MediaBrokenError
     │   ├── MediaTooLargeError
     │   └── MediaTypeRefusedError
     ├── NotAuthenticatedError
@@ -62,6 +63,6 @@ _NAMES = {
         CallerError PodNotFoundError ApplicationStateError ContextNotActiveError RunNotFoundError
         RunConflictError AnswerConflictError SteeringConflictError RunErasedError DamagedEntryError
         SignalNotFoundError EvidenceNotFoundError ModelNotFoundError MediaRefusedError MediaTooLargeError
-        MediaTypeRefusedError NotAuthenticatedError PermissionDeniedError""",
+        MediaTypeRefusedError MediaBrokenError MediaNotFoundError NotAuthenticatedError PermissionDeniedError""",
 }
 __getattr__, __dir__, __all__ = _exports(__name__, _NAMES)

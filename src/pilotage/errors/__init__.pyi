@@ -9,6 +9,8 @@ from pilotage.errors.caller import CallerError as CallerError
 from pilotage.errors.caller import ContextNotActiveError as ContextNotActiveError
 from pilotage.errors.caller import DamagedEntryError as DamagedEntryError
 from pilotage.errors.caller import EvidenceNotFoundError as EvidenceNotFoundError
+from pilotage.errors.caller import MediaBrokenError as MediaBrokenError
+from pilotage.errors.caller import MediaNotFoundError as MediaNotFoundError
 from pilotage.errors.caller import MediaRefusedError as MediaRefusedError
 from pilotage.errors.caller import MediaTooLargeError as MediaTooLargeError
 from pilotage.errors.caller import MediaTypeRefusedError as MediaTypeRefusedError

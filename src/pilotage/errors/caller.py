@@ -169,6 +169,20 @@ class MediaTypeRefusedError(MediaRefusedError):
     code: ClassVar[str] = "media_type_refused"
 
 
+class MediaBrokenError(MediaRefusedError):
+    """The bytes of a media part are not whole, or are no base64."""
+
+    message: ClassVar[str] = "The media are broken."
+    code: ClassVar[str] = "media_broken"
+
+
+class MediaNotFoundError(CallerError):
+    """The tenant, or the run, has no media with this digest."""
+
+    message: ClassVar[str] = "There are no such media."
+    code: ClassVar[str] = "media_not_found"
+
+
 class NotAuthenticatedError(CallerError):
     """The request has no authenticated principal; it was not processed."""
 

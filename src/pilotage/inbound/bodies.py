@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from pilotage.agent.messages import MediaPart
 from pilotage.agent.recovery_request import RecoveryDecision
 from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
 from pilotage.errors import CallerError
@@ -68,14 +69,31 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class AttachmentBody(_Body):
+    """Media that were uploaded before, by their digest; members of the answer to the upload may stand here too."""
+
+    digest: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    name: Name | None = None
+    media_type: str | None = None
+    size: int | None = None
+
+    def part(self) -> MediaPart:
+        """Return the part of the run's input; its type is that of the bytes."""
+        return MediaPart(self.media_type or "application/octet-stream", digest=self.digest, name=self.name)
+
+
 class StartBody(_Body):
     """A run to start: its agent and input; `id` is the client's own name for it.
 
-    With `steering_input_required` it waits for a steering instruction before it begins.
+    With `steering_input_required` it waits for a steering instruction before it begins. `attachments` are media that
+    were uploaded before; the input is a text then.
     """
 
     agent: Name
     input: Json = None
+    attachments: Annotated[list[AttachmentBody], Field(max_length=100)] = Field(
+        default_factory=list[AttachmentBody]
+    )
     id: Name | None = None
     conversation_id: Name | None = None
     metadata: Annotated[JsonDict, AfterValidator(_without_own_keys)] = Field(default_factory=dict[str, Any])

@@ -87,6 +87,7 @@ _STATUSES: Sequence[tuple[type[errors.PilotageError], HTTPStatus]] = (
     (errors.RunNotFoundError, HTTPStatus.NOT_FOUND),
     (errors.SignalNotFoundError, HTTPStatus.NOT_FOUND),
     (errors.EvidenceNotFoundError, HTTPStatus.NOT_FOUND),
+    (errors.MediaNotFoundError, HTTPStatus.NOT_FOUND),
     (errors.RunErasedError, HTTPStatus.GONE),
     (DamagedRecordError, HTTPStatus.CONFLICT),
     (RecordSealError, HTTPStatus.CONFLICT),

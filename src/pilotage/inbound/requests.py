@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pilotage.agent.principal import Principal
+from pilotage.agent.run_values import RunAgentInput
 from pilotage.agent.state import AgentState
 from pilotage.container.names import enumerate_names
 from pilotage.errors import AgentDefinitionError, ModelNotFoundError
@@ -30,7 +33,7 @@ async def start_run(runs: AgentRuns, body: StartBody, principal: Principal) -> A
     try:
         handle = await runs.start(
             body.agent,
-            body.input,
+            _given(body),
             principal=principal,
             id=body.id,
             conversation_id=body.conversation_id,
@@ -40,6 +43,17 @@ async def start_run(runs: AgentRuns, body: StartBody, principal: Principal) -> A
     except (AgentDefinitionError, ModelNotFoundError) as error:
         raise RequestRefusedError(str(error)) from error
     return await runs.get(handle.id, principal=principal)
+
+
+def _given(body: StartBody) -> Any:
+    """Return the input of a run: with its attachments, where it has some."""
+    if not body.attachments:
+        return body.input
+    if not isinstance(body.input, str) or not body.input.strip():
+        raise RequestRefusedError(
+            "attachments go with an input that is a text. Put the words of the user there."
+        )
+    return RunAgentInput("attached", body.input, attachments=[each.part() for each in body.attachments])
 
 
 async def answer_question(

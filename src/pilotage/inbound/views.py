@@ -12,6 +12,8 @@ from typing import Any, Self
 from pydantic import BaseModel
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
+from pilotage.agent.media import size_of
+from pilotage.agent.messages import MediaPart
 from pilotage.agent.ports.costs import CostSum
 from pilotage.agent.ports.repositories import RunPage
 from pilotage.agent.run_values import RunResult
@@ -105,6 +107,20 @@ class RunPageView(BaseModel):
     def of(cls, page: RunPage) -> RunPageView:
         """Return a page of runs."""
         return cls(runs=[RunView.of(state) for state in page.runs], cursor=page.cursor)
+
+
+class MediaView(View):
+    """Media as a run takes them: their type and digest, their size in bytes, the name of their file."""
+
+    media_type: str
+    digest: str
+    size: int
+    name: str | None = None
+
+    @classmethod
+    def of(cls, part: MediaPart) -> MediaView:
+        """Return the view of stored media."""
+        return cls(media_type=part.media_type, digest=part.digest or "", size=size_of(part), name=part.name)
 
 
 class CostSumView(View):

@@ -39,6 +39,7 @@ from pilotage.runtime.journal.resolution import ActionDone, ForkBefore, RunResol
 from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.runner import AgentRunner
 from pilotage.runtime.runs import AgentRuns
+from pilotage.runtime.stored_media import StoredMedia, media_bytes
 
 __all__ = [
     "ActionDone",
@@ -63,6 +64,7 @@ __all__ = [
     "RunResult",
     "SkipAction",
     "StoreUnavailable",
+    "StoredMedia",
     "Subscription",
     "TenantBudget",
     "Transcript",
@@ -71,6 +73,7 @@ __all__ = [
     "caller_tools",
     "changed",
     "find_architecture",
+    "media_bytes",
     "next_signal",
     "now",
     "patch_state",

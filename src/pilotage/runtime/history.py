@@ -10,6 +10,7 @@ from operator import attrgetter
 
 from pilotage.agent.events import AgentEventAttribution
 from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.media_places import digests_in
 from pilotage.agent.ports.journal import JournalHead
 from pilotage.agent.ports.persistence import JournalRow, JournalStage, RunKey
 from pilotage.agent.ports.sealing import RecordSealError
@@ -23,7 +24,7 @@ from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.context.evidence import is_prompt, prompt_in
 from pilotage.runtime.events.event_log import LoggedEvent, LogRows, is_erased, refuse_erased
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.chain import NO_HEAD, Chain, Damage, damage_in
+from pilotage.runtime.journal.chain import NO_HEAD, Damage, damage_in
 from pilotage.runtime.journal.record_check import (
     approval_mismatch,
     erased_by_hand,
@@ -230,7 +231,7 @@ class RunReader:
         Raises:
             RecordSealError: the application does not have the key of the rows.
         """
-        chain = self._chain(state)
+        chain = self._services.chain(RunKey(state.tenant_id, state.id), state.agent_type)
         damage = damage_in(stored, head, chain)
         # Rows that fit were written with a key that is there.
         if damage is not None and chain.lacks_key_of(stored):
@@ -238,9 +239,6 @@ class RunReader:
                 f"the rows of run {state.id!r} were written with a key, which this application does not have. {WAY_OUT}"
             )
         return damage
-
-    def _chain(self, state: AgentState) -> Chain:
-        return self._services.chain(RunKey(state.tenant_id, state.id), state.agent_type)
 
     async def result(self, state: AgentState) -> RunResult:
         """Return the result of a run as it is now, its output as JSON; `state` is the one that was read before."""
@@ -312,13 +310,21 @@ class RunReader:
             raise DamagedEntryError(f"run {run_id!r}: {found}.")
         if any(is_erased(row) for row in rows):
             return len(rows)
-        if (changed := self._unopened(run, rows)) is not None:
+        changed = self._unopened(run, rows) or await self._changed_media(run, rows)
+        if changed is not None:
             raise DamagedEntryError(f"run {run_id!r}: {changed}.")
         mismatch = await self._mismatch(state, rows)
         # A run that is driven meanwhile may have changed between the two reads.
         if mismatch is not None and await self.state(run_id, principal) == state:
             raise CallerError(f"run {run_id!r}: {mismatch}.")
         return len(rows)
+
+    async def _changed_media(self, run: RunKey, rows: list[JournalRow]) -> str | None:
+        """Return which of the media in the rows of a run are missing or were changed."""
+        with suppress(RecordSealError):
+            found = [digests_in(row.record) for row in self._opened(run, rows)]
+            return await self._services.media.damage(run, frozenset[str]().union(*found))
+        return None
 
     def _unopened(self, run: RunKey, rows: list[JournalRow]) -> str | None:
         """Return which record does not open, or which action did not begin as it was approved; None for none.

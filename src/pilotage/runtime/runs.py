@@ -29,9 +29,10 @@ from pilotage.runtime.run.start import RunStarts, StartsRuns
 from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.sending import SignalSender, reject_own_id
 from pilotage.runtime.services import Services
+from pilotage.runtime.stored_media import StoresMedia
 
 
-class AgentRuns(StartsRuns, ReadsRuns):
+class AgentRuns(StartsRuns, ReadsRuns, StoresMedia):
     """Starts and resumes runs, takes signals and answers, returns states, events and results.
 
     A caller that acts for a user passes that `principal`: a run of another tenant is not found. Without a principal the

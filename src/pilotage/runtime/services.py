@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.ports.architecture import AgentRef
+from pilotage.agent.ports.blobs import IBlobs, IMediaSource
 from pilotage.agent.ports.budget import IAgentPricing
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.costs import IAgentCosts
@@ -53,6 +54,7 @@ from pilotage.runtime.exposure.secret_stream import HandedOutSecrets
 from pilotage.runtime.journal.chain import Chain, ChainKey
 from pilotage.runtime.journal.commits import JournalWriter, OutboxNotifier
 from pilotage.runtime.journal.lease import HeldLease, LeaseSettings, Leasing, owner_name
+from pilotage.runtime.journal.media import MediaStore
 from pilotage.runtime.journal.seals import Seals, SignalSeals
 from pilotage.values import value
 
@@ -92,6 +94,8 @@ class Services:
     context_provider = _optional(IAgentContextProvider)
     sealer = _optional(IRecordSealer)
     model_resolver = _optional(IAgentModelResolver)
+    blobs = _optional(IBlobs)
+    media_source = _optional(IMediaSource)
 
     def __init__(self, app: Application) -> None:
         self.app = app
@@ -226,7 +230,12 @@ class Services:
             tool_handler=self.tool_handler,
             recovery_handler=gate.recovery,
             model_retries=self.app.get_or_none(ModelRetrySettings) or MODEL_RETRY_DEFAULTS,
+            media=self.media,
         )
+
+    @cached_property
+    def media(self) -> MediaStore:
+        return MediaStore(lambda: self.blobs, lambda: self.media_source, lambda: self.sealer)
 
     @cached_property
     def cleanups(self) -> tuple[IAgentCancellationCleanup, ...]:

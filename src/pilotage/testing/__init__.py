@@ -13,6 +13,7 @@ from pilotage.testing.architecture_proofs import (
     proof_agent,
     replies_of,
 )
+from pilotage.testing.blobs import MemoryBlobs
 from pilotage.testing.coordination import MemoryBacklog, MemoryLeases, MemoryWakeUps
 from pilotage.testing.crash_matrix import CrashReport, always, crash_matrix
 from pilotage.testing.faults import (
@@ -48,6 +49,7 @@ from pilotage.testing.tenant_spending import MemoryTenantSpending
 __all__ = [
     "ActionLedger", "ArchitectureProofs", "ArchitectureStory", "CrashReport", "FailWrite", "Fault",
     "FaultyJournal", "HostileTools", "LoseReply", "MemoryAgentMemory", "MemoryAuditLog", "MemoryBacklog",
+    "MemoryBlobs",
     "MemoryEvidenceRepository", "MemoryJournal", "MemoryLateOutcomes", "MemoryLeases",
     "MemoryOutbox", "MemoryRetention", "MemorySealer", "MemorySignalRepository",
     "MemoryStateRepository", "MemoryStore", "MemorySwitches", "MemoryTaskStore",

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
+from pilotage.agent.ports.blobs import IBlobs
 from pilotage.agent.ports.budget import ITenantSpending
 from pilotage.agent.ports.commit_rules import refuse_after_end, refuse_empty
 from pilotage.agent.ports.conversations import ConversationTurn, ITaskStore
@@ -45,6 +46,7 @@ from pilotage.errors import (
 )
 from pilotage.ids import IClock, SystemClock
 from pilotage.jsonvalue import as_object, canonical_json, parsed
+from pilotage.testing.blobs import MemoryBlobs
 from pilotage.testing.coordination import MemoryBacklog, MemoryLeases, MemoryWakeUps
 from pilotage.testing.encoded import EncodedEvidence, EncodedSignal, EncodedState, UnencodableError
 from pilotage.testing.outbox import MemoryOutbox
@@ -78,6 +80,7 @@ class MemoryStore:
         self.retention = MemoryRetention(self.tables)
         self.sealer = MemorySealer()
         self.switches = MemorySwitches(self.tables)
+        self.blobs = MemoryBlobs(self.tables)
         self.spending = MemoryTenantSpending(self.tables.spending, self.tables.clock)
 
     @property
@@ -97,11 +100,12 @@ class MemoryStore:
         IAgentRetention,
         IRecordSealer,
         ITenantSpending,
+        IBlobs,
     ]:
         """All ports, for `Application.add`."""
         repositories = (self.states, self.signals, self.evidence)
         work = (self.leases, self.wake_ups, self.late_outcomes, self.deliveries, self.backlog, self.retention)
-        return self.journal, *repositories, self.conversations, *work, self.sealer, self.spending
+        return self.journal, *repositories, self.conversations, *work, self.sealer, self.spending, self.blobs
 
     @property
     def outbox(self) -> tuple[tuple[RunKey, OutboxEvent], ...]:

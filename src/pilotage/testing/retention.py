@@ -37,6 +37,7 @@ class MemoryRetention(OverTables, IAgentRetention):
         if not self._is_over(stored):
             raise CallerError(f"run {run.run_id!r}, or its parent, has not ended. Cancel it first.")
         self._erase_state(run, stored)
+        self._tables.media.release(run)
         self._tables.claims.pop(run, None)
         journal = self._tables.journals.find(run.tenant_id, run.run_id)
         if journal is not None:
@@ -77,6 +78,7 @@ class MemoryRetention(OverTables, IAgentRetention):
         tables.parents.pop(run, None)
         tables.outbox.remove(run)
         tables.claims.pop(run, None)
+        tables.media.release(run)
         self._forget_late_outcomes(run)
         tables.conversations.let_go(run)
 

@@ -5,12 +5,13 @@ A commit is decided completely before anything is written, and nothing here awai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 from pilotage.agent.evidence import AgentEvidence
+from pilotage.agent.ports.blobs import StoredBlob
 from pilotage.agent.ports.commit_rules import (
     RunSnapshot,
     decide,
@@ -98,6 +99,32 @@ class TenantTable(Generic[T]):
             number = self._numbers[key]
             if key[0] == tenant and (before is None or number < before):
                 yield number, self._entries[key]
+
+
+class MediaTables:
+    """The bytes of media, the times when they were put or held, and the digests that runs hold."""
+
+    def __init__(self) -> None:
+        self.contents: dict[tuple[str, str], StoredBlob] = {}
+        self.touched: dict[tuple[str, str], datetime] = {}
+        self.uses: dict[RunKey, set[str]] = {}
+
+    def release(self, run: RunKey) -> None:
+        """End the holding of a run, and remove what no run holds any more."""
+        held = self.uses.pop(run, set[str]())
+        self.remove_unused((run.tenant_id, digest) for digest in held)
+
+    def remove_unused(self, keys: Iterable[tuple[str, str]]) -> int:
+        """Remove those that no run holds, and return how many."""
+        used = {(run.tenant_id, digest) for run, held in self.uses.items() for digest in held}
+        unused = [key for key in keys if key not in used and key in self.contents]
+        for key in unused:
+            del self.contents[key], self.touched[key]
+        return len(unused)
+
+    def last_touched(self, run: RunKey) -> datetime:
+        """Return when what a run holds was last put or held."""
+        return max(self.touched[run.tenant_id, digest] for digest in self.uses[run])
 
 
 @dataclass
@@ -279,6 +306,7 @@ class MemoryTables:
         self.conversations = ConversationTable()
         self.parents: dict[RunKey, RunKey] = {}
         self.leases: dict[RunKey, Lease] = {}
+        self.media = MediaTables()
         self.claims: dict[RunKey, ClaimRecord] = {}
         self.outbox = OutboxTable()
         self.late_outcomes: dict[tuple[RunKey, str, int, int], tuple[str, datetime]] = {}

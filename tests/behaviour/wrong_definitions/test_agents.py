@@ -131,7 +131,7 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("yield", lambda: AgentYield(AgentYieldKind.TOKEN, Progress("x")), "AgentYield of kind 'token' got Progress as payload. Give it a Token."),
     ("yield kind", lambda: AgentYield("smoke", Progress("x")), "AgentYield of kind 'smoke' got Progress as payload. Give it a kind of AgentYieldKind."),  # type: ignore[arg-type]
     ("evidence", lambda: Evidence({1: 2}), "Evidence.evidence cannot be recorded: a JSON key must be a string, not int (1)."),  # type: ignore[dict-item]
-    ("media", lambda: MediaPart("image/png"), "MediaPart needs either a url or data (base64), and not both."),
+    ("media", lambda: MediaPart("image/png"), "MediaPart needs one of url, data (base64) and digest, and no more."),
     ("message calls", lambda: ModelMessage(ModelMessageRole.USER, "x", tool_calls=[ModelToolCall("t", {})]), "ModelMessage.tool_calls belong to an assistant's message, not to role 'user'."),
     ("message answer", lambda: ModelMessage(ModelMessageRole.USER, "x", tool_call_id="c"), "ModelMessage.tool_call_id names the call a tool's message answers, it has no meaning with role 'user'. Use ModelMessage.tool(call_id, result)."),
     ("message value", lambda: ModelMessage.evidence(object()), "ModelMessage.evidence(...) cannot show this value: object has no JSON form."),

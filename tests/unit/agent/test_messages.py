@@ -101,7 +101,11 @@ def test_a_type_is_one_of_others_by_name_or_by_kind(media_type: str, types: set[
 
 
 FEW = MediaSafetyLimits(
-    max_parts=2, max_part_bytes=10, max_total_bytes=15, media_types=frozenset({"Image/PNG", "audio/*"})
+    max_parts=2,
+    max_part_bytes=10,
+    max_total_bytes=15,
+    media_types=frozenset({"Image/PNG", "audio/*"}),
+    url_schemes=frozenset({"http", "https"}),
 )
 
 

@@ -18,7 +18,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ag_ui.core import AssistantMessage, DataSource, RunAgentInput, TextPart, UrlSource, UserMessage
+from ag_ui.core import (
+    AssistantMessage,
+    ContentPart,
+    DataSource,
+    RunAgentInput,
+    TextPart,
+    UrlSource,
+    UserMessage,
+)
 from pydantic import ValidationError
 from pydantic_core import from_json
 
@@ -42,6 +50,8 @@ from pilotage.safety.trust import Integrity, TrustLabel
 
 RESUMED = "Go on with what was decided."
 """The instruction of an input without a new user message; it is not used."""
+ATTACHED = "See what is attached."
+"""The instruction of an input whose user message has media and no text."""
 FROM_CLIENT = TrustLabel(Integrity.UNTRUSTED, origins=frozenset({"ag-ui client"}))
 FROM_OWN_PAGE = TrustLabel(Integrity.USER, origins=frozenset({"the user's page"}))
 _SOURCE = "ag-ui client"
@@ -190,6 +200,8 @@ def _run_input(ag_ui_input: RunAgentInput, limits: AgUiLimits, *, is_resumed: bo
     instruction, attachments = _last_user_message(ag_ui_input)
     if connects(ag_ui_input):
         instruction, attachments = RESUMED, []
+    if attachments and not instruction.strip():
+        instruction = ATTACHED
     if not instruction.strip():
         if not is_resumed and not cancels(ag_ui_input):
             raise AgUiRunResolutionError(
@@ -344,6 +356,11 @@ def check_size(run_input: CoreRunInput, limits: AgUiLimits) -> None:
         )
 
 
+def _in_words(part: ContentPart) -> str:
+    """Return a part of an earlier message as text: what a model does not see of it is named."""
+    return part.text if isinstance(part, TextPart) else f"[{part.type}, not shown again]"
+
+
 def _pack(pack_id: str, content: str, role: ContextPackRole) -> ContextPack:
     label: JsonObject = {TRUST: FROM_CLIENT.to_payload()}
     return ContextPack(pack_id, content, _SOURCE, role, freshness=ContextFreshness.CURRENT, metadata=label)
@@ -358,6 +375,6 @@ def _lines(ag_ui_input: RunAgentInput) -> Iterator[str]:
         if isinstance(message, UserMessage | AssistantMessage):
             content = message.content or ""
             if not isinstance(content, str):
-                content = " ".join(part.text for part in content if isinstance(part, TextPart))
+                content = " ".join(_in_words(part) for part in content)
             if content.strip():
                 yield f"{message.role}: {content}"

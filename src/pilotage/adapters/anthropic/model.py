@@ -28,6 +28,12 @@ from pilotage.jsonvalue import JsonObject
 _log = logging.getLogger(__name__)
 
 
+_MEDIA = frozenset(
+    {"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf", "application/json", "text/*"}
+)
+"""The types of media that have a place in a message."""
+
+
 class AnthropicModel(IAgentModel, ILifecycle):
     """One model of one server, over one pool of connections.
 
@@ -47,7 +53,9 @@ class AnthropicModel(IAgentModel, ILifecycle):
         self.settings = settings
         self._clock = clock or SystemClock()
         self._own_server = server
-        capability = settings.capability or ModelCapability(settings.model, reasoning=True)
+        capability = settings.capability or ModelCapability(
+            settings.model, reasoning=True, media_types=_MEDIA
+        )
         self._capability = with_provider(capability, settings.base_url, "anthropic")
         self._retrying = Retrying(settings.model, settings.retries, self._clock, ids or SystemIds())
 

@@ -12,6 +12,7 @@ from pilotage.adapters.anthropic.cache_marks import mark_prefix, steady_prefix
 from pilotage.adapters.anthropic.settings import AnthropicSettings
 from pilotage.adapters.model_http.bodies import growing_last
 from pilotage.adapters.model_http.evidence import framed
+from pilotage.adapters.model_http.media import IN_REPLY, not_carried, text_in_file
 from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.model_http.provider import Provider
 from pilotage.adapters.model_http.strict_schema import ANTHROPIC, answer_schema, strict_schema
@@ -174,7 +175,7 @@ def _of_reply(part: MessagePart, position: int, names: WireNames, provider: Prov
             if (block := provider.data_of(part.state, BLOCK)) is not None:
                 yield block
         case MediaPart():
-            yield _medium(part)
+            yield {"type": "text", "text": not_carried(part, IN_REPLY)}
 
 
 def _result(message: ModelMessage) -> JsonObject:
@@ -199,6 +200,8 @@ def _of_content(content: str | Sequence[ContentPart]) -> Iterator[JsonValue]:
 
 
 def _medium(part: MediaPart) -> JsonObject:
+    if (text := text_in_file(part)) is not None:
+        return {"type": "text", "text": text}
     kind = "image" if part.media_type.partition("/")[0] == "image" else "document"
     if part.url is not None:
         return {"type": kind, "source": {"type": "url", "url": part.url}}

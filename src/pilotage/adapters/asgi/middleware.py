@@ -42,15 +42,21 @@ class HttpMiddleware:
     """Middleware that authenticates a request before its body is read, and limits that body by the settings.
 
     Without authentication all requests are served. `owns_errors` says that the handlers are ours alone: an OSError is
-    then an error of the store.
+    then an error of the store. `takes_any` says that bodies are bytes of any kind, and that nothing reads them as JSON.
     """
 
     def __init__(
-        self, authentication: Authentication | None, settings: HttpSettings, *, owns_errors: bool = False
+        self,
+        authentication: Authentication | None,
+        settings: HttpSettings,
+        *,
+        owns_errors: bool = False,
+        takes_any: bool = False,
     ) -> None:
         self._authentication = authentication
         self._settings = settings
         self.owns_errors = owns_errors
+        self._takes_any = takes_any
 
     def wrap(self, handle: Handler) -> Handler:
         """Return the handler with the middleware around it."""
@@ -90,7 +96,7 @@ class HttpMiddleware:
     async def _bounded(self, request: Request) -> Request:
         """Return the request with its body read: frameworks read bodies of any length and depth."""
         body = await bounded_body(request, self._settings.max_body_bytes)
-        if "json" in request.headers.get("content-type", "json"):
+        if not self._takes_any and "json" in request.headers.get("content-type", "json"):
             check_body(body, self._settings)
 
         is_given = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from inspect import getdoc
 from typing import Annotated, Any, TypeAlias
@@ -28,6 +29,7 @@ from pilotage.adapters.fastapi.description import (
     with_annotation,
 )
 from pilotage.adapters.fastapi.frames import SSE_FORMAT, EncodedEvents, EventSocket, RunFrames
+from pilotage.adapters.fastapi.media_routes import MediaRoutes
 from pilotage.adapters.fastapi.routing import Caller, json_response, route_class_with
 from pilotage.adapters.http_settings import HttpSettings
 from pilotage.agent.definition import AgentDefinition
@@ -317,6 +319,17 @@ def agent_routes(
     RunQueries(runs, streams, encoded).add_to(add)
     EventSocket(runs, authentication, streams, encoded).add_to(router)
     RunCommands(runs).add_to(add, agents_in(app.graph))
+    media = MediaRoutes(runs)
+    media.add_downloads(add)
+    longer = HttpMiddleware(
+        authentication,
+        replace(settings, max_body_bytes=settings.max_upload_bytes),
+        owns_errors=True,
+        takes_any=True,
+    )
+    uploads = APIRouter(route_class=route_class_with(longer))
+    media.add_uploads(partial(_add_route, uploads, security_of(app, principal)))
+    router.include_router(uploads)
     return router
 
 

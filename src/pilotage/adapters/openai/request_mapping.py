@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pilotage.adapters.model_http.bodies import growing_last
 from pilotage.adapters.model_http.evidence import framed
+from pilotage.adapters.model_http.media import IN_REPLY, IN_RESULT, not_carried, text_in_file
 from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.model_http.provider import Provider
 from pilotage.adapters.model_http.strict_schema import answer_schema, strict_schema
@@ -245,7 +246,7 @@ def _wire_message(
 
 def _assistant(message: ModelMessage, names: WireNames, provider: Provider | None) -> JsonObject:
     if not message.tool_calls:
-        return {"role": "assistant", "content": _content(message.content)}
+        return {"role": "assistant", "content": _texts(message.content, IN_REPLY)}
     calls: list[JsonValue] = []
     for position, call in enumerate(message.tool_calls, start=1):
         extra = None if provider is None else provider.data_of(call.state, EXTRA)
@@ -255,7 +256,7 @@ def _assistant(message: ModelMessage, names: WireNames, provider: Provider | Non
             "function": {"name": names.wire(call.name), "arguments": canonical_json(call.arguments)},
         }
         calls.append(wire if extra is None else {**wire, EXTRA: extra})
-    return {"role": "assistant", "content": _content(message.content) or None, "tool_calls": calls}
+    return {"role": "assistant", "content": _texts(message.content, IN_REPLY) or None, "tool_calls": calls}
 
 
 def _tool_message(message: ModelMessage) -> JsonObject:
@@ -264,16 +265,33 @@ def _tool_message(message: ModelMessage) -> JsonObject:
             "a tool's message has no tool_call_id, which the server requires. "
             "Use ModelMessage.tool(call_id, result)."
         )
-    return {"role": "tool", "tool_call_id": message.tool_call_id, "content": _content(message.content)}
+    return {
+        "role": "tool",
+        "tool_call_id": message.tool_call_id,
+        "content": _texts(message.content, IN_RESULT),
+    }
 
 
 def _content(content: str | Sequence[ContentPart]) -> JsonValue:
     return content if isinstance(content, str) else [_part(part) for part in content]
 
 
+def _texts(content: str | Sequence[ContentPart], place: str) -> JsonValue:
+    """Return the content of a message that this wire sends as text only: its media are named, not shown."""
+    if isinstance(content, str):
+        return content
+    texts = [
+        part.text if isinstance(part, TextPart) else text_in_file(part) or not_carried(part, place)
+        for part in content
+    ]
+    return [{"type": "text", "text": text} for text in texts]
+
+
 def _part(part: ContentPart) -> JsonObject:
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
+    if (text := text_in_file(part)) is not None:
+        return {"type": "text", "text": text}
     kind = part.media_type.partition("/")[0]
     if kind == "image":
         return {"type": "image_url", "image_url": {"url": _url(part)}}

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from pilotage.adapters.model_http.bodies import growing_last
 from pilotage.adapters.model_http.evidence import framed
+from pilotage.adapters.model_http.media import IN_REPLY, not_carried, text_in_file
 from pilotage.adapters.model_http.names import WireNames
 from pilotage.adapters.model_http.provider import Provider
 from pilotage.adapters.model_http.strict_schema import answer_schema, strict_schema
@@ -163,7 +164,7 @@ def _of_reply(part: MessagePart, position: int, names: WireNames, provider: Prov
             if (item_of := provider.data_of(part.state, ITEM)) is not None:
                 yield item_of
         case MediaPart():
-            yield {"role": "user", "content": [_medium(part)]}
+            yield {"role": "assistant", "content": not_carried(part, IN_REPLY)}
 
 
 def _output(message: ModelMessage) -> JsonObject:
@@ -189,6 +190,8 @@ def _content(content: str | Sequence[ContentPart]) -> JsonValue:
 
 
 def _medium(part: MediaPart) -> JsonObject:
+    if (text := text_in_file(part)) is not None:
+        return {"type": "input_text", "text": text}
     data = f"data:{part.media_type};base64,{part.data}"
     if part.media_type.partition("/")[0] == "image":
         return {"type": "input_image", "image_url": part.url or data}

@@ -21,8 +21,8 @@ _HEADERS = (b"traceparent", b"tracestate")
 class TraceContextMiddleware:
     """ASGI middleware: runs that a request starts are part of the trace that its header `traceparent` names.
 
-    Add it only where callers may choose the trace of their runs, such as a gateway that sets the header. A span that is
-    current already, as an instrumentation makes one, counts instead of the header.
+    Add it only where callers may choose the trace of their runs, such as where a gateway sets the header. A span that
+    is current already, as an instrumentation makes one, counts instead of the header.
     """
 
     def __init__(self, app: Callable[[_Scope, _Receive, _Send], Awaitable[None]]) -> None:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 from pilotage.adapters.sealing import SealingSettings, record_sealer
 from pilotage.adapters.sqlalchemy.settings import DEFAULT_URL, URL, DatabaseSettings, sqlite_file
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.ports.blobs import IBlobs
 from pilotage.agent.ports.budget import ITenantSpending
 from pilotage.agent.ports.conversations import ITaskStore
 from pilotage.agent.ports.costs import IAgentCosts
@@ -192,6 +193,12 @@ def tenant_spending(store: StoreOnDemand) -> ITenantSpending:
 
 
 @Pod(lazy=True)
+def agent_blobs(store: StoreOnDemand) -> IBlobs:
+    """The bytes of media in the database, or in files of a folder beside it."""
+    return store.port(IBlobs)
+
+
+@Pod(lazy=True)
 def agent_costs(store: StoreOnDemand) -> IAgentCosts:
     """What runs cost, from the database."""
     return store.port(IAgentCosts)
@@ -266,6 +273,8 @@ def contribute(app: Application) -> None:
     if not app.contains(DatabaseSettings):
         app.add(database_settings)
     app.add(store_on_demand, *_FACTORIES)
+    if not app.contains(IBlobs):
+        app.add(agent_blobs)
     if not app.contains(IAgentMemory) and _wants_memory(app):
         app.add(agent_memory)
     if not app.contains(IRecordSealer) and _is_embedded(app) and is_installed("cryptography"):

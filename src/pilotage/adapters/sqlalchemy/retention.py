@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import sqlalchemy as sa
 from sqlalchemy import Connection, bindparam, delete, exists, select, update
 
+from pilotage.adapters.sqlalchemy.blob_files import BlobFiles
+from pilotage.adapters.sqlalchemy.blobs import files_of, prune_unused, release_runs
 from pilotage.adapters.sqlalchemy.columns import Undecodable, to_packed
 from pilotage.adapters.sqlalchemy.database import Database
 from pilotage.adapters.sqlalchemy.entry_counts import forget_runs
@@ -41,6 +43,7 @@ from pilotage.errors import CallerError, RunNotFoundError
 from pilotage.runtime.journal.chain import payload_digest
 
 _AT_ONCE = 100
+_SOON = timedelta(hours=1)
 ERASED_TURN = "[erased]"
 """The content of a turn that was erased: the others keep their numbers."""
 
@@ -124,6 +127,7 @@ class SqlAlchemyRetention(IAgentRetention):
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._files = files_of(database)
 
     async def prune(self, tenant_id: str, *, ended_before: datetime, limit: int = 1000) -> int:
         reject_not_positive("SqlAlchemyRetention.prune", limit=limit)
@@ -132,20 +136,31 @@ class SqlAlchemyRetention(IAgentRetention):
         while removed < limit:
             most = min(_AT_ONCE, limit - removed)
             codes = self._database.codes
-            found = await self._database.write(partial(_remove, codes, tenant_id, ended_before, most))
+            found = await self._database.write(
+                partial(_remove, codes, self._files, (tenant_id, ended_before), most)
+            )
             removed += found
             if found < most:
                 break
         await prune_memories(self._database, tenant_id)
+        # What was just uploaded is for a run that begins soon.
+        await prune_unused(self._database, tenant_id, min(ended_before, datetime.now(UTC)) - _SOON)
         return removed
 
     async def erase(self, run: RunKey) -> None:
         codes = self._database.codes
-        await self._database.write(partial(_erase, codes, run), may_be_repeated=True)
+        await self._database.write(partial(_erase, codes, self._files, run), may_be_repeated=True)
 
 
-def _remove(codes: RowCodes, tenant_id: str, before: datetime, most: int, connection: Connection) -> int:
-    """Remove runs that have ended, and return how many."""
+def _remove(
+    codes: RowCodes,
+    files: BlobFiles | None,
+    chosen: tuple[str, datetime],
+    most: int,
+    connection: Connection,
+) -> int:
+    """Remove runs of a tenant that ended before a moment, and return how many."""
+    tenant_id, before = chosen
     found = connection.execute(_OVER, {"tenant": tenant_id, "before": before, "most": most})
     # A run whose id cannot be decoded is left to a person: only its rows would be found.
     whole = [row for row in found if not isinstance(row.run_id, Undecodable)]
@@ -167,10 +182,11 @@ def _remove(codes: RowCodes, tenant_id: str, before: datetime, most: int, connec
     else:
         connection.execute(_FORGET_RUNS_OF_TURNS, named)
     _remove_blobs(connection, digests)
+    release_runs(files, named["keys"], connection)
     return len(over)
 
 
-def _erase(codes: RowCodes, run: RunKey, connection: Connection) -> None:
+def _erase(codes: RowCodes, files: BlobFiles | None, run: RunKey, connection: Connection) -> None:
     """Erase the payloads of a run.
 
     Raises:
@@ -188,6 +204,7 @@ def _erase(codes: RowCodes, run: RunKey, connection: Connection) -> None:
     for table in (runs, signals, turns):
         recode(codes, connection, table, *of_run(table), **place)
     _remove_blobs(connection, digests)
+    release_runs(files, [(run.tenant_id, run.run_id)], connection)
 
 
 def _ended_state(connection: Connection, codes: RowCodes, run: RunKey) -> AgentState:

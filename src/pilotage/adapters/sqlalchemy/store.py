@@ -24,6 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateTable
 
 from pilotage.adapters.sqlalchemy.backlog import SqlAlchemyBacklog
+from pilotage.adapters.sqlalchemy.blobs import SqlAlchemyBlobs
 from pilotage.adapters.sqlalchemy.cost_view import cost_view
 from pilotage.adapters.sqlalchemy.costs import SqlAlchemyCosts
 from pilotage.adapters.sqlalchemy.database import Database
@@ -191,6 +192,7 @@ class SqlAlchemyStore:
         self.audit_log = SqlAlchemyAuditLog(database)
         self.memory = SqlAlchemyAgentMemory(database)
         self.spending = SqlAlchemyTenantSpending(database)
+        self.blobs = SqlAlchemyBlobs(database)
         self.costs = SqlAlchemyCosts(database)
 
     @classmethod
@@ -216,7 +218,7 @@ class SqlAlchemyStore:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
         work = (self.leases, self.wake_ups, self.late_outcomes, self.deliveries, self.backlog, self.retention)
-        return self.journal, *repositories, self.conversations, *work, self.spending, self.costs
+        return self.journal, *repositories, self.conversations, *work, self.spending, self.costs, self.blobs
 
     def port(self, type_: type) -> object:
         """Return the port of a type, one of `ports` or `switches`, `audit_log` and `memory`."""

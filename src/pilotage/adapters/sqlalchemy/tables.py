@@ -182,6 +182,29 @@ blobs = sa.Table(
     sa.Column("created_at", MomentColumn, nullable=False),
 )
 
+media = sa.Table(
+    "pilotage_media",
+    metadata,
+    *_texts("tenant_id"),
+    # That of the plain bytes; it is in the rows of the runs.
+    sa.Column("digest", sa.String(64), nullable=False),
+    # As they are, or sealed with the key of that id; none where they are in a file.
+    sa.Column("content", sa.LargeBinary),
+    sa.Column("key_id", sa.String(64)),
+    # When a writer last put or held them: a run that is about to begin holds nothing yet.
+    sa.Column("touched_at", MomentColumn, nullable=False),
+    sa.PrimaryKeyConstraint("tenant_id", "digest"),
+)
+
+media_uses = sa.Table(
+    "pilotage_media_uses",
+    metadata,
+    *_texts("tenant_id", "run_id"),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.PrimaryKeyConstraint("tenant_id", "run_id", "digest"),
+    _index("ix_pilotage_media_uses_of", "tenant_id", "digest"),
+)
+
 signals = sa.Table(
     "pilotage_signals",
     metadata,

@@ -14,7 +14,13 @@ from enum import StrEnum
 from typing import Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 from pilotage.agent.events import AgentEvent, AgentEventAttribution
-from pilotage.agent.messages import ModelMessage, ModelMessageRole, ModelToolCall, new_message
+from pilotage.agent.messages import (
+    ContentPart,
+    ModelMessage,
+    ModelMessageRole,
+    ModelToolCall,
+    new_message,
+)
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelUsage
 from pilotage.agent.model_request import ModelRequest, ModelToolSpec, StructuredOutputSpec, ToolCallingSpec
 from pilotage.agent.ports.budget import IAgentBudget
@@ -103,6 +109,8 @@ class ToolCallOutcome:
     error: str | None = None
     ends: bool = False
     is_wrong_control: bool = False
+    content: Sequence[ContentPart] = ()
+    """The result as its parts, where it has media."""
 
     @property
     def is_error(self) -> bool:
@@ -115,7 +123,7 @@ class ToolCallOutcome:
         answered, shown = self.call.call_id or self.call.name, self.result
         if self.error is None and type(shown) is str and answered.strip():
             return new_message(_TOOL, shown, {}, (), answered, name=self.call.name)
-        given = shown if self.error is None else {"error": self.error}
+        given = (self.content or shown) if self.error is None else {"error": self.error}
         return ModelMessage.tool(answered, given, name=self.call.name, is_error=self.error is not None)
 
 

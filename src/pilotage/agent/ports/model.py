@@ -46,6 +46,16 @@ class ModelCapability:
             self, context_tokens=self.context_tokens, max_output_tokens=self.max_output_tokens
         )
 
+    def why_too_long(self, max_tokens: int | None) -> str | None:
+        """Return why the model cannot write a reply of so many tokens; None where it can, or declares no bound."""
+        most = self.max_output_tokens
+        if max_tokens is None or most is None or max_tokens <= most:
+            return None
+        return (
+            f"{self.model!r} writes at most {most:,} tokens, and the request asks for max_tokens={max_tokens:,}. "
+            "Ask for less, or use another model."
+        )
+
 
 @provided_by(
     "pilotage[openai]",
@@ -116,6 +126,8 @@ class IAgentModel(ABC):
                 f"{capability.model!r} does not support {' and '.join(missing)}, which the request asks for. "
                 "Use a model that does, or leave it out."
             )
+        if (too_long := capability.why_too_long(request.sampling.max_tokens)) is not None:
+            raise AgentDefinitionError(too_long)
         try:
             check_taken_by(capability.model, capability.media_types, media_in(request.messages))
         except MediaRefusedError as error:

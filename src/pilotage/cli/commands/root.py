@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import version as version_of
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,10 @@ from pilotage.agent.ports.costs import CostField
 from pilotage.cli.commands import runs, storage
 from pilotage.cli.options import CHANGES, READS, CommandOptions, ReasoningOption, takes
 
+AttachOption = Annotated[
+    list[Path] | None,
+    typer.Option("--attach", metavar="FILE", help="A picture, a sound or a file for the model; repeatable."),
+]
 Target = Annotated[
     str | None,
     typer.Argument(
@@ -98,6 +103,7 @@ def run(
     ] = None,
     conversation: ConversationOption = None,
     reasoning: ReasoningOption = False,
+    attach: AttachOption = None,
 ) -> int:
     """Run an agent and show what it does. Ctrl-C cancels the run, a second one leaves it.
 
@@ -106,7 +112,7 @@ def run(
     """
     from pilotage.cli.handlers.run import RunSettings, run_agent
 
-    return run_agent(options, agent, text, RunSettings(conversation, reasoning))
+    return run_agent(options, agent, text, RunSettings(conversation, reasoning, attach or ()))
 
 
 @takes(("app", "tenant", "principal_id"))
@@ -115,6 +121,7 @@ def chat(
     agent: AgentArgument,
     conversation: ConversationOption = None,
     reasoning: ReasoningOption = False,
+    attach: AttachOption = None,
 ) -> int:
     """Chat with an agent: a run for each line, as one conversation.
 
@@ -122,7 +129,7 @@ def chat(
     """
     from pilotage.cli.handlers.run import RunSettings, chat_with_agent
 
-    return chat_with_agent(options, agent, RunSettings(conversation, reasoning))
+    return chat_with_agent(options, agent, RunSettings(conversation, reasoning, attach or ()))
 
 
 @takes(("app",))

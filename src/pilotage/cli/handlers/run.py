@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from mimetypes import guess_type
+from pathlib import Path
 from typing import Any
 
 from pilotage.agent.definition import AgentDefinition
+from pilotage.agent.messages import MediaPart
 from pilotage.agent.run_values import RunAgentInput
 from pilotage.cli.application import ChosenApplication, Session, acting, application_to_run, in_application
 from pilotage.cli.exit_codes import ExitCode
@@ -33,6 +37,7 @@ class RunSettings:
 
     conversation: str | None = None
     reasoning: bool = False
+    attached: Sequence[Path] = ()
 
 
 def run_agent(options: CommandOptions, agent: str, text: str | None, settings: RunSettings) -> int:
@@ -49,7 +54,9 @@ async def _run_once(
     session: Session, definition: AgentDefinition, *, text: str | None, settings: RunSettings
 ) -> int:
     prompt = prompt_for(session.screen, as_json=session.options.as_json)
-    given = given_by(definition, await _read(text, definition, prompt))
+    given = with_files(
+        definition, given_by(definition, await _read(text, definition, prompt)), settings.attached
+    )
     run = await _opened(session, definition, given, settings.conversation)
     if run.is_durable and not session.options.as_json:
         session.screen.message(line(TextSpan(f"run {run.id}", Tone.QUIET)))
@@ -82,7 +89,9 @@ async def _chat(session: Session, definition: AgentDefinition, *, agent: str, se
     code, has_turns = ExitCode.DONE, False
     try:
         while (text := await _next_line(typed, is_shown=prompt is not None)) is not None:
-            run = await _opened(session, definition, given_by(definition, text), conversation)
+            given = with_files(definition, given_by(definition, text), settings.attached)
+            settings = replace(settings, attached=())
+            run = await _opened(session, definition, given, conversation)
             code = await follow(run, _output(session, definition, run, settings, brief=True), prompt)
             has_turns = definition.is_declarative
             if code is ExitCode.WAITING:
@@ -152,6 +161,31 @@ def given_by(definition: AgentDefinition, text: str | None) -> object:
         ) from error
 
 
+def with_files(definition: AgentDefinition, given: object, files: Sequence[Path]) -> object:
+    """Return the input of a run with the files attached to it.
+
+    Raises:
+        CallerError: a file cannot be read, or the agent takes no text.
+    """
+    if not files:
+        return given
+    if not isinstance(given, str) or not given.strip():
+        raise CallerError(
+            f"--attach goes with a text. {definition.target.__name__} takes {_taken(definition)}."
+        )
+    return RunAgentInput("attached", given, attachments=[_attached(path) for path in files])
+
+
+def _attached(path: Path) -> MediaPart:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise CallerError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
+    if not content:
+        raise CallerError(f"{str(path)!r} is empty.")
+    return MediaPart.of(content, guess_type(path.name)[0] or "application/octet-stream", path.name)
+
+
 def _taken(definition: AgentDefinition) -> str:
     parameters = definition.execution.parameters.items() if definition.execution else ()
     return ", ".join(f"{name}: {type_name(type_)}" for name, type_ in parameters) or "nothing"
@@ -192,6 +226,8 @@ async def _opened(
             return FollowedDurableRun(runs, handle, principal)
         if conversation is not None and isinstance(given, str):
             given = RunAgentInput(runs.services.ids.uid(), given, conversation)
+        if isinstance(given, RunAgentInput):
+            given = replace(given, state_id=runs.services.ids.uid(), conversation_id=conversation)
         runner = AgentRunner.for_agent_instance(runs.services.instance_of(definition))
         return FollowedEphemeralRun(await runner.for_principal(principal).open(given))
     except AgentDefinitionError as error:

@@ -8,7 +8,9 @@ from dataclasses import field
 from functools import partial
 from typing import TypeAlias
 
-from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.media import by_digest, bytes_of
+from pilotage.agent.media_places import media_within, with_media
+from pilotage.agent.messages import MediaPart, ModelToolCall, TextPart, content_parts
 from pilotage.agent.model_request import ToolCallingSpec
 from pilotage.agent.ports.architecture import IScopedTools, ToolCallOutcome
 from pilotage.agent.ports.persistence import JournalRow
@@ -22,7 +24,7 @@ from pilotage.errors import (
     ToolError,
 )
 from pilotage.filling import unchecked
-from pilotage.jsonvalue import JsonObject, to_json_value
+from pilotage.jsonvalue import JsonObject, canonical_json, to_json_value
 from pilotage.runtime.children.children import Children, ChildRun
 from pilotage.runtime.children.delegation import Teammate
 from pilotage.runtime.children.tasks import ChildTask
@@ -144,9 +146,7 @@ class ScopedTools(IScopedTools):
             result = decode_row(row, partial(_outcome_in, tool, row.action_id))
         except _FAILURES as error:
             return ToolCallOutcome(call, error=str(error))
-        if not tool.is_shown_whole:
-            result = shown_to_the_model(tool.descriptor, result)
-        return _outcome(call, to_json_value(result))
+        return _done_with(call, tool, result)
 
     async def call_all(
         self, calls: Sequence[ModelToolCall], *, limit: int | None = None
@@ -251,9 +251,7 @@ class ScopedTools(IScopedTools):
             if type(prepared) is ChildRun:
                 return ToolCallOutcome(call, await self._children.perform(prepared))
             result = await perform(self._run, prepared)
-            if not prepared.invocation.tool.is_shown_whole:
-                result = shown_to_the_model(prepared.descriptor, result)
-            return _outcome(call, to_json_value(result))
+            return _done_with(call, prepared.invocation.tool, result)
         except _FAILURES as error:
             return ToolCallOutcome(call, error=str(error))
 
@@ -283,6 +281,21 @@ class PlacedTools(ScopedTools):
     ) -> ToolCall | ChildRun | ToolCallOutcome:
         with entered(self._scope):
             return super()._prepared(call, is_counted)
+
+
+def _done_with(call: ModelToolCall, tool: KnownTool, result: object) -> ToolCallOutcome:
+    """Return the outcome of a call with the result as the model may see it."""
+    media: tuple[MediaPart, ...] = ()
+    if tool.codec.has_media and not tool.interface.output_sensitive_fields:
+        media = tuple(media_within(result))
+    shown = result if tool.is_shown_whole else shown_to_the_model(tool.descriptor, result)
+    if not media:
+        return _outcome(call, to_json_value(shown))
+    # Events have digests, also those of runs whose messages have the bytes.
+    shown = to_json_value(
+        with_media(shown, {part: by_digest(part, bytes_of(part)) for part in media if part.data})
+    )
+    return _outcome(call, shown, content=content_parts(result) or (TextPart(canonical_json(shown)), *media))
 
 
 def _outcome_in(tool: KnownTool, action_id: str, record: JsonObject) -> object:

@@ -163,7 +163,7 @@ class BudgetHold:
         self.is_open = True
         self.task: asyncio.Task[object] | None = None
         """The task that makes the call."""
-        self.is_idle: Callable[[], bool] = _is_busy
+        self.is_idle: Callable[[], bool] = lambda: False
         """Whether the call waits for its reader: the model has nothing to do."""
 
     @property
@@ -186,10 +186,6 @@ class LostHold:
     model: str
     amount: BudgetAmount
     cost: ModelCost | None = None
-
-
-def _is_busy() -> bool:
-    return False
 
 
 _POLL_SECONDS = 0.05

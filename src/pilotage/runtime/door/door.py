@@ -14,7 +14,7 @@ from typing import Any
 from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery_request import RecoveryDone
 from pilotage.agent.state import AgentStatus
-from pilotage.errors import ToolError
+from pilotage.errors import MediaNotFoundError, MediaRefusedError, ToolError
 from pilotage.runtime.budget.spending import count_rows
 from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.not_performed import (
@@ -27,11 +27,13 @@ from pilotage.runtime.door.not_performed import (
     tried_again,
     turned_away,
     until_it_may_act,
+    until_owned,
 )
 from pilotage.runtime.door.outcome import UnfitResultError, executed_arguments
 from pilotage.runtime.door.run import Run
-from pilotage.runtime.effect import MODEL_CALL, NO_OUTCOME, QUESTION, Effect, Outcome
+from pilotage.runtime.effect import CHILD, MODEL_CALL, NO_OUTCOME, QUESTION, Effect, Outcome
 from pilotage.runtime.journal.interruptions import Paused, RecordDamaged, RunInterruption, damage_of
+from pilotage.runtime.journal.media import RunMedia
 from pilotage.runtime.journal.positions import Call
 from pilotage.runtime.journal.record_fields import DamagedRecordError, decode_row
 from pilotage.runtime.journal.recording import RecordedAction
@@ -237,8 +239,7 @@ def _carry_out(run: Run, effect: Effect) -> Awaitable[object]:
 async def _dispatch(run: Run, effect: Effect) -> object:
     """Perform an effect that is recorded as begun, once the row is committed and the lease is certain."""
     run.outcomes.begin(effect)
-    await run.ledger.barrier()
-    await run.ensure_lease()
+    await until_owned(run, effect, run.ledger.barrier())
     return await _act(run, effect)
 
 
@@ -247,7 +248,10 @@ async def _result_from_caller(run: Run, effect: Effect) -> object:
     answer = obey_recovery(await perform(run, ResultQuestion(run.questions, effect)))
     if not isinstance(answer, RecoveryDone):
         raise TypeError(f"a deferred call is answered with its result, not with {type(answer).__name__}")
-    return record_given(run, effect, effect.codec.decode(answer.result))
+    given = effect.codec.decode(answer.result)
+    return record_given(
+        run, effect, await _with_stored_media(run, effect, given) if effect.codec.has_media else given
+    )
 
 
 def _act(run: Run, effect: Effect) -> Awaitable[object]:
@@ -295,8 +299,7 @@ async def _act_for_program(run: Run, effect: Effect) -> object:
             return run.outcomes.unread(effect, result)
         outcome = run.outcomes.done(effect, result)
     except UnfitResultError as unfit:
-        effect.doubt = str(unfit)
-        return await _outcome_of_error(run, effect, ToolError(str(unfit)))
+        return await _outcome_of_error(run, effect, unfit)
     if run.hooks is not None:
         await _show_hooks(run, run.hooks, effect, outcome)
     return outcome.result
@@ -307,13 +310,39 @@ async def _acting(run: Run, effect: Effect, task: asyncio.Task[object] | None = 
     around = enter_call(effect.action.id, task or asyncio.current_task(), effect.call, effect.scope.skipped)
     try:
         acting, telemetry = effect.act(), run.telemetry
-        return await (acting if telemetry.is_idle else telemetry.observed(effect.action, acting))
+        result = await (acting if telemetry.is_idle else telemetry.observed(effect.action, acting))
+        return await _with_stored_media(run, effect, result) if _may_have_media(effect) else result
     finally:
         leave(around)
 
 
+def _may_have_media(effect: Effect) -> bool:
+    return effect.codec.has_media or effect.kind is CHILD
+
+
+async def _with_stored_media(run: Run, effect: Effect, result: object) -> object:
+    """Return a result with digests in place of its media; the run holds them before its row is written.
+
+    Raises:
+        UnfitResultError: they are not allowed, or are not what they would have to be.
+    """
+    media = run.part(RunMedia)
+    if effect.kind is CHILD:
+        await media.hold_within(result)
+        return result
+    try:
+        return await media.keep(result)
+    except (MediaRefusedError, MediaNotFoundError) as error:
+        raise UnfitResultError(
+            f"{effect.action.name!r} was done, and its media are refused: {error}"
+        ) from error
+
+
 async def _outcome_of_error(run: Run, effect: Effect, error: Exception | asyncio.CancelledError) -> object:
     """Record an error that says nothing about the effect as a failure, or as an unknown outcome."""
+    if isinstance(error, UnfitResultError):
+        effect.doubt = str(error)
+        error = ToolError(str(error))
     if effect.action.may_be_repeated:
         run.learn(effect)
         raise run.outcomes.failed(effect, error) from error
@@ -423,8 +452,8 @@ async def _repeat(run: Run, effect: Effect, *, is_suspended: bool = False) -> ob
     await until_it_may_act(run, effect)
     run.mark_running()
     run.outcomes.begin(effect, is_entered_again=is_suspended)
-    await run.ledger.prove_ownership(effect.action.id if is_suspended else None)
-    await run.ensure_lease()
+    proving = run.ledger.prove_ownership(effect.action.id if is_suspended else None)
+    await until_owned(run, effect, proving)
     return await _act(run, effect)
 
 

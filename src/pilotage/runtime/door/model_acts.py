@@ -12,13 +12,14 @@ from contextlib import suppress
 from functools import cached_property
 
 from pilotage.agent.approval import AgentApprovalBoundaryKind
-from pilotage.agent.media import check_taken_by
+from pilotage.agent.media import check_taken_by, media_in
 from pilotage.agent.messages import MediaPart
 from pilotage.agent.model_reply import ModelStreamEvent
+from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.persistence import JournalRow, JournalStage
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.context.assemble import Assembled, stored_manifest
-from pilotage.errors import MediaRefusedError, ModelCallError, ToolError
+from pilotage.errors import MediaBrokenError, MediaNotFoundError, MediaRefusedError, ModelCallError, ToolError
 from pilotage.jsonvalue import JsonObject, object_or_empty
 from pilotage.runtime.budget.holds import BudgetHold, LostHold
 from pilotage.runtime.budget.limits import PaidReply, paid_replies
@@ -33,6 +34,7 @@ from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import HOLD, MODEL_CALL, NOTHING, ONE_STEP, SUMMARY, Effect, Outcome
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import LimitReached, RunInterruption
+from pilotage.runtime.journal.media import RunMedia
 from pilotage.runtime.journal.record_fields import (
     count_field,
     object_field,
@@ -207,6 +209,8 @@ class ModelCall(ModelEffect):
     """The usage of a reply that the program cut short."""
     unfit: ModelCallError | None = None
     """Why there is no request that could be sent: the call fails without asking the model."""
+    sent: ModelRequest | None = None
+    """The request with the bytes of its media, where it has some."""
 
     @cached_property
     def tries(self) -> ModelTries:
@@ -230,15 +234,17 @@ class ModelCall(ModelEffect):
                 run.speaker = (self.action.id, run.ledger.epoch)
                 if run.ledger.epoch > 1:
                     run.events.supersede(run.message_id)
+            if self.unfit is None:
+                self.unfit = self._unfit_length()
             if self.unfit is None and (media := run.new_media(self.request.messages)):
-                self.unfit = self._unfit_media(media)
+                await self._fill(media)
             if self.unfit is not None:
                 return _failing(self.unfit)
             if run.prompts is not None:
                 run.prompts.keep(self.action.id, self.model, self.request)
             if not run.telemetry.is_idle:
                 self._measure_prefix()
-            return self.source.port.stream(self.request)
+            return self.source.port.stream(self.request if self.sent is None else self.sent)
         except BaseException:
             run.spending.release(self.held)
             with suppress(RunInterruption):
@@ -249,6 +255,23 @@ class ModelCall(ModelEffect):
         share = self._run.part(PrefixShares).of(self.scope.path, self.request)
         if share is not None:
             self._run.telemetry.count("agent.model.prefix_share", share, model=self.model)
+
+    def _unfit_length(self) -> ModelCallError | None:
+        """Return why the model cannot write a reply as long as the program asks for."""
+        wanted = self.program_request.sampling.max_tokens
+        if wanted is None or (why := self.source.capability.why_too_long(wanted)) is None:
+            return None
+        return ModelCallError(f"the model call is not made: {why}", failure="max_tokens_refused")
+
+    async def _fill(self, media: Sequence[MediaPart]) -> None:
+        """Give the model the bytes of media, if it takes them."""
+        self.unfit = self._unfit_media(media)
+        if self.unfit is not None:
+            return
+        try:
+            self.sent = await self._run.part(RunMedia).filled(self.request, media)
+        except (MediaNotFoundError, MediaBrokenError) as error:
+            self.unfit = ModelCallError(f"the model call is not made: {error}", failure=error.code)
 
     def _unfit_media(self, media: Sequence[MediaPart]) -> ModelCallError | None:
         """Return why the model is not given these media."""
@@ -309,12 +332,15 @@ class SummaryCall(ModelEffect):
         try:
             if held is not None:
                 await self.tries.hold(self, held, settled_by)
-            response = await self.source.port.complete(self.request)
+            response = await self.source.port.complete(await self._filled())
             name, paid = response.answered_by or self.model, paid_replies(response.metadata)
             costs = run.spending.costs_of(name, response.usage, paid)
             used += run.spending.settle_model_call(
                 name, response.usage, held, paid, bounded=self.bounded, costs=costs
             )
+        except (MediaNotFoundError, MediaBrokenError) as error:
+            run.spending.release(held)
+            raise ModelCallError(f"the model call is not made: {error}", failure=error.code) from error
         except ModelCallError:
             run.spending.release(held)
             raise
@@ -331,6 +357,11 @@ class SummaryCall(ModelEffect):
             await self.settle(used)
         replies = (PaidReply(name, response.usage), *paid)
         return ModelSummary(run.redactor.without_secrets(response.content), used, replies, costs)
+
+    async def _filled(self) -> ModelRequest:
+        """Return the request with the bytes of its media."""
+        media = media_in(self.request.messages)
+        return await self._run.part(RunMedia).filled(self.request, media) if media else self.request
 
     def refused(self, reason: str) -> Exception:
         return SummaryRefusedError(f"the model call is not allowed: {reason}")

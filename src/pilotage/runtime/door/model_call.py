@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+)
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from weakref import ref
 
+from pilotage.agent.messages import MediaPart
 from pilotage.agent.model_reply import ModelResponse, ModelStreamEvent, ModelStreamEventKind
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.model_stream import restarted_id
@@ -32,6 +41,7 @@ from pilotage.runtime.events.following import message_id_of
 from pilotage.runtime.exposure.trust import label_of_packs
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import Paused
+from pilotage.runtime.journal.media import RunMedia
 from pilotage.runtime.journal.positions import Call
 from pilotage.runtime.journal.record_fields import object_or_empty, optional_count
 from pilotage.runtime.journal.records import call_failure, encode_failure
@@ -252,8 +262,8 @@ class ModelReading(OpenStream):
                 event = self._recorder.note(event)
             except (ModelCallError, AgentStructuredOutputError) as error:
                 return await self._after(error)
-            if event.response is not None and (waiting := self._end(event.response)) is not None:
-                await waiting
+            if event.response is not None:
+                event = await self._ended_with(event, event.response)
         except asyncio.CancelledError:
             await self._cancelled()
             raise
@@ -261,6 +271,16 @@ class ModelReading(OpenStream):
             await self.close()
             without_cause(end)
             raise
+        return event
+
+    async def _ended_with(self, event: ModelStreamEvent, response: ModelResponse) -> ModelStreamEvent:
+        """Record the reply, and return its event: with digests in place of its media."""
+        parts = response.ordered
+        if parts is not None and any(isinstance(part, MediaPart) for part in parts):
+            response = replace(response, ordered=await self._run.part(RunMedia).keep_reply(tuple(parts)))
+            event = replace(event, response=response)
+        if (waiting := self._end(response)) is not None:
+            await waiting
         return event
 
     def _end(self, response: ModelResponse) -> Awaitable[None] | None:

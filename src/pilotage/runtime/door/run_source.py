@@ -18,6 +18,7 @@ from pilotage.agent.signals import AgentSignal, RejectionPolicy
 from pilotage.ids import IClock, IIds
 from pilotage.runtime.door.hooks import PortCaller
 from pilotage.runtime.door.model_retry import MODEL_RETRY_DEFAULTS, ModelRetrySettings
+from pilotage.runtime.journal.media import MediaStore
 from pilotage.runtime.journal.start_record import RunStart
 from pilotage.values import value
 
@@ -42,6 +43,7 @@ class RunPorts:
     clock: IClock
     ids: IIds
     caller: PortCaller
+    media: MediaStore
     secrets: ISecrets | None = None
     tool_handler: IAgentToolHandler | None = None
     recovery_handler: IAgentRecoveryHandler | None = None

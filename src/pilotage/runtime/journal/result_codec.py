@@ -20,6 +20,7 @@ from math import isfinite
 from types import NoneType
 from typing import Any, Never, NoReturn, TypeAlias, TypeVar, cast, get_args, get_origin
 
+from pilotage.agent.media_places import mentions_media
 from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.tools.declare import original_function
 from pilotage.agent.tools.declared_errors import LIBRARY_ERRORS, DeclaredErrors
@@ -55,6 +56,8 @@ class ResultCodec:
     """
 
     same: frozenset[type] = frozenset()
+    has_media: bool = False
+    """Whether results of the declared type may have media in them."""
 
     def encode(self, result: object) -> tuple[JsonValue, Scalars]:
         """Return the JSON of a result, and its scalars that JSON does not have.
@@ -101,6 +104,7 @@ class TypedCodec(ResultCodec):
         if is_masked(spec.constraint.schema):
             raise AgentDefinitionError(reject_masked().about(spelling(declared)))
         self.same = _own_records_of(declared)
+        self.has_media = mentions_media(spec.constraint.schema)
         self._encode = encoder_of(declared)
         self._decode = spec.decode
 

@@ -201,7 +201,7 @@ class Turns(WaitingCalls):
                 case Hold():
                     self.count(next(iter(self._tasks.values())))
                     waiting = (slot.future for slot in self._slots.values() if slot.future is not None)
-                    until = {*self._tasks, self._over, *waiting}
+                    until: set[asyncio.Future[Any]] = {*self._tasks, self._over, *waiting}
                     await asyncio.wait(until, return_when=asyncio.FIRST_COMPLETED)
                     await asyncio.sleep(0)
                 case Pause() | Diverge():

@@ -51,6 +51,7 @@ from pilotage.runtime.history import RunHistory
 from pilotage.runtime.journal.durable_replay import DurableReplay
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger
+from pilotage.runtime.journal.media import RunMedia
 from pilotage.runtime.journal.recovery import LateOutcomes
 from pilotage.runtime.journal.replay import Replay
 from pilotage.runtime.journal.run_input import Instruction, decode_input, decode_instruction
@@ -111,6 +112,7 @@ class Composer:
             Questions: _questions,
             SignalQueue: _signals,
             PrefixShares: lambda _: PrefixShares(),
+            RunMedia: _media,
             ContextStage: self._context_stage,
             Children: self._children,
             SignalHandlers: _handlers,
@@ -384,6 +386,11 @@ def _signals(run: Run) -> SignalQueue:
         has_recorded=has_recorded,
         steering=partial(_steering_inputs, run.replay),
     )
+
+
+def _media(run: Run) -> RunMedia:
+    limits, is_durable = run.source.definition.spec.media_limits, run.ledger.is_durable
+    return RunMedia(run.ports.media, run.ledger.run, limits, is_durable=is_durable)
 
 
 def _shared_state(run: Run) -> SharedState:

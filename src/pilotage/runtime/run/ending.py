@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 
 from pilotage.agent.events import RunFinishedEvent
+from pilotage.agent.media_places import media_within
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.conversations import ConversationTurns, ITaskStore
 from pilotage.agent.ports.handlers import AgentOutputGuardProfile, IAgentOutputGuard
@@ -30,6 +31,7 @@ from pilotage.runtime.journal.interruptions import (
     RunInterruption,
     SealMissing,
 )
+from pilotage.runtime.journal.media import RunMedia
 from pilotage.runtime.journal.records import Answer, encode_result
 from pilotage.runtime.journal.stored_words import ACTION_ID
 from pilotage.runtime.people.requests import is_recovery
@@ -186,6 +188,8 @@ class Ending:
             RunEnded: the answer of a person is a rejection.
         """
         run, turn = self._run, self._turn
+        if type(answer.output) is not str and any(media_within(answer.output)):
+            answer = replace(answer, output=await run.part(RunMedia).keep_reply(answer.output))
         published = answer if self._publisher.check is None else await self._publisher.guarded(answer)
 
         async def settle() -> None:

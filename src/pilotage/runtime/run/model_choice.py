@@ -6,14 +6,14 @@ made before a run is recorded, and is part of its start record.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import NoneType
 
 from pilotage.agent.context import ContextHealthSignal, ContextManifest, ContextPack, ContextTokenBudget
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.media import check_taken_by, media_in
-from pilotage.agent.messages import MediaPart, ModelMessage
+from pilotage.agent.media import check_taken_by
+from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelSelection
 from pilotage.agent.ports.handlers import IAgentContextObserver, IAgentContextProvider
 from pilotage.agent.ports.model import IAgentModel, IAgentModelResolver
@@ -41,6 +41,7 @@ from pilotage.runtime.journal.run_input import decode_instruction
 from pilotage.runtime.journal.scope import StepScope, entered
 from pilotage.runtime.journal.start_record import RunStart
 from pilotage.runtime.run.blueprint import problems_with
+from pilotage.runtime.run.start_media import media_of_start
 from pilotage.runtime.services import Services
 
 
@@ -193,9 +194,7 @@ class ModelChoices:
             raise AgentToolDispatchError(str(error)) from error
         return start
 
-    def check_media(
-        self, definition: AgentDefinition, start: RunStart, given: object, overrides: Overrides
-    ) -> None:
+    def check_media(self, definition: AgentDefinition, start: RunStart, overrides: Overrides) -> None:
         """Check the media of a run's input: its agent allows them, and the model that drives it takes them.
 
         An agent with an `execute()` of its own gives them to the models that it calls, and they are checked there.
@@ -203,7 +202,7 @@ class ModelChoices:
         Raises:
             MediaRefusedError: they are refused; the message has the part and the limit, or the model and the type.
         """
-        media = list(_media_of(definition, start, given))
+        media = list(media_of_start(definition, start))
         if not media:
             return
         definition.spec.media_limits.check(media)
@@ -249,13 +248,6 @@ def _asked(definition: AgentDefinition, start: RunStart, given: object, run_id: 
     if isinstance(given, RunAgentInput):
         return replace(given, conversation_id=start.conversation, metadata=start.metadata)
     return input_of(definition, start, run_id)
-
-
-def _media_of(definition: AgentDefinition, start: RunStart, given: object) -> Iterator[MediaPart]:
-    if definition.is_declarative:
-        yield from media_in(decode_instruction(start.input).messages)
-    elif isinstance(given, RunAgentInput):
-        yield from (*given.attachments, *media_in(given.message_history))
 
 
 def selected_model(app: Application, model_ref: str) -> IAgentModel:

@@ -25,6 +25,7 @@ from pilotage.runtime.run.blueprint import problems_with
 from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.resume import RunResumer
 from pilotage.runtime.run.start import RunStarts, run_id_of
+from pilotage.runtime.run.start_media import take_in_start
 from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services
 
@@ -162,6 +163,8 @@ class CallerRuns:
                 "their readers. Make it durable: AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)."
             )
         start = await self._starts.described(definition, given, principal, conversation=None, metadata={})
+        media = self.services.media
+        start = (await take_in_start(media, definition, start, is_durable=False)).value
         run = _run_key(principal.tenant, named or self.services.ids.uid())
         start = await self._starts.with_model(definition, start, run.run_id, given, overrides)
         history = await self._launcher.conversations.history(start) if start.history else ()

@@ -21,6 +21,7 @@ from inspect import isawaitable
 from typing import Any, cast
 
 from pilotage.agent.events import MESSAGE, AgentEvent
+from pilotage.agent.media import media_in
 from pilotage.agent.messages import ModelMessage, ModelMessageRole, new_message
 from pilotage.agent.ports.architecture import AgentSession, Architecture, Dependencies
 from pilotage.agent.run_values import RunResult
@@ -50,6 +51,9 @@ from pilotage.runtime.journal.record_fields import DamagedRecordError
 from pilotage.runtime.journal.records import Answer
 from pilotage.runtime.journal.scope import RESULT
 from pilotage.runtime.run.ending import Ending, error_of
+
+MEDIA = "media"
+"""The artifact of a result with the media of the answer."""
 
 _answer = unchecked(Answer)
 
@@ -202,8 +206,17 @@ class ArchitectureProgram(Program):
             # The session does not include the usage and the turns of branches, workers and folded turns.
             spent.usage,
             max(session.turns, spent.own.steps),
-            dict(session.metadata),
+            with_media_of(session),
         )
+
+
+def with_media_of(session: AgentSession) -> JsonObject:
+    """Return what a loop has learned, with the media of its last words."""
+    last = session.messages[-1] if session.messages else None
+    if last is None or last.ordered is None or last.role is not ModelMessageRole.ASSISTANT:
+        return dict(session.metadata)
+    media = [to_json_value(part) for part in media_in([last])]
+    return {**session.metadata, MEDIA: media} if media else dict(session.metadata)
 
 
 def _is_published(run: Run) -> bool:

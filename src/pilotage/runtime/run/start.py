@@ -17,7 +17,6 @@ from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_values import (
-    AgentContext,
     AsJson,
     AsText,
     Computes,
@@ -30,7 +29,6 @@ from pilotage.agent.run_values import (
     TextDoesNotFit,
     TypedResult,
 )
-from pilotage.agent.signals import RejectionPolicy
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.agent.state import AgentState
 from pilotage.agent.tools.deferred import label_of_deferred
@@ -47,18 +45,20 @@ from pilotage.runtime.exposure.trust import (
     label_of_sent,
 )
 from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.media import TakenIn
 from pilotage.runtime.journal.record_fields import contract_value, list_field
 from pilotage.runtime.journal.run_input import encode_input, messages_of_caller
 from pilotage.runtime.journal.start_record import RULES, RunStart, decode_start, definition_digest
 from pilotage.runtime.run.blueprint import check_can_be_steered, deferred_tools_of
 from pilotage.runtime.run.handles import RunHandle
 from pilotage.runtime.run.resume import SignalWatch
+from pilotage.runtime.run.start_media import take_in_start
 from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel
 
-_NO_CONTEXT = AgentContext()
-_NO_MESSAGES: Sequence[ModelMessage] = ()
+_NOTHING_ASKED = RunAgentInput("none", "none")
+"""What a start asks for besides its input, where the input is another value."""
 _RESERVED_KEYS = frozenset({"alias", "forked_from"})
 
 _new_start = unchecked(RunStart)
@@ -102,24 +102,30 @@ class RunStarts:
         if is_steered and not start.steering_input_required:
             check_can_be_steered(definition)
             start = replace(start, steering_input_required=True)
+        taken = await take_in_start(self._services.media, definition, start)
         if alias is None:
-            return await self._begin(definition, start, self._services.ids.uid(), given, overrides)
+            return await self._begin(definition, taken, self._services.ids.uid(), given, overrides)
         # The alias is chosen by the caller, so the run id is derived from it within the tenant.
         run_id = run_id_of(principal.tenant, alias)
-        start = replace(start, metadata={**start.metadata, "alias": alias})
+        start = replace(taken.value, metadata={**start.metadata, "alias": alias})
         async with self._starting.setdefault(run_id, asyncio.Lock()):
-            return await self._started_once(definition, start, run_id, given, overrides)
+            return await self._started_once(definition, replace(taken, value=start), run_id, given, overrides)
 
     async def _started_once(
-        self, definition: AgentDefinition, start: RunStart, run_id: str, given: object, overrides: Overrides
+        self,
+        definition: AgentDefinition,
+        taken: TakenIn[RunStart],
+        run_id: str,
+        given: object,
+        overrides: Overrides,
     ) -> RunHandle:
         try:
-            return await self._attached(run_id, start) or await self._begin(
-                definition, start, run_id, given, overrides
+            return await self._attached(run_id, taken.value) or await self._begin(
+                definition, taken, run_id, given, overrides
             )
         except RunConflictError:
             # Another process started it with this alias at the same time.
-            attached = await self._attached(run_id, start)
+            attached = await self._attached(run_id, taken.value)
             if attached is None:
                 raise
             return attached
@@ -142,32 +148,23 @@ class RunStarts:
             CallerError: the metadata has a reserved key, the conversation id is blank, or the agent cannot wait for the
                 steering instruction that the input requires.
         """
-        selected: str | None = None
-        deferred: tuple[ModelToolSpec, ...] = ()
-        context, history, keeps_turns, is_steered = _NO_CONTEXT, _NO_MESSAGES, True, False
-        on_rejection: RejectionPolicy | None = None
-        if isinstance(given, RunAgentInput):
-            on_rejection = given.on_rejection
-            if is_steered := given.steering_input_required:
-                check_can_be_steered(definition)
-            if given.model_selection is not None:
-                selected = given.model_selection.model_ref
-            conversation = conversation or given.conversation_id
-            metadata = {**given.metadata, **metadata}
-            context, history = given.context, given.message_history
-            keeps_turns = not history
-        if metadata:
-            _reject_reserved_keys(metadata)
+        asked = given if isinstance(given, RunAgentInput) else _NOTHING_ASKED
+        if asked.steering_input_required:
+            check_can_be_steered(definition)
+        conversation = conversation or asked.conversation_id
+        metadata = {**asked.metadata, **metadata}
+        _reject_reserved_keys(metadata)
         if conversation is not None:
             _reject_blank(conversation)
-        has_turns = keeps_turns and conversation is not None
-        if isinstance(given, RunAgentInput) and given.deferred_tools:
-            deferred = deferred_tools_of(self._services, definition, given.deferred_tools)
+        has_turns = conversation is not None and not asked.message_history
+        deferred: tuple[ModelToolSpec, ...] = ()
+        if asked.deferred_tools:
+            deferred = deferred_tools_of(self._services, definition, asked.deferred_tools)
         # A program of its own may use none of the tools; it joins their label when it asks for them.
         shown = deferred if definition.is_declarative else ()
         sent = messages_of_caller(definition, given)
-        is_given_any = bool(context.packs or shown or history or sent)
-        encoded, packs = encode_input(definition, given), encode_context(context)
+        is_given_any = bool(asked.context.packs or shown or asked.message_history or sent)
+        encoded, packs = encode_input(definition, given), encode_context(asked.context)
         if (redactor := self._secrets_of(principal.tenant)) is not None:
             # Program and record get the same.
             encoded, metadata, packs = redactor.json(encoded), redactor.json(metadata), redactor.json(packs)
@@ -183,11 +180,11 @@ class RunStarts:
             definition=definition_digest(definition),
             metadata=metadata,
             given=packs,
-            trust=_trust_record(context, shown, history, sent) if is_given_any else {},
-            model=selected,
+            trust=_trust_record(asked, shown, sent) if is_given_any else {},
+            model=None if asked.model_selection is None else asked.model_selection.model_ref,
             deferred=deferred,
-            steering_input_required=is_steered,
-            on_rejection=on_rejection,
+            steering_input_required=asked.steering_input_required,
+            on_rejection=asked.on_rejection,
             rules=RULES,
             salt_key=salt_key,
         )
@@ -226,6 +223,8 @@ class RunStarts:
             owner=None,
         )
         run = RunKey(principal.tenant, fork or self._services.ids.uid())
+        media = self._services.media
+        await media.hold(run, await media.held(RunKey(principal.tenant, run_id)))
         return await self._launcher.claims.begin_fork(definition, start, run, rows[1:])
 
     async def with_model(
@@ -247,16 +246,20 @@ class RunStarts:
         models = self._launcher.models
         if not models.are_made(definition, start, overrides):
             start = await models.of_run(definition, start, given, run_id, overrides)
-        is_undecoded = isinstance(given, RunAgentInput) and not definition.is_declarative
-        if is_undecoded or words.MESSAGES in start.input:
-            models.check_media(definition, start, given, overrides)
+        models.check_media(definition, start, overrides)
         return start
 
     async def _begin(
-        self, definition: AgentDefinition, start: RunStart, run_id: str, given: object, overrides: Overrides
+        self,
+        definition: AgentDefinition,
+        taken: TakenIn[RunStart],
+        run_id: str,
+        given: object,
+        overrides: Overrides,
     ) -> RunHandle:
-        start = await self.with_model(definition, start, run_id, given, overrides)
+        start = await self.with_model(definition, taken.value, run_id, given, overrides)
         run = RunKey(start.principal.tenant, run_id)
+        await self._services.media.store(run, taken)
         return self._launcher.handle(await self._launcher.begin(definition, start, run, None, overrides))
 
     async def _attached(self, run_id: str, start: RunStart) -> RunHandle | None:
@@ -306,14 +309,11 @@ def _identity_of(start: RunStart) -> tuple[object, ...]:
 
 
 def _trust_record(
-    context: AgentContext,
-    deferred: Sequence[ModelToolSpec],
-    history: Sequence[ModelMessage],
-    sent: Sequence[ModelMessage],
+    asked: RunAgentInput, deferred: Sequence[ModelToolSpec], sent: Sequence[ModelMessage]
 ) -> JsonObject:
     """Return the trust label of a run that reads the given context, tools and messages; empty for the neutral one."""
-    labels = [label_of_context(context)] if context.packs else []
-    given = (label_of_history(history), label_of_sent(sent), label_of_deferred(deferred))
+    labels = [label_of_context(asked.context)] if asked.context.packs else []
+    given = (label_of_history(asked.message_history), label_of_sent(sent), label_of_deferred(deferred))
     label = TrustLabel.join_all([*labels, *given])
     return {} if label == TrustLabel() else label.to_payload()
 

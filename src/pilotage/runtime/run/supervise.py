@@ -16,7 +16,7 @@ from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignal, AgentSignalKind
 from pilotage.agent.spec import AgentExecutionLimits
 from pilotage.agent.state import AgentSituation, AgentState, AgentStatus
-from pilotage.errors import RunConflictError
+from pilotage.errors import AgentToolDispatchError, MediaNotFoundError, RunConflictError
 from pilotage.filling import unchecked
 from pilotage.runtime.audit import AuditTrail
 from pilotage.runtime.children.launch import ChildLauncher, RunStarter, cancellation_of
@@ -44,6 +44,7 @@ from pilotage.runtime.run.damaged import DamagedRuns, PoisonedRuns
 from pilotage.runtime.run.handles import RunHandle, RunSubscriptions
 from pilotage.runtime.run.model_choice import ModelChoices, selected_model
 from pilotage.runtime.run.pausing import is_paused_by_person
+from pilotage.runtime.run.start_media import hold_of_child
 from pilotage.runtime.services import Services
 
 
@@ -137,6 +138,11 @@ class RunSupervisor(RunStarter):
         if parent is not None and not parent.ledger.is_durable:
             attempt, task = self.begin_ephemeral(definition, start, run, parent=parent)
             return attempt.live(task)
+        if parent is not None:
+            try:
+                await hold_of_child(self._services.media, definition, start, run)
+            except MediaNotFoundError as error:
+                raise AgentToolDispatchError(f"the task has media that are not there: {error}") from error
         lease = self._services.new_lease(run)
         ledger = await self.claims.begin(definition, start, run, lease)
         try:

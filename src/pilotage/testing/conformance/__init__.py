@@ -19,6 +19,7 @@ except ImportError as error:
 pytest.register_assert_rewrite(*(f"{__name__}.{kit.name}" for kit in iter_modules(__path__)))
 
 from pilotage.testing.conformance.backlog import BacklogConformance
+from pilotage.testing.conformance.blobs import BlobsConformance
 from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance
 from pilotage.testing.conformance.evidence import (
     AuditLogConformance,
@@ -26,7 +27,8 @@ from pilotage.testing.conformance.evidence import (
     LateOutcomesConformance,
 )
 from pilotage.testing.conformance.journal import JournalConformance
-from pilotage.testing.conformance.leases import LeaseCommitConformance, LeasesConformance
+from pilotage.testing.conformance.lease_commits import LeaseCommitConformance
+from pilotage.testing.conformance.leases import LeasesConformance
 from pilotage.testing.conformance.memory import MemoryConformance
 from pilotage.testing.conformance.model import ModelConformance
 from pilotage.testing.conformance.outbox import OutboxConformance
@@ -43,7 +45,7 @@ from pilotage.testing.conformance.wakeups import WakeUpsConformance
 
 # fmt: off
 __all__ = [
-    "AuditLogConformance", "BacklogConformance", "ConversationCommitConformance",
+    "AuditLogConformance", "BacklogConformance", "BlobsConformance", "ConversationCommitConformance",
     "EvidenceRepositoryConformance", "JournalConformance", "LateOutcomesConformance",
     "LeaseCommitConformance", "LeasesConformance", "MemoryConformance", "ModelConformance",
     "OutboxConformance", "RetentionConformance", "SealerConformance", "SignalCommitConformance",

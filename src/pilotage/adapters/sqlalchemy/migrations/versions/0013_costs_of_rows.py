@@ -9,7 +9,7 @@ from pilotage.adapters.sqlalchemy.cost_view import cost_view
 from pilotage.adapters.sqlalchemy.supported import dialect_of
 
 revision = "0013"
-down_revision = "0011"
+down_revision = "0012"
 branch_labels = None
 depends_on = None
 

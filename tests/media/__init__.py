@@ -1,0 +1,1 @@
+"""Media: what is taken in, where its bytes are, what becomes of them."""
