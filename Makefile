@@ -127,7 +127,7 @@ instructions: $(STAMP) ## count the instructions of runs and turns with valgrind
 	@$(BIN)/python -m benchmarks.instructions
 
 # The tests of which make test draws a part.
-SAMPLED := tests/crash tests/replay tests/examples/code_assistant/test_crashes.py tests/behaviour/test_deferred_tools.py \
+SAMPLED := tests/crash tests/replay tests/adapters/model_http tests/examples/code_assistant/test_crashes.py tests/behaviour/test_deferred_tools.py \
   tests/behaviour/test_tool_providers.py tests/behaviour/test_streaming_redaction.py
 
 torture: $(STAMP) ## every pair of crashes; kill real processes over real databases, at every moment and at random (many minutes)
@@ -151,13 +151,14 @@ attack: $(STAMP) ## attack the edges with every example, print for each kind: tr
 budgets: $(STAMP) ## count instructions again, and compare them with benchmarks/instructions.json
 	@$(BIN)/python -m benchmarks.instructions --check
 
-PEERS := langgraph pydantic-ai-slim openai-agents
+# LangGraph, LangChain's agent, Pydantic AI (with DBOS: durable), the SDK of OpenAI, and one that is made to be fast.
+PEERS := langgraph pydantic-ai-slim openai-agents langchain agno dbos
+PACKAGES_OF_langchain := langchain langgraph
+PACKAGES_OF_dbos := 'pydantic-ai-slim[dbos]'
 
 bench-peers: $(STAMP) ## measure other frameworks too, each in an environment of its own
-	@for peer in $(PEERS); do \
-	  test -x $(VENV)/peers/$$peer/bin/python || $(PYTHON) -m venv $(VENV)/peers/$$peer; \
-	  $(VENV)/peers/$$peer/bin/python -m pip install --quiet --disable-pip-version-check $$peer || exit 1; \
-	done
+	@$(foreach peer,$(PEERS),{ test -x $(VENV)/peers/$(peer)/bin/python || $(PYTHON) -m venv $(VENV)/peers/$(peer); } && \
+	  $(VENV)/peers/$(peer)/bin/python -m pip install --quiet --disable-pip-version-check $(or $(PACKAGES_OF_$(peer)),$(peer)) &&) true
 	@$(BIN)/python benchmarks/run.py comparison
 
 format: $(STAMP) ## let ruff put the code in order

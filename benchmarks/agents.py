@@ -62,6 +62,18 @@ def _reply(request: ModelRequest) -> ModelResponse:
     return ModelResponse("done")
 
 
+THINKING_SECONDS = 0.02
+
+
+class Thinking(Asking):
+    """Takes as long as a fast server."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+        await asyncio.sleep(THINKING_SECONDS)
+        async for event in super().stream(request):
+            yield event
+
+
 class Blocking(Asking):
     """Waits for ever instead of giving the answer; `reached` says how often it was asked for it."""
 

@@ -18,7 +18,11 @@ PEERS = {
     "langgraph": "langgraph_peer",
     "pydantic-ai-slim": "pydantic_ai_peer",
     "openai-agents": "openai_agents_peer",
+    "langchain": "langchain_peer",
+    "agno": "agno_peer",
+    "dbos": "dbos_peer",
 }
+OURS = ("pilotage_peer", "pilotage_durable_peer")
 
 
 def measure(effort: Effort = FULL) -> dict[str, float]:
@@ -27,7 +31,9 @@ def measure(effort: Effort = FULL) -> dict[str, float]:
     there = {name: python for name, python in there.items() if python.exists()}
     if not there:
         return {}
-    figures = figures_of("pilotage", Path(sys.executable), "pilotage_peer", effort)
+    figures: dict[str, float] = {}
+    for module in OURS:
+        figures |= figures_of("pilotage", Path(sys.executable), module, effort)
     for name, python in there.items():
         figures |= figures_of(name, python, PEERS[name], effort)
     return figures

@@ -21,7 +21,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +30,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarks import floor
+from benchmarks import floor, semantic_floor
 from benchmarks.agents import Asking, Blocking, Declared, Kept
 from benchmarks.timing import Act
 
@@ -53,6 +53,7 @@ WARM_UP = 3
 WHERE = ("memory", "SQLite NORMAL")
 _NAMES = {
     "floor": ("the floor, run of one turn", "the floor, turn"),
+    "semantic floor": ("the semantic floor, run of one turn", "the semantic floor, turn"),
     "ephemeral": ("ephemeral run of one turn", "ephemeral turn"),
     **{where: (f"durable run of one turn, {where}", f"durable turn, {where}") for where in WHERE},
 }
@@ -225,24 +226,30 @@ async def _repeated(act: Act, times: int) -> None:
 
 
 async def _phases(kinds: Sequence[str], folder: Path, stack: AsyncExitStack) -> AsyncIterator[Phase]:
-    wanted = kinds or KINDS
-    if "floor" in wanted:
+    for kind in kinds or KINDS:
+        if kind == RESUME:
+            for where in WHERE:
+                yield await _resuming(where, folder, stack)
+            continue
+        run = await _runs_of(kind, folder, stack)
         for turns in (SHORT, LONG):
-            yield Phase(f"floor {turns}", partial(floor.run, turns))
-    if "ephemeral" in wanted:
-        ephemeral = await stack.enter_async_context(_application(Declared, Asking(), []))
-        runner = AgentRunner.for_agent_instance(ephemeral.get(Declared))
-        for turns in (SHORT, LONG):
-            yield Phase(f"ephemeral {turns}", partial(_events, runner, turns))
-    for where in WHERE:
-        if where in wanted:
-            store = _store(where, folder / "runs", stack)
+            yield Phase(f"{kind} {turns}", partial(run, turns))
+
+
+async def _runs_of(kind: str, folder: Path, stack: AsyncExitStack) -> Callable[[int], Awaitable[None]]:
+    """Return the function that makes a run of so many turns."""
+    match kind:
+        case "floor":
+            return floor.run
+        case "semantic floor":
+            return _straight
+        case "ephemeral":
+            app = await stack.enter_async_context(_application(Declared, Asking(), []))
+            return partial(_events, AgentRunner.for_agent_instance(app.get(Declared)))
+        case _:
+            store = _store(kind, folder / "runs", stack)
             app = await stack.enter_async_context(_application(Kept, Asking(), store))
-            for turns in (SHORT, LONG):
-                yield Phase(f"{where} {turns}", partial(_run, app.get(AgentRuns), turns))
-    for where in WHERE:
-        if RESUME in wanted:
-            yield await _resuming(where, folder, stack)
+            return partial(_run, app.get(AgentRuns))
 
 
 async def _resuming(where: str, folder: Path, stack: AsyncExitStack) -> Phase:
@@ -275,6 +282,11 @@ _names = map(str, count(1))
 
 async def _events(runner: AgentRunner, turns: int) -> None:
     async for _ in runner.run_events(RunAgentInput(next(_names), str(turns))):
+        pass
+
+
+async def _straight(turns: int) -> None:
+    async for _ in semantic_floor.events(RunAgentInput(next(_names), str(turns))):
         pass
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from resource import RUSAGE_SELF, getrusage
 from tempfile import TemporaryDirectory
-from time import perf_counter
 from uuid import uuid4
 
-from benchmarks.agents import LARGE_PAGE, Asking, Blocking, Kept, Large
+from benchmarks.agents import LARGE_PAGE, THINKING_SECONDS, Asking, Blocking, Kept, Large, Thinking
+from benchmarks.databases import POSTGRESQL
 from benchmarks.plain_database import Plain, PlainPostgresql, PlainSqlite
-from benchmarks.timing import FULL, Act, Effort, Measure, medians, repeated
+from benchmarks.timing import CPU, FULL, WALL, Act, Clock, Effort, Measure, medians, repeated
 
 from pilotage import Application, IAgentModel
 from pilotage.adapters.sqlalchemy import DatabaseSettings
@@ -23,8 +22,6 @@ from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.plugin import initialize
 from pilotage.testing import FaultyJournal
-
-POSTGRESQL = os.environ.get("PILOTAGE_BENCHMARK_POSTGRESQL", "postgresql://127.0.0.1:5432/test")
 
 
 class Kit:
@@ -64,6 +61,9 @@ async def _measure(effort: Effort) -> dict[str, float]:
                     if synchronous == "NORMAL":
                         figures |= await _long_runs(kit, "SQLite", effort)
                         figures |= await _together(kit, "SQLite", effort)
+        with _sqlite(Path(folder) / "slow", "NORMAL", Thinking()) as kit:
+            async with kit.app:
+                figures |= await _with_a_slow_model(kit, "SQLite", effort)
         figures |= await _stored(Path(folder) / "stored", effort)
         figures |= await _resuming(Path(folder) / "resumed", effort)
     return {**figures, **await _on_postgresql(effort)}
@@ -74,16 +74,21 @@ async def _on_postgresql(effort: Effort) -> dict[str, float]:
     plain = await PlainPostgresql.connected(POSTGRESQL, f"pilotage_benchmark_{uuid4().hex[:8]}")
     if plain is None:
         return {}
-    kit = Kit(DatabaseSettings(plain.url), plain, Asking())
+    figures: dict[str, float] = {}
     try:
+        kit = Kit(DatabaseSettings(plain.url), plain, Asking())
         async with kit.app:
-            return {
-                **await _one_run(kit, "PostgreSQL", effort),
-                **await _together(kit, "PostgreSQL", effort),
-            }
-    finally:
+            figures |= await _one_run(kit, "PostgreSQL", effort)
+            figures |= await _long_runs(kit, "PostgreSQL", replace(effort, turns=effort.turns[:1]))
+            figures |= await _together(kit, "PostgreSQL", effort)
         kit.store.close()
+        kit = Kit(DatabaseSettings(plain.url), plain, Thinking())
+        async with kit.app:
+            figures |= await _with_a_slow_model(kit, "PostgreSQL", effort)
+        kit.store.close()
+    finally:
         await plain.close()
+    return figures
 
 
 @contextmanager
@@ -103,39 +108,62 @@ def _sqlite(folder: Path, synchronous: str, model: IAgentModel) -> Iterator[Kit]
 
 
 async def _one_run(kit: Kit, where: str, effort: Effort) -> dict[str, float]:
-    found = await medians(
-        {
-            "floor": repeated(partial(kit.plain.run, 1), effort.times(100)),
-            "ours": repeated(partial(kit.run, 1), effort.times(30)),
-        },
-        effort.rounds,
-    )
+    plain, ours = partial(kit.plain.run, 1), partial(kit.run, 1)
+    found = await _both(plain, ours, (effort.times(100), effort.times(30)), effort.rounds)
     many, before = effort.times(50), kit.journal.commits
-    plain, ours = await _cpu_of(partial(kit.plain.run, 1), many), await _cpu_of(partial(kit.run, 1), many)
+    for _ in range(many):
+        await ours()
     return {
         f"one run on {where}: floor, us": found["floor"] * 1e6,
         f"one run on {where}, us": found["ours"] * 1e6,
         f"one run on {where} / floor": found["ours"] / found["floor"],
-        f"one run on {where}: CPU / floor": ours / plain,
+        f"one run on {where}: CPU / floor": found["CPU ours"] / found["CPU floor"],
         f"one run on {where}: commits": (kit.journal.commits - before) / many,
     }
 
 
 async def _long_runs(kit: Kit, where: str, effort: Effort) -> dict[str, float]:
-    measures: dict[str, Measure] = {}
-    for turns in effort.turns:
-        measures[f"floor {turns}"] = repeated(partial(kit.plain.run, turns), effort.times(400 // turns))
-        measures[f"ours {turns}"] = repeated(partial(kit.run, turns), effort.times(100 // turns))
-    found = await medians(measures, max(1, effort.rounds // 2))
     figures: dict[str, float] = {}
+    took: dict[int, float] = {}
     for turns in effort.turns:
-        plain, ours = found[f"floor {turns}"], found[f"ours {turns}"]
-        figures[f"per turn of {turns} on {where}: floor, us"] = plain / turns * 1e6
-        figures[f"per turn of {turns} on {where}, us"] = ours / turns * 1e6
-        figures[f"per turn of {turns} on {where} / floor"] = ours / plain
+        plain, ours = partial(kit.plain.run, turns), partial(kit.run, turns)
+        times = (effort.times(400 // turns), effort.times(100 // turns))
+        found = await _both(plain, ours, times, max(1, effort.rounds // 2))
+        took[turns] = found["ours"] / turns
+        figures[f"per turn of {turns} on {where}: floor, us"] = found["floor"] / turns * 1e6
+        figures[f"per turn of {turns} on {where}, us"] = took[turns] * 1e6
+        figures[f"per turn of {turns} on {where} / floor"] = found["ours"] / found["floor"]
+        figures[f"per turn of {turns} on {where}: CPU / floor"] = found["CPU ours"] / found["CPU floor"]
     first, last = effort.turns[0], effort.turns[-1]
-    growth = found[f"ours {last}"] / last / (found[f"ours {first}"] / first)
-    return {**figures, f"on {where}: per turn of {last} / per turn of {first}": growth}
+    if last > first:
+        figures[f"on {where}: per turn of {last} / per turn of {first}"] = took[last] / took[first]
+    return figures
+
+
+async def _both(plain: Act, ours: Act, times: tuple[int, int], rounds: int) -> dict[str, float]:
+    """Seconds of the floor and of ours, by the clock on the wall and of this process; a server's own are left out."""
+    measures: dict[str, Measure] = {}
+    for name, clock in (("", WALL), ("CPU ", CPU)):
+        measures[f"{name}floor"] = repeated(plain, times[0], clock)
+        measures[f"{name}ours"] = repeated(ours, times[1], clock)
+    return await medians(measures, rounds)
+
+
+async def _with_a_slow_model(kit: Kit, where: str, effort: Effort) -> dict[str, float]:
+    """Turns with a model that takes as long as a fast server: what is committed together then, and what it costs."""
+    turns, times, counts = max(2, effort.turns[0]), effort.times(5), [0, 0]
+    began = CPU()
+    for number, length in enumerate((1, turns)):
+        before = kit.journal.commits
+        for _ in range(times):
+            await kit.run(length)
+        counts[number] = kit.journal.commits - before
+    what = f"a model of {THINKING_SECONDS * 1e3:.0f} ms on {where}"
+    return {
+        f"{what}: commits of a run of one turn": counts[0] / times,
+        f"{what}: commits of each further turn": (counts[1] - counts[0]) / times / (turns - 1),
+        f"{what}: CPU of a turn, us": (CPU() - began) / times / (turns + 1) * 1e6,
+    }
 
 
 async def _together(kit: Kit, where: str, effort: Effort) -> dict[str, float]:
@@ -146,7 +174,7 @@ async def _together(kit: Kit, where: str, effort: Effort) -> dict[str, float]:
         await asyncio.gather(*(kit.run(1) for _ in range(runs)))
 
     before = kit.journal.commits
-    found = await medians({"ours": repeated(together, 1)}, effort.rounds)
+    found = await medians({"ours": repeated(together, 1, WALL)}, effort.rounds)
     commits = (kit.journal.commits - before) / (effort.rounds + 1)
     return {
         f"{runs} runs at once on {where}: journal rows/s": runs * 8 / found["ours"],
@@ -191,8 +219,11 @@ async def _resuming(folder: Path, effort: Effort) -> dict[str, float]:
                 await model.reached.get()
                 await kit.runs.stop()
                 plain = await kit.plain.run(turns)
-                measures[f"floor {turns}"] = repeated(partial(kit.plain.resume, plain), effort.times(20))
-                measures[f"ours {turns}"] = partial(_seconds_to_next_action, kit.runs, handle.id, model)
+                measures[f"floor {turns}"] = repeated(
+                    partial(kit.plain.resume, plain), effort.times(20), WALL
+                )
+                measures[f"ours {turns}"] = partial(_seconds_to_next_action, kit.runs, handle.id, model, WALL)
+                measures[f"CPU {turns}"] = partial(_seconds_to_next_action, kit.runs, handle.id, model, CPU)
             found = await medians(measures, effort.rounds)
     figures: dict[str, float] = {}
     for turns in effort.turns:
@@ -200,22 +231,14 @@ async def _resuming(folder: Path, effort: Effort) -> dict[str, float]:
         figures[f"resume on SQLite behind {turns} turns: floor, us"] = plain_seconds * 1e6
         figures[f"resume on SQLite behind {turns} turns, us"] = ours * 1e6
         figures[f"resume on SQLite behind {turns} turns / floor"] = ours / plain_seconds
+        figures[f"resume on SQLite behind {turns} turns: CPU, us"] = found[f"CPU {turns}"] * 1e6
     return figures
 
 
-async def _seconds_to_next_action(runs: AgentRuns, run_id: str, model: Blocking) -> float:
-    started = perf_counter()
+async def _seconds_to_next_action(runs: AgentRuns, run_id: str, model: Blocking, clock: Clock) -> float:
+    started = clock()
     await runs.resume(run_id)
     await model.reached.get()
-    seconds = perf_counter() - started
+    seconds = clock() - started
     await runs.stop()
     return seconds
-
-
-async def _cpu_of(act: Act, times: int) -> float:
-    """The processor time of this process; what a database server does is its own."""
-    before = getrusage(RUSAGE_SELF)
-    for _ in range(times):
-        await act()
-    after = getrusage(RUSAGE_SELF)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import count
 from typing import TypeVar
 
-from benchmarks import floor
+from benchmarks import floor, semantic_floor
 from benchmarks.agents import Asking, Builder, Declared, GuardedSpeaker, Library, Speaker, Talking, Written
 from benchmarks.timing import FULL, Act, Effort, Measure, function_calls, medians, repeated
 
@@ -49,6 +49,7 @@ async def _one_run(declared: AgentRunner, written: Written, effort: Effort) -> d
     found = await medians(
         {
             "floor": repeated(partial(floor.run, 1), effort.times(1_000)),
+            "semantic floor": repeated(partial(_straight, 1), effort.times(300)),
             "declarative": repeated(ours, effort.times(100)),
             "written": repeated(by_hand, effort.times(100)),
         },
@@ -59,6 +60,7 @@ async def _one_run(declared: AgentRunner, written: Written, effort: Effort) -> d
         "one run: floor, us": found["floor"] * 1e6,
         "one run: declarative agent, us": found["declarative"] * 1e6,
         "one run: declarative agent / floor": found["declarative"] / found["floor"],
+        "one run: declarative agent / semantic floor": found["declarative"] / found["semantic floor"],
         "one run: agent with its own execute(), us": found["written"] * 1e6,
         "one run: agent with its own execute() / floor": found["written"] / found["floor"],
         "one run: functions called by the floor": await function_calls(partial(floor.run, 1), times),
@@ -71,6 +73,7 @@ async def _long_runs(declared: AgentRunner, effort: Effort) -> dict[str, float]:
     measures: dict[str, Measure] = {}
     for turns in effort.turns:
         measures[f"floor {turns}"] = repeated(partial(floor.run, turns), effort.times(4_000 // turns))
+        measures[f"semantic {turns}"] = repeated(partial(_straight, turns), effort.times(1_500 // turns))
         measures[f"ours {turns}"] = repeated(partial(_events, declared, turns), effort.times(400 // turns))
     found = await medians(measures, effort.rounds)
     figures: dict[str, float] = {}
@@ -79,6 +82,9 @@ async def _long_runs(declared: AgentRunner, effort: Effort) -> dict[str, float]:
         figures[f"per turn of {turns}: floor, us"] = plain / turns * 1e6
         figures[f"per turn of {turns}: declarative agent, us"] = ours / turns * 1e6
         figures[f"per turn of {turns}: declarative agent / floor"] = ours / plain
+        figures[f"per turn of {turns}: declarative agent / semantic floor"] = (
+            ours / found[f"semantic {turns}"]
+        )
     first, last = effort.turns[0], effort.turns[-1]
     growth = found[f"ours {last}"] / last / (found[f"ours {first}"] / first)
     return {**figures, f"per turn of {last} / per turn of {first}": growth}
@@ -89,6 +95,7 @@ async def _streams(speaker: AgentRunner, guarded: AgentRunner, effort: Effort) -
     found = await medians(
         {
             "floor": repeated(partial(floor.talk, deltas), times),
+            "semantic floor": repeated(partial(_talked, deltas), times),
             "events": repeated(partial(_events, speaker, deltas), times),
             "items": repeated(partial(_items, speaker, deltas), times),
             "redacted": repeated(partial(_events, guarded, deltas), times),
@@ -102,6 +109,7 @@ async def _streams(speaker: AgentRunner, guarded: AgentRunner, effort: Effort) -
         "streamed deltas: items of execute(), k/s": rates["items"],
         "streamed deltas: with a redaction policy, k/s": rates["redacted"],
         "streamed deltas: floor / events": rates["floor"] / rates["events"],
+        "streamed deltas: semantic floor / events": rates["semantic floor"] / rates["events"],
     }
 
 
@@ -138,6 +146,14 @@ async def _building(app: Application, effort: Effort) -> dict[str, float]:
 
 async def _events(runner: AgentRunner, number: int) -> None:
     await _read(runner.run_events(RunAgentInput(next(_names), str(number))))
+
+
+async def _straight(turns: int) -> None:
+    await _read(semantic_floor.events(RunAgentInput(next(_names), str(turns))))
+
+
+async def _talked(count: int) -> None:
+    await _read(semantic_floor.talk(count))
 
 
 async def _items(runner: AgentRunner, number: int) -> None:

@@ -11,10 +11,10 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import UsageLimits
 
-_UNBOUNDED = UsageLimits(request_limit=None)
+UNBOUNDED = UsageLimits(request_limit=None)
 
 
-async def _ask(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+async def ask(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     asked = len(messages) // 2
     if asked < _asked_for(messages):
         return ModelResponse([ToolCallPart("look_up", {"page": asked}, f"call-{asked}")])
@@ -30,13 +30,13 @@ def _asked_for(messages: list[ModelMessage]) -> int:
     return int(next(part.content for part in messages[0].parts if part.part_kind == "user-prompt"))
 
 
-_asking = Agent(FunctionModel(_ask), instructions=INSTRUCTIONS, tools=[look_up])
+_asking = Agent(FunctionModel(ask), instructions=INSTRUCTIONS, tools=[look_up])
 _talking = Agent(FunctionModel(stream_function=_speak), instructions=INSTRUCTIONS, tools=[look_up])
 
 
 async def run(turns: int) -> None:
     """A run to its end."""
-    await _asking.run(str(turns), usage_limits=_UNBOUNDED)
+    await _asking.run(str(turns), usage_limits=UNBOUNDED)
 
 
 async def talk(deltas: int) -> None:

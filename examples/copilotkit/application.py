@@ -44,7 +44,11 @@ class Payments:
         await patch_state([{"op": "add", "path": "/balance", "value": 100}])
         return f"{account} has 100"
 
-    @agent_tool(effects=ToolEffects.external_side_effect(), idempotency=Idempotency.NON_IDEMPOTENT)
+    @agent_tool(
+        effects=ToolEffects.external_side_effect(),
+        idempotency=Idempotency.NON_IDEMPOTENT,
+        prompt="Pay {amount} EUR to {to}?",
+    )
     def pay(self, to: str, amount: int) -> str:
         """Pay an amount to a person."""
         with LEDGER.open("a") as ledger:

@@ -16,6 +16,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import cache
 from math import isfinite
+from operator import is_
 from typing import Any, TypeAlias, TypeGuard
 
 JsonPrimitive: TypeAlias = bool | float | int | str | None
@@ -36,20 +37,27 @@ def canonical_json(value: JsonValue) -> str:
     return "".join(_pieces(value, 0))
 
 
+_SCALARS = frozenset({str, int, float, bool})
+
+
 def in_record_order(value: JsonValue) -> JsonValue:
     """Return a JSON value with the keys of its objects in the order of canonical text; the value itself if they are so.
 
     A program that writes an object as text writes the same text when the object comes back from a record.
     """
+    # Every event of a model passes here, and most of what it has is a scalar or empty.
+    if not value or type(value) in _SCALARS:
+        return value
     if is_object(value):
         known: Any = value
-        ordered = {key: in_record_order(known[key]) for key in sorted(known)}
-        is_so = [*known] == [*ordered] and all(ordered[key] is known[key] for key in ordered)
+        names = sorted(known)
+        ordered = {name: in_record_order(known[name]) for name in names}
+        is_so = names == [*known] and all(map(is_, ordered.values(), known.values()))
         return known if is_so else ordered
     if is_list(value):
         items: Any = value
         inner = [in_record_order(each) for each in items]
-        return items if all(one is other for one, other in zip(inner, items, strict=True)) else inner
+        return items if all(map(is_, inner, items)) else inner
     return value
 
 
@@ -255,7 +263,7 @@ def _from_rich(value: object) -> JsonValue:
     known: Any = value
     dump: Callable[..., JsonValue] | None = getattr(value, "model_dump", None)
     if dump is not None and not isinstance(value, type):
-        return dump(mode="json")
+        return with_sets_in_order(dump(mode="json"), dump)
     if is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: to_json_value(getattr(value, field.name))
@@ -263,6 +271,40 @@ def _from_rich(value: object) -> JsonValue:
             if not field.metadata or _is_written(field, value)
         }
     return _from_leaf(known)
+
+
+def with_sets_in_order(dumped: JsonValue, dump: Callable[[], object]) -> JsonValue:
+    """Return what pydantic dumped as JSON with its sets sorted; `dump` returns the same with sets as sets.
+
+    Their own order is another one in each process: it depends on the hashes of texts.
+    """
+    return _with_sets_in_order(dumped, dump()) if _may_have_sets(dumped) else dumped
+
+
+def _may_have_sets(dumped: JsonValue) -> bool:
+    if isinstance(dumped, dict):
+        return any(_may_have_sets(each) for each in dumped.values())
+    return isinstance(dumped, list) and (_has_chance_order(dumped) or any(map(_may_have_sets, dumped)))
+
+
+def _has_chance_order(items: Sequence[JsonValue]) -> bool:
+    """Return whether a set of these may have another order in each process: one of numbers has the same in all."""
+    return len(items) > 1 and not all(isinstance(each, (float, int)) for each in items)
+
+
+def _with_sets_in_order(dumped: JsonValue, value: object) -> JsonValue:
+    known: Any = value
+    if isinstance(dumped, dict) and isinstance(value, Mapping) and len(dumped) == len(known):
+        both = zip(dumped.items(), known.values(), strict=True)
+        return {name: _with_sets_in_order(each, one) for (name, each), one in both}
+    if not isinstance(dumped, list) or not isinstance(value, (AbstractSet, list, tuple)):
+        return dumped
+    if len(dumped) != len(known):
+        return dumped
+    items = [_with_sets_in_order(each, one) for each, one in zip(dumped, known, strict=True)]
+    if isinstance(value, AbstractSet) and _has_chance_order(items):
+        return sorted(items, key=canonical_json)
+    return items
 
 
 def _is_written(field: Field[Any], value: object) -> bool:

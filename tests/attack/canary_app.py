@@ -318,7 +318,9 @@ class Exported:
 
 @Pod
 class Telemetry(IAgentTelemetry):
-    """Writes down all that it is given."""
+    """Writes down all that it is given, the content of model calls too."""
+
+    wants_content = True
 
     def __init__(self, exported: Exported) -> None:
         self._seen = exported.telemetry

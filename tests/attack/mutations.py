@@ -19,6 +19,7 @@ from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.supported import database_url
 from pilotage.agent import RunKey
 from pilotage.agent.ports.budget import BudgetPeriod
+from pilotage.agent.ports.costs import CostField
 from pilotage.agent.ports.memory import MemoryScope
 from pilotage.agent.ports.outbox import IAgentOutbox, OutboxEntry
 from pilotage.agent.principal import Principal
@@ -288,6 +289,7 @@ class Watch:
             "conversation": lambda: runs.services.conversations.tenant_history(self.tenant, "talk"),  # type: ignore[union-attr]
             "memory": lambda: store.memory.export(MemoryScope(self.tenant, "ada")),
             "switches": store.switches.list_off,
+            "costs": lambda: runs.costs(by=tuple(CostField), principal=by),
             "spending": lambda: store.spending.spent(self.tenant, BudgetPeriod.MONTH),
         }
 

@@ -49,6 +49,7 @@ from pilotage.agent import (
     StreamingExposureMode,
 )
 from pilotage.agent.events import TextId, delta_of
+from pilotage.agent.ports.costs import CostField
 from pilotage.agent.ports.journal import IAgentJournal
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.sealing import IRecordSealer
@@ -202,6 +203,7 @@ async def tell_runs(story: Story, runs: AgentRuns, of: ModuleType) -> None:
 OTHER_READS = {
     "list": "read once for all runs",
     "open_questions": "read once for all runs",
+    "costs": "read once for all runs",
     "events": "read as a stream, and joined",
     "verify": "gives the number of rows",
     "is_driven": "gives yes or no",
@@ -219,6 +221,7 @@ async def read_runs(story: Story, runs: AgentRuns) -> None:
     """Read all that the application service gives to another principal of the tenant."""
     story.saw("AgentRuns.list", await runs.list(principal=BOB, limit=200))
     story.saw("AgentRuns.open_questions", await runs.open_questions(principal=BOB, limit=200))
+    story.saw("AgentRuns.costs", await runs.costs(by=list(CostField), principal=BOB))
     for run_id in [state.id for state in (await runs.list(principal=BOB, limit=200)).runs]:
         for name in reads_of(ReadsRuns):
             story.saw(f"AgentRuns.{name}", await getattr(runs, name)(run_id, principal=BOB))
@@ -418,6 +421,7 @@ COMMANDS: Mapping[tuple[str, ...], Sequence[str] | None] = {
     ("worker",): None,
     ("chat",): None,
     ("run",): ["teller", "hush"],
+    ("costs",): ["--by", "run", "--by", "model", "--by", "tool"],
     ("doctor",): [],
     ("check",): [f"{APPLICATION}:app"],
     ("describe",): [f"{APPLICATION}:app"],

@@ -128,6 +128,7 @@ METHODS: dict[str, Method] = {
 WITHOUT_A_FOREIGN_ID = {
     "list": "the runs of the principal's tenant, tested below",
     "open_questions": "the questions of the principal's tenant, tested below",
+    "costs": "what the principal's tenant paid, tested below",
     "start": "a new run of the principal's tenant, tested below",
     "is_driven": "for the process itself, after a call that checks the principal",
     "hand_over": "for the process itself",

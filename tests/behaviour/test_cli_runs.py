@@ -259,8 +259,10 @@ def test_a_list_marks_runs_that_no_process_drives(till: Till) -> None:
     assert (listed["input"], listed["conversation_id"], listed["is_driven"]) == ("wait", "talk-1", True)
     killed.kill()
     killed.wait()
-    with closing(sqlite3.connect(till.folder / ".pilotage" / "pilotage.db")) as database, database:
-        database.execute("DELETE FROM pilotage_leases")  # as if its time had run out
+    if not sys.platform.startswith("linux"):
+        # That the process is dead cannot be proven there: as if the time of its lease had run out.
+        with closing(sqlite3.connect(till.folder / ".pilotage" / "pilotage.db")) as database, database:
+            database.execute("DELETE FROM pilotage_leases")
     (listed,) = till.call("runs", "list", "--json").json["runs"]
     assert listed["is_driven"] is False
     page = till.call("runs", "list").out

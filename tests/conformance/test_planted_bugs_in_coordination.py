@@ -20,7 +20,8 @@ from pilotage.ids import SystemClock
 from pilotage.testing import MemoryJournal, MemoryStore, VirtualClock
 from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance
 from pilotage.testing.conformance.evidence import LateOutcomesConformance
-from pilotage.testing.conformance.leases import LeaseCommitConformance, LeasesConformance
+from pilotage.testing.conformance.lease_commits import LeaseCommitConformance
+from pilotage.testing.conformance.leases import LeasesConformance
 from pilotage.testing.conformance.wakeups import WakeUpsConformance
 from pilotage.testing.coordination import MemoryLeases, MemoryWakeUps, MemoryWakeUpSubscription
 from pilotage.testing.memory import MemoryLateOutcomes, MemoryTaskStore

@@ -22,9 +22,18 @@ from pilotage import (
     StructuredOutputSpec,
     ToolEffects,
     agent_tool,
+    get_run_context,
     step,
 )
-from pilotage.agent import ModelToolCall, ProviderState, ReasoningPart
+from pilotage.agent import (
+    AgentDelegateTarget,
+    DelegationPacket,
+    DelegationReturnPolicy,
+    IAgentDelegate,
+    ModelToolCall,
+    ProviderState,
+    ReasoningPart,
+)
 from pilotage.jsonvalue import JsonValue, in_record_order
 from pilotage.models.streaming import deltas_of, final_events
 from pilotage.testing import crash_matrix
@@ -122,9 +131,40 @@ class OfAModel(Notes):
         return await self.note("done")
 
 
-@pytest.mark.parametrize(("agent", "given"), [(OfATool, "go"), (OfTheInput, UNORDERED), (OfAModel, "go")])
+@Agent(spec=AgentExecutionSpec(name="helper", recovery=DURABLE))
+class Helper:
+    """Answers with an object."""
+
+    async def execute(self, task: str) -> dict[str, JsonValue]:
+        return UNORDERED
+
+
+@Agent(spec=AgentExecutionSpec(name="delegating", recovery=DURABLE, delegation_allowed=True))
+class OfAChild(Notes):
+    """Note what a child gives."""
+
+    def __init__(self, delegate: IAgentDelegate) -> None:
+        self._delegate = delegate
+
+    async def execute(self, text: str) -> str:
+        packet = DelegationPacket(
+            id="help",
+            parent_agent_state_id=get_run_context().run_id or "",
+            target=AgentDelegateTarget("Helper"),
+            task={"task": text},
+            return_policy=DelegationReturnPolicy.FINAL_OUTPUT,
+        )
+        result = await self._delegate.delegate_tool_result(packet)
+        await self.note(json.dumps(result.output))
+        return await self.note("done")
+
+
+CASES = [(OfATool, "go"), (OfTheInput, UNORDERED), (OfAModel, "go"), (OfAChild, "go")]
+
+
+@pytest.mark.parametrize(("agent", "given"), CASES)
 async def test_a_program_that_writes_objects_as_text_does_not_diverge(agent: type, given: Any) -> None:
-    report = await crash_matrix(agent, given, add=[Model], second_stops=())
+    report = await crash_matrix(agent, given, add=[Model, Helper], second_stops=())
     report.assert_no_repeated_effects()
     assert report.points > 6
 

@@ -50,7 +50,8 @@ def test_a_decision_has_a_status_and_a_date(page: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["authentication", "human in the loop", "budget", "retries", "idempotency", "streaming"]
+    "words",
+    ["authentication", "human in the loop", "budget", "retries", "idempotency", "streaming", "copilotkit"],
 )
 def test_what_people_search_for_is_in_a_heading_of_a_guide(words: str) -> None:
     guides = [*(DOCS / "how-to").glob("*.md"), *(DOCS / "tutorial").glob("*.md")]

@@ -51,6 +51,10 @@ class Chat:
         self.box.fill(text)
         self.box.press("Enter")
 
+    def stop(self) -> None:
+        """Press the button that stops the answer; it is that which sends a message."""
+        self.page.get_by_test_id("copilot-send-button").click()
+
     def choose(self, name: str) -> None:
         """Press a button of the open question."""
         self.question.get_by_role("button", name=name, exact=True).click()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 from tests.pages.chat import Chat
 from tests.pages.rig import CHROMIUM, BankServer, built_page, files_of
+from tests.pages.slow_model import SlowModel, slow_model
 
 OpenPage = Callable[..., Chat]
 
@@ -39,13 +39,17 @@ def bank(origin: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bank
     server.stop()
 
 
-@pytest.fixture
-def own_bank(origin: str, tmp_path: Path) -> Iterator[BankServer]:
-    """A bank of one test, which may kill it."""
-    server = BankServer(tmp_path, "--allow-origin", origin)
-    server.start()
-    yield server
-    server.stop()
+@pytest.fixture(scope="session")
+def slow_bank(
+    origin: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[BankServer, SlowModel]]:
+    """A bank with a model that streams slowly, which tests may kill and start again."""
+    with slow_model() as model:
+        environ = {"PILOTAGE_MODEL_BASE_URL": model.url, "PILOTAGE_MODEL_NAME": "slow"}
+        server = BankServer(tmp_path_factory.mktemp("slow-bank"), "--allow-origin", origin, **environ)
+        server.start()
+        yield server, model
+        server.stop()
 
 
 @pytest.fixture

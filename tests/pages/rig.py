@@ -1,7 +1,7 @@
 """The page of `examples/copilotkit`, built with vite, behind a server of files; and a bank in a process of its own.
 
 `python -m tests.pages.rig` prepares what the tests of pages need, before any test has a time limit: Chromium, where
-this user may install it, the packages of npm and the built page. Packages and page are kept in the user's cache.
+this user may install it, the packages of npm and the versions of the official client. Packages and page are kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.adapters.agui import official_client
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "copilotkit"
@@ -203,11 +205,13 @@ def install_chromium() -> None:
 def prepare() -> None:
     """Make what the tests of pages need; a part that cannot be had here is named, and its tests are skipped."""
     install_chromium()
-    try:
-        if NPM is not None:
-            install_packages(CACHE)
-    except (pytest.skip.Exception, subprocess.TimeoutExpired) as missing:
-        print(f"tests of pages: {missing}")
+    if NPM is None:
+        return
+    for installs in (partial(install_packages, CACHE), official_client.install):
+        try:
+            installs()
+        except (pytest.skip.Exception, subprocess.TimeoutExpired) as missing:
+            print(f"tests of pages: {missing}")
 
 
 if __name__ == "__main__":

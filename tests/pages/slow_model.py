@@ -1,4 +1,7 @@
-"""A stand-in for an OpenAI-compatible server that streams slowly: word by word, with a stop in the middle."""
+"""A stand-in for an OpenAI-compatible server that streams slowly: word by word, with a stop in the middle.
+
+It calls the tool that a message begins with, with the values that follow, and counts to ten for any other message.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 WORDS = "One two three four five six seven eight nine ten.".split()
+TOOLS = ("balance", "pay")
 HELD_AFTER = 3
 _LONGEST_HOLD = 60
 
 
 class SlowModel(ThreadingHTTPServer):
-    """Counts to ten for every request; while it is held, it stops after the first words."""
+    """Counts to ten; while it is held, it stops after the first words."""
 
     daemon_threads = True
 
@@ -25,6 +29,15 @@ class SlowModel(ThreadingHTTPServer):
         self.go_on.set()
         self.asked: list[str] = []
         """The bodies of the requests."""
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the counting, at the longest until the block ends."""
+        self.go_on.clear()
+        try:
+            yield
+        finally:
+            self.go_on.set()
 
     @property
     def url(self) -> str:
@@ -50,19 +63,28 @@ class _Completions(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Stream the words."""
-        self.server.asked.append(self.rfile.read(int(self.headers["content-length"])).decode())
+        body = self.rfile.read(int(self.headers["content-length"])).decode()
+        self.server.asked.append(body)
+        messages = json.loads(body)["messages"]
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
         self.end_headers()
         self.close_connection = True
         with suppress(OSError):
-            for number, word in enumerate(WORDS):
-                if number == HELD_AFTER:
-                    self.server.go_on.wait(_LONGEST_HOLD)
-                self._send({"delta": {"role": "assistant", "content": f"{word} "}, "finish_reason": None})
-            self._send({"delta": {}, "finish_reason": "stop"})
+            if (call := _call_for(messages)) is not None:
+                self._send({"delta": {"role": "assistant", "tool_calls": [call]}, "finish_reason": None})
+                self._send({"delta": {}, "finish_reason": "tool_calls"})
+            else:
+                self._say(_words_about(messages))
+                self._send({"delta": {}, "finish_reason": "stop"})
             self.wfile.write(b"data: [DONE]\n\n")
+
+    def _say(self, words: list[str]) -> None:
+        for number, word in enumerate(words):
+            if words is WORDS and number == HELD_AFTER:
+                self.server.go_on.wait(_LONGEST_HOLD)
+            self._send({"delta": {"role": "assistant", "content": f"{word} "}, "finish_reason": None})
 
     def _send(self, choice: dict[str, Any]) -> None:
         chunk = {
@@ -74,6 +96,25 @@ class _Completions(BaseHTTPRequestHandler):
         }
         self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
         self.wfile.flush()
+
+
+def _call_for(messages: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The call of the tool that the last message of the user names; None for another message."""
+    words = str(messages[-1]["content"]).split() if messages[-1]["role"] == "user" else []
+    if not words or words[0] not in TOOLS:
+        return None
+    given = {
+        name: int(text) if text.isdigit() else text
+        for name, text in zip(words[1::2], words[2::2], strict=True)
+    }
+    function = {"name": words[0], "arguments": json.dumps(given)}
+    return {"index": 0, "id": f"call-{len(messages)}", "type": "function", "function": function}
+
+
+def _words_about(messages: list[dict[str, Any]]) -> list[str]:
+    """What is said about the result of a tool, or about anything else."""
+    last = messages[-1]
+    return f"The tool gave {last['content']}".split() if last["role"] == "tool" else WORDS
 
 
 @contextmanager

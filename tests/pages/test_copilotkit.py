@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
+from uuid import uuid4
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 from tests.pages.chat import PATIENCE, Chat
-from tests.pages.rig import BankServer
+from tests.pages.rig import BankServer, built_page, files_of
 
 OpenPage = Callable[..., Chat]
 pytestmark = pytest.mark.slow
@@ -30,6 +30,10 @@ def test_a_payment_is_made_after_an_answer_and_only_once(open_page: OpenPage, ba
     before = bank.paid
     chat.say("pay to Bo amount 5")
     chat.sees_question()
+    # What a person must judge is on the card.
+    expect(chat.question).to_contain_text("Pay 5 EUR to Bo?")
+    expect(chat.page.get_by_test_id("question-arguments")).to_have_text("toBoamount5")
+    expect(chat.question).to_contain_text("cannot be taken back")
     assert bank.paid == before
     chat.answer('{"decision": "approve"}')
     chat.sees("gave paid 5 to Bo")
@@ -65,19 +69,14 @@ def test_the_state_goes_both_ways(open_page: OpenPage, bank: BankServer) -> None
     assert chat.errors == []
 
 
-def test_a_page_that_is_not_allowed_is_refused_with_the_option(
-    open_page: OpenPage, tmp_path: Path, origin: str
-) -> None:
-    closed = BankServer(tmp_path)
-    closed.start()
-    try:
-        chat = open_page(closed.url)
+def test_a_page_that_is_not_allowed_is_refused_with_the_option(browser: Browser, bank: BankServer) -> None:
+    with files_of(built_page()) as elsewhere:
+        chat = Chat.opened(browser, elsewhere, bank.url, uuid4().hex)
         with chat.page.expect_event("requestfailed") as failed:
             chat.say("Hello there")
         assert failed.value.url.endswith("/teller")
         expect(chat.page.get_by_test_id("problem")).to_contain_text("Failed to fetch", timeout=PATIENCE)
         assert any("has been blocked by CORS policy" in each for each in chat.errors)
-        answer = chat.context.request.post(f"{closed.url}/teller", headers={"origin": origin}, data="{}")
-        assert (answer.status, f"--allow-origin {origin}" in answer.json()["detail"]) == (403, True)
-    finally:
-        closed.stop()
+        answer = chat.context.request.post(f"{bank.url}/teller", headers={"origin": elsewhere}, data="{}")
+        assert (answer.status, f"--allow-origin {elsewhere}" in answer.json()["detail"]) == (403, True)
+        chat.context.close()

@@ -6,14 +6,19 @@ import gc
 import sys
 from importlib import import_module
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
-from benchmarks import floor, instructions
+from benchmarks import floor, instructions, plots, semantic_floor
+from benchmarks.agents import Asking, Declared
 from benchmarks.comparison import PEERS, figures_of
 from benchmarks.page import page_of
 from benchmarks.run import SUITES
 from benchmarks.targets import AT_LEAST, AT_MOST, target_of
 from benchmarks.timing import SMALLEST
+
+from pilotage import Application, RunAgentInput
+from pilotage.runtime import AgentRunner
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,9 +37,10 @@ def test_a_suite_measures_something(suite: str) -> None:
 
 
 @pytest.mark.slow
-def test_ours_is_measured_as_peers_are() -> None:
-    figures = figures_of("pilotage", Path(sys.executable), "pilotage_peer", SMALLEST)
-    assert any(name.endswith(": one run / floor") for name in figures)
+@pytest.mark.parametrize(("module", "kind"), [("pilotage_peer", ""), ("pilotage_durable_peer", "durable ")])
+def test_ours_is_measured_as_peers_are(module: str, kind: str) -> None:
+    figures = figures_of("pilotage", Path(sys.executable), module, SMALLEST)
+    assert any(name.endswith(f": {kind}one run / floor") for name in figures)
 
 
 @pytest.mark.parametrize("module", PEERS.values())
@@ -53,6 +59,13 @@ async def test_the_floor_does_a_run() -> None:
     ]
 
 
+async def test_the_semantic_floor_makes_the_events_of_a_run_of_ours() -> None:
+    straight = [type(event) async for event in semantic_floor.events(RunAgentInput("straight", "2"))]
+    async with Application("floor").add(Declared, Asking()).load_plugins(include=["runtime"]) as app:
+        runner = AgentRunner.for_agent_instance(app.get(Declared))
+        assert straight == [type(event) async for event in runner.run_events(RunAgentInput("ours", "2"))]
+
+
 async def test_the_floor_with_a_journal_has_a_row_before_and_after_each_action() -> None:
     assert len(await floor.run_kept(3)) == 2 * (4 + 3)
 
@@ -62,7 +75,7 @@ async def test_the_floor_with_a_journal_has_a_row_before_and_after_each_action()
     [
         ("one run: commits", 4, ("at most 4", True)),
         ("one run: commits", 5, ("at most 4", False)),
-        ("200 runs side by side, runs/s", 5_999, ("at least 6,000", False)),
+        ("200 runs side by side, runs/s", 6_999, ("at least 7,000", False)),
         ("one run: rows", 9, ("", True)),
     ],
 )
@@ -82,6 +95,30 @@ def test_the_page_has_a_table_for_each_suite_and_a_column_for_each_framework() -
     assert "| one run: commits | 5 | at most 4: **not met** |" in page
     assert "| what | ours 1 | theirs 2 |" in page
     assert "| one run / floor | 7 | 7 |" in page
+
+
+def test_a_scenario_is_drawn_with_a_bar_for_each_framework_and_ours_in_its_own_colour() -> None:
+    rows = [
+        {"name": f"{who}: one run, us", "value": value}
+        for who, value in (("pilotage 1", 200.0), ("<theirs> 2", 9_000))
+    ]
+    ((title, drawing),) = plots.plots_of("comparison", rows).values()
+    assert title == "One run, microseconds of processor time"
+    tree = ET.fromstring(drawing)  # noqa: S314 - our own
+    bars = [each for each in tree if each.tag.endswith("rect")]
+    ours, theirs = [float(bar.attrib["width"]) for bar in bars]
+    assert 0 < ours < theirs
+    assert bars[0].attrib["fill"] != bars[1].attrib["fill"]
+    assert [each.text for each in tree if each.tag.endswith("text")][1:] == [
+        "pilotage 1",
+        "200",
+        "<theirs> 2",
+        "9,000",
+    ]
+
+
+def test_a_scenario_without_figures_is_not_drawn() -> None:
+    assert plots.plots_of("persistence", [{"name": "one run on SQLite NORMAL, us", "value": 1.0}]) == {}
 
 
 def test_no_figure_has_two_targets() -> None:

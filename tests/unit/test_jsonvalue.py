@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum, StrEnum
 from types import MappingProxyType
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -27,6 +28,7 @@ from pilotage.jsonvalue import (
     parsed,
     to_json_value,
 )
+from pilotage.schema.encoding import encoder_of
 
 
 class Colour(StrEnum):
@@ -148,3 +150,28 @@ def test_a_number_that_json_does_not_have_is_no_stored_value(text: str) -> None:
 
 def test_numbers_of_json_are_read_as_they_are() -> None:
     assert parsed("[1.5,-0.0,1e10,12345678901234567890]") == [1.5, -0.0, 1e10, 12345678901234567890]
+
+
+class Basket(BaseModel):
+    items: set[str] = {f"item {number}" for number in range(40)}
+    groups: dict[int, list[frozenset[str]]] = {1: [frozenset({"a", "b", "c", "d"}), frozenset({"e"})]}
+    anything: Any = ("x", frozenset("stuvw"))
+    counts: set[int] = {3, 100, 20}
+    steps: list[str] = ["second", "first"]
+
+
+def assert_in_order(written: object) -> None:
+    assert written == {
+        "items": sorted(Basket().items),
+        "groups": {"1": [["a", "b", "c", "d"], ["e"]]},
+        "anything": ["x", ["s", "t", "u", "v", "w"]],
+        "counts": list(Basket().counts),
+        "steps": ["second", "first"],
+    }
+
+
+def test_sets_in_models_have_the_same_order_in_every_process() -> None:
+    """The order of a set of texts depends on the process, and fingerprints of arguments on their JSON."""
+    assert_in_order(to_json_value(Basket()))
+    assert_in_order(encoder_of(Basket)(Basket()))
+    assert encoder_of(dict[str, Basket])({"a": Basket()}) == {"a": encoder_of(Basket)(Basket())}

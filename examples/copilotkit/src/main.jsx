@@ -20,10 +20,23 @@ const server = asked.get("server") ?? "";
 const thread = asked.get("thread") ?? "thread-1";
 
 // A page that is loaded anew connects to its thread: it gets the messages, and the run under way or the open question.
+// A run goes on without its page, so the button that stops the answer cancels the run of the thread.
 class ThreadAgent extends HttpAgent {
   connect(input) {
     return this.run({ ...input, messages: [], forwardedProps: { ...input.forwardedProps, connect: true } });
   }
+
+  abortRun() {
+    postInput(this, { forwardedProps: { cancelRun: true } });
+    super.abortRun();
+  }
+}
+
+function postInput({ url, headers, threadId }, fields) {
+  const runId = Math.random().toString(36).slice(2);
+  const input = { threadId, runId, state: {}, messages: [], tools: [], context: [], forwardedProps: {}, ...fields };
+  const sent = { "content-type": "application/json", ...headers };
+  return fetch(url, { method: "POST", headers: sent, body: JSON.stringify(input) }).catch(console.error);
 }
 
 const teller = new ThreadAgent({ url: `${server}/teller`, agentId: "teller", threadId: thread });
@@ -31,9 +44,19 @@ const teller = new ThreadAgent({ url: `${server}/teller`, agentId: "teller", thr
 // A component of its own: what is typed into it stays with it, however often the question is drawn.
 function QuestionCard({ interrupt, resolve, cancel }) {
   const [answer, setAnswer] = useState('{"decision": "approve"}');
+  const { arguments: given = {}, risk_in_words: risk } = interrupt?.metadata ?? {};
   return (
-    <section data-testid="question">
+    <section data-testid="question" className="question">
       <p data-testid="question-text">{interrupt?.message}</p>
+      <dl data-testid="question-arguments">
+        {Object.entries(given).map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{typeof value === "string" ? value : JSON.stringify(value)}</dd>
+          </div>
+        ))}
+      </dl>
+      <small>{risk}</small>
       <button onClick={() => resolve({ approved: true })}>Approve</button>
       <button onClick={() => resolve({ approved: false })}>Reject</button>
       <button onClick={() => cancel()}>Cancel</button>

@@ -10,18 +10,29 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import field, fields
+from typing import Any
 
 from pilotage.adapters import http_settings
 from pilotage.container.application import Application
 from pilotage.container.graph import Graph
 from pilotage.container.plugins import is_installed
 from pilotage.container.processing import IPostProcessor
+from pilotage.environment import Variables
 from pilotage.errors import AgentDefinitionError, Problem
 from pilotage.values import shared, value
 
 PREFIX = "PILOTAGE_AGUI_"
 _ADAPTER = "pilotage.adapters.agui"
-_SWITCH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_PATHS = ("sse_path", "websocket_path", "http_stream_path")
+_SWITCHES = (
+    "emit_state_snapshot",
+    "messages_snapshot_enabled",
+    "history_at_start",
+    "emit_reasoning",
+    "approval_calls",
+    "report_rejections",
+    "owns_page_state",
+)
 
 
 def initialize(app: Application) -> None:
@@ -114,7 +125,7 @@ class AgUiConfig:
         origins = http_settings.checked_origins("AgUiConfig.allowed_origins", self.allowed_origins)
         object.__setattr__(self, "allowed_origins", origins)
         object.__setattr__(self, "own_page_tools", tuple(self.own_page_tools))
-        for name in ("sse_path", "websocket_path", "http_stream_path"):
+        for name in _PATHS:
             check_path(f"AgUiConfig.{name}", getattr(self, name))
 
     @property
@@ -140,26 +151,18 @@ class AgUiConfig:
         Raises:
             AgentDefinitionError: a variable has a value that cannot be.
         """
-        usual = cls()
+        usual, variables = cls(), Variables(environ, PREFIX)
+        of_http = Variables(environ, http_settings.PREFIX)
+        given: dict[str, Any] = {name: variables.text(name.upper(), getattr(usual, name)) for name in _PATHS}
+        given |= {name: variables.switch(name.upper(), usual=getattr(usual, name)) for name in _SWITCHES}
         return cls(
-            sse_path=_text(environ, "SSE_PATH", usual.sse_path),
-            websocket_path=_text(environ, "WEBSOCKET_PATH", usual.websocket_path),
-            http_stream_path=_text(environ, "HTTP_STREAM_PATH", usual.http_stream_path),
-            emit_state_snapshot=_switch(environ, "EMIT_STATE_SNAPSHOT", usual.emit_state_snapshot),
-            messages_snapshot_enabled=_switch(
-                environ, "MESSAGES_SNAPSHOT_ENABLED", usual.messages_snapshot_enabled
-            ),
-            history_at_start=_switch(environ, "HISTORY_AT_START", usual.history_at_start),
-            emit_reasoning=_switch(environ, "EMIT_REASONING", usual.emit_reasoning),
+            **given,
             allowed_origins=(
-                *http_settings.origins_in(environ, PREFIX),
-                *http_settings.origins_in(environ, http_settings.PREFIX),
+                *variables.names(http_settings.ALLOWED_ORIGINS),
+                *of_http.names(http_settings.ALLOWED_ORIGINS),
             ),
-            approval_calls=_switch(environ, "APPROVAL_CALLS", usual.approval_calls),
-            report_rejections=_switch(environ, "REPORT_REJECTIONS", usual.report_rejections),
-            own_page_tools=_names(environ, "OWN_PAGE_TOOLS"),
-            owns_page_state=_switch(environ, "OWNS_PAGE_STATE", usual.owns_page_state),
-            limits=AgUiLimits(**http_settings.numbers_in(environ, PREFIX, fields(AgUiLimits))),
+            own_page_tools=variables.names("OWN_PAGE_TOOLS"),
+            limits=AgUiLimits(**variables.numbers(fields(AgUiLimits))),
         )
 
 
@@ -169,18 +172,3 @@ def check_path(name: str, path: str) -> None:
         raise AgentDefinitionError(
             f"{name} is {path!r}, which is no path. Begin it with '/', without blanks."
         )
-
-
-def _text(environ: Mapping[str, str], name: str, usual: str) -> str:
-    return environ.get(PREFIX + name, "").strip() or usual
-
-
-def _names(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
-    return tuple(each.strip() for each in _text(environ, name, "").split(",") if each.strip())
-
-
-def _switch(environ: Mapping[str, str], name: str, usual: bool) -> bool:
-    word = _text(environ, name, str(usual)).lower()
-    if word not in _SWITCH:
-        raise AgentDefinitionError(f"{PREFIX}{name} is {word!r}: write true or false.")
-    return _SWITCH[word]

@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import Field, fields
-from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from pilotage.checks import reject_not_positive
+from pilotage.environment import Variables, number_types
 from pilotage.errors import AgentDefinitionError
 from pilotage.values import value
 
 PREFIX = "PILOTAGE_HTTP_"
+ALLOWED_ORIGINS = "ALLOWED_ORIGINS"
 _USUAL_PORTS = {"http": ":80", "https": ":443"}
 
 
@@ -67,54 +68,19 @@ class HttpSettings:
         """Return the settings in PILOTAGE_HTTP_MAX_BODY_BYTES and so on; origins are separated by commas.
 
         Raises:
-            AgentDefinitionError: a variable is no positive number, no origin, or neither `true` nor `false`.
+            AgentDefinitionError: a variable is no positive number, no origin, or no switch.
         """
+        variables = Variables(environ, PREFIX)
         return cls(
-            **numbers_in(environ, PREFIX, fields(cls)),
-            allowed_origins=origins_in(environ, PREFIX),
-            public_docs=_flag_in(environ, f"{PREFIX}PUBLIC_DOCS"),
+            **variables.numbers(fields(cls)),
+            allowed_origins=variables.names(ALLOWED_ORIGINS),
+            public_docs=variables.switch("PUBLIC_DOCS"),
         )
-
-
-def _flag_in(environ: Mapping[str, str], name: str) -> bool:
-    text = environ.get(name, "").strip().lower()
-    if text not in ("", "true", "false"):
-        raise AgentDefinitionError(f"{name} is {text!r}. Use true or false.")
-    return text == "true"
 
 
 def reject_wrong_numbers(owner: object, settings: Iterable[Field[object]]) -> None:
     """Raise AgentDefinitionError for settings of which a number is not positive."""
-    reject_not_positive(owner, **{name: getattr(owner, name) for name in _numbers(settings)})
-
-
-def numbers_in(environ: Mapping[str, str], prefix: str, settings: Iterable[Field[object]]) -> dict[str, Any]:
-    """Return the numbers that the environment has, by the name of the setting; refuse what is no number."""
-    given: dict[str, Any] = {}
-    for setting, read in _numbers(settings).items():
-        name = prefix + setting.upper()
-        text = environ.get(name, "").strip()
-        try:
-            if text:
-                given[setting] = read(text)
-        except ValueError as error:
-            raise AgentDefinitionError(f"{name} is {text!r}. Use a positive number.") from error
-    return given
-
-
-def _numbers(settings: Iterable[Field[object]]) -> dict[str, type[int | float]]:
-    found = {each.name: each.default for each in settings}
-    return {
-        name: type(usual)
-        for name, usual in found.items()
-        if isinstance(usual, int | float) and not isinstance(usual, bool)
-    }
-
-
-def origins_in(environ: Mapping[str, str], prefix: str) -> tuple[str, ...]:
-    """Return the origins that the environment allows, which are separated by commas."""
-    texts = environ.get(f"{prefix}ALLOWED_ORIGINS", "").split(",")
-    return tuple(each.strip() for each in texts if each.strip())
+    reject_not_positive(owner, **{name: getattr(owner, name) for name in number_types(settings)})
 
 
 def checked_origins(setting: str, origins: Collection[str]) -> tuple[str, ...]:

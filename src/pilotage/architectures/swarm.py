@@ -169,7 +169,7 @@ class Swarm:
         others = {name: _as_peer(peer) for name, peer in self.peers.items() if name != active}
         return [
             exit_call(
-                control_call(_tool(name), peer.payload, self._purpose(name, peer)),
+                control_call(f"{_HANDOFF}{name}", peer.payload, self._purpose(name, peer)),
                 refused=[passing.payload for passing in trail if (passing.by, passing.to) == (active, name)],
                 passes_history=self.pass_full_history,
             )
@@ -187,10 +187,6 @@ def _shown(passing: Passing) -> JsonObject:
 
 def _as_peer(given: WorkerRef | Peer) -> Peer:
     return given if isinstance(given, Peer) else Peer(given)
-
-
-def _tool(name: str) -> str:
-    return f"{_HANDOFF}{name}"
 
 
 def _handed_to(left: Exit | None, exits: Sequence[ModelToolSpec]) -> str | None:

@@ -135,7 +135,9 @@ class FallbackModel(IAgentModel):
                 if first is None:
                     if passed[-1].usage is not None:
                         # The tokens of this reply are paid for even if the next model fails.
-                        yield _paid_event(passed[-1])
+                        yield ModelStreamEvent(
+                            _PROGRESS, metadata={words.PASSED_OVER: [passed[-1].to_payload()]}
+                        )
                     continue
                 yield _signed_event(first, model, passed)
                 async for event in events:
@@ -262,10 +264,6 @@ def _signed(response: ModelResponse, model: IAgentModel, passed: Sequence[Passed
         before = [entry for each in passed for entry in (*each.paid, each.to_payload())]
         facts[words.PASSED_OVER] = [*before, *_passed_before(response)]
     return replace(response, metadata=facts)
-
-
-def _paid_event(passed: PassedOver) -> ModelStreamEvent:
-    return ModelStreamEvent(_PROGRESS, metadata={words.PASSED_OVER: [passed.to_payload()]})
 
 
 def _passed_before(response: ModelResponse) -> tuple[JsonObject, ...]:

@@ -135,6 +135,9 @@ class RateLimitedModel(IAgentModel):
     def validate_request(self, request: ModelRequest) -> None:
         self._model.validate_request(request)
 
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        return await self._model.count_tokens(request)
+
     async def complete(self, request: ModelRequest) -> ModelResponse:
         async with self._admitted(request) as call:
             response = await self._model.complete(request)
@@ -153,7 +156,7 @@ class RateLimitedModel(IAgentModel):
 
     @asynccontextmanager
     async def _admitted(self, request: ModelRequest) -> AsyncGenerator[_LimitedCall, None]:
-        call = _LimitedCall(_expected(request))
+        call = _LimitedCall(request_tokens(request) + (request.sampling.max_tokens or 0))
         await self._enter(call)
         try:
             yield call
@@ -213,7 +216,3 @@ class _LimitedCall:
         if usage.input_tokens is None and usage.output_tokens is None:
             return None
         return (usage.input_tokens or 0) + (usage.output_tokens or 0)
-
-
-def _expected(request: ModelRequest) -> int:
-    return request_tokens(request) + (request.sampling.max_tokens or 0)

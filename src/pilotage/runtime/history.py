@@ -24,7 +24,7 @@ from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.context.evidence import is_prompt, prompt_in
 from pilotage.runtime.events.event_log import LoggedEvent, LogRows, is_erased, refuse_erased
 from pilotage.runtime.journal import stored_words as words
-from pilotage.runtime.journal.chain import NO_HEAD, Chain, Damage, damage_in
+from pilotage.runtime.journal.chain import NO_HEAD, Damage, damage_in
 from pilotage.runtime.journal.record_check import (
     approval_mismatch,
     erased_by_hand,
@@ -231,7 +231,7 @@ class RunReader:
         Raises:
             RecordSealError: the application does not have the key of the rows.
         """
-        chain = self._chain(state)
+        chain = self._services.chain(RunKey(state.tenant_id, state.id), state.agent_type)
         damage = damage_in(stored, head, chain)
         # Rows that fit were written with a key that is there.
         if damage is not None and chain.lacks_key_of(stored):
@@ -239,9 +239,6 @@ class RunReader:
                 f"the rows of run {state.id!r} were written with a key, which this application does not have. {WAY_OUT}"
             )
         return damage
-
-    def _chain(self, state: AgentState) -> Chain:
-        return self._services.chain(RunKey(state.tenant_id, state.id), state.agent_type)
 
     async def result(self, state: AgentState) -> RunResult:
         """Return the result of a run as it is now, its output as JSON; `state` is the one that was read before."""

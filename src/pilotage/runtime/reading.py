@@ -21,6 +21,7 @@ from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.events.subscription import Subscription
 from pilotage.runtime.history import RunReader
 from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.lease import is_provably_dead
 from pilotage.runtime.open_questions import OpenQuestions, Question, QuestionPage, StoredAnswer
 from pilotage.runtime.run.resume import RunResumer, acting
 from pilotage.runtime.run.supervise import RunSupervisor
@@ -83,7 +84,10 @@ async def _view_of_start(services: Services, run: RunKey) -> JsonObject:
 
 async def _is_driven(services: Services, run: RunKey) -> bool | None:
     leases = services.app.get_or_none(IAgentLeases)
-    return None if leases is None else await leases.holder(run) is not None
+    if leases is None:
+        return None
+    holder = await leases.holder(run)
+    return holder is not None and not is_provably_dead(holder.owner)
 
 
 # A cancelled run may ask about its clean-up; while a run is active, a child of it may wait.

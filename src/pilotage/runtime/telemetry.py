@@ -26,12 +26,16 @@ class RunTelemetry:
     def __init__(self, telemetry: IAgentTelemetry | None) -> None:
         self._telemetry = telemetry
         self.is_idle = telemetry is None
+        self.wants_content = telemetry is not None and telemetry.wants_content
+        """Whether the redacted messages of model calls are reported too."""
 
-    def span(self, name: str, /, **attributes: TelemetryValue) -> AbstractContextManager[None]:
-        """Return a context manager with a span around its block."""
+    def span(
+        self, name: str, /, earlier: str | None = None, **attributes: TelemetryValue
+    ) -> AbstractContextManager[None]:
+        """Return a context manager with a span around its block; `earlier` is the position it goes on from."""
         if self._telemetry is None:
             return _NOTHING
-        return self._span(self._telemetry, name, attributes)
+        return self._span(self._telemetry, name, attributes, earlier)
 
     async def observed(self, action: Action, acting: Awaitable[object]) -> object:
         """Await an action within its span and return its result."""
@@ -56,13 +60,11 @@ class RunTelemetry:
             with suppress(Exception), OutsideRuns():
                 self._telemetry.annotate(attributes)
 
-    def follow(self, earlier: str | None) -> str | None:
-        """Link the current span to the run's earlier trace position; return the current position."""
+    def position(self) -> str | None:
+        """Return the current position in a trace; None where there is none."""
         if self._telemetry is None:
             return None
         with suppress(Exception), OutsideRuns():
-            if earlier is not None:
-                self._telemetry.link(earlier)
             return self._telemetry.position()
         return None
 
@@ -74,11 +76,19 @@ class RunTelemetry:
 
     @contextmanager
     def _span(
-        self, telemetry: IAgentTelemetry, name: str, attributes: dict[str, TelemetryValue]
+        self,
+        telemetry: IAgentTelemetry,
+        name: str,
+        attributes: dict[str, TelemetryValue],
+        earlier: str | None = None,
     ) -> Generator[None]:
         span: AbstractContextManager[object] = nullcontext()
         with suppress(Exception), OutsideRuns():
-            span = telemetry.trace(name, attributes)
+            span = (
+                telemetry.trace(name, attributes)
+                if earlier is None
+                else telemetry.resume(name, earlier, attributes)
+            )
             span.__enter__()
         try:
             yield

@@ -10,12 +10,13 @@ import collections.abc
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import is_dataclass
+from functools import partial
 from math import isfinite
 from types import UnionType
 from typing import Annotated, Any, NewType, TypeAlias, TypeGuard, Union, cast, get_args, get_origin
 
 from pilotage.annotations import arguments_of, is_any_json, resolve_alias, substitute
-from pilotage.jsonvalue import JsonValue, canonical_json, to_json_value
+from pilotage.jsonvalue import JsonValue, canonical_json, to_json_value, with_sets_in_order
 from pilotage.schema.constraints import read_remarks
 from pilotage.schema.records import dataclass_fields, is_pydantic_type, is_typed_dict, typed_dict_fields
 
@@ -170,11 +171,10 @@ def _by_pydantic(annotation: object) -> Encode:
 
     adapter: TypeAdapter[object] = TypeAdapter(cast("type[object]", annotation))
 
+    dump = partial(adapter.dump_python, by_alias=True, round_trip=True, warnings=False)
+
     def encode(value: object) -> JsonValue:
-        dumped: JsonValue = adapter.dump_python(
-            value, mode="json", by_alias=True, round_trip=True, warnings=False
-        )
-        return _any_json(dumped)
+        return _any_json(with_sets_in_order(dump(value, mode="json"), partial(dump, value)))
 
     return encode
 

@@ -138,7 +138,7 @@ async def crash_matrix(
     outlive the processes of one run, and every crash point gets copies of their initial state. `carry_out`
     returns the results of deferred tools. `store` returns an empty store, one for each crash point. `second_stops` are
     the commits of a recovering process at which it stops too; fewer of them are faster. A call that acts when its
-    process stops has `seconds_to_end`: nobody could say what became of one that takes longer.
+    process stops has `seconds_to_end`; the outcome of one that takes longer would be unknown.
     """
     pristine = [deepcopy(each) for each in add]
     answers = _Answers(approve, carry_out or _no_results, seconds_to_end)

@@ -76,14 +76,11 @@ class MemoryOutbox(OverTables, IAgentOutbox):
 
     def _due(self, run: RunKey, now: datetime) -> list[OutboxRow]:
         """Return the first waiting entries of a run that may be tried now; none while one of them is claimed."""
-        waiting = self._waiting(run)
+        waiting = [row for row in self._tables.outbox.of_run(run) if row.is_waiting]
         if any(row.is_claimed(now) for row in waiting):
             return []
         late = next((index for index, row in enumerate(waiting) if not row.is_due(now)), len(waiting))
         return waiting[:late]
-
-    def _waiting(self, run: RunKey) -> list[OutboxRow]:
-        return [row for row in self._tables.outbox.of_run(run) if row.is_waiting]
 
 
 def _position(cursor: str) -> int:

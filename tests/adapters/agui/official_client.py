@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 SOURCES = Path(__file__).parent / "javascript"
+ROOT = Path(__file__).parents[3]
+_FOLDER = Path(".pytest_cache", "d", "agui-javascript")
 _FILES = ("package.json", ".npmrc", "client.mjs", "tabs.mjs")
 Step = dict[str, Any]
 Report = dict[str, Any]
@@ -21,17 +23,19 @@ Report = dict[str, Any]
 NEWEST = "1.0.0"
 
 
-def cache_folder(config: pytest.Config, version: str = NEWEST) -> Path:
+def package_of(version: str) -> str:
+    """Return the name under which a version is installed."""
+    return "@ag-ui/client" if version == NEWEST else f"client-{version}"
+
+
+def cache_folder(config: pytest.Config) -> Path:
     """Return a folder in pytest's cache, or one of the same kind where the cache is off (`-p no:cacheprovider`)."""
     cache: pytest.Cache | None = getattr(config, "cache", None)
-    name = "agui-javascript" if version == NEWEST else f"agui-javascript-{version}"
-    if cache is not None:
-        return cache.mkdir(name)
-    return config.rootpath / ".pytest_cache" / "d" / name
+    return cache.mkdir(_FOLDER.name) if cache is not None else config.rootpath / _FOLDER
 
 
-def install(cache: Path, version: str = NEWEST) -> Path:
-    """The folder with the client and what it needs; a test is skipped where it cannot be had."""
+def install(cache: Path = ROOT / _FOLDER) -> Path:
+    """The folder with all versions of the client and what they need; a test is skipped where they cannot be had."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         pytest.skip("the official AG-UI client needs node and npm, which are not installed")
@@ -39,10 +43,9 @@ def install(cache: Path, version: str = NEWEST) -> Path:
     with (cache / "lock").open("w") as lock:
         # Several processes may run tests at once.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        stamp, wanted = cache / "installed", (SOURCES / "package.json").read_text().replace(NEWEST, version)
+        stamp, wanted = cache / "installed", (SOURCES / "package.json").read_text()
         for name in _FILES:
             shutil.copyfile(SOURCES / name, cache / name)
-        (cache / "package.json").write_text(wanted)
         if not stamp.exists() or stamp.read_text() != wanted:
             done = subprocess.run(  # noqa: S603
                 [npm, "install", "--loglevel=error"], cwd=cache, capture_output=True, text=True, check=False
@@ -76,11 +79,11 @@ class OfficialClient:
 
 
 class Tabs:
-    """The tabs of a page in one process of the client."""
+    """The tabs of a page in one process of a version of the client."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, version: str) -> None:
         self._process = subprocess.Popen(  # noqa: S603
-            [str(shutil.which("node")), "tabs.mjs"],
+            [str(shutil.which("node")), "tabs.mjs", package_of(version)],
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -7,9 +7,10 @@ killed and go on after it was started again.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,12 @@ from tests.pages.rig import BankServer
 
 OLD = {"PILOTAGE_AGUI_APPROVAL_CALLS": "true"}
 """Versions without interrupts get a question as a call of `hitl_approval`."""
-VERSIONS: Mapping[str, Mapping[str, str]] = {
-    "0.0.40": {**OLD, "PILOTAGE_AGUI_EMIT_REASONING": "false"},
-    "0.0.47": OLD,
-    "0.0.59": {},
-    "1.0.0": {},
-}
-"""The settings that a version needs."""
+SERVERS: Sequence[tuple[Sequence[str], Mapping[str, str]]] = [
+    (["0.0.40"], {**OLD, "PILOTAGE_AGUI_EMIT_REASONING": "false"}),
+    (["0.0.47"], OLD),
+    (["0.0.59", "1.0.0"], {}),
+]
+"""Versions, and the settings that they need."""
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "talk-ag-ui.md"
 PAINT = {**PICK, "name": "paint", "description": "Paint the walls of the page."}
 _NUMBERS = count(1)
@@ -51,6 +51,10 @@ class Tab:
         """Begin a step, and go on when the stream has a text."""
         self._tabs.tell(self._name, step={**step, "until": until})
 
+    def loses(self) -> None:
+        """Cut the stream of the step that was begun; the run goes on without the page."""
+        self._tabs.tell(self._name, cut=True)
+
     def ends(self, *, is_cut: bool = False) -> Report:
         """What the client has after the step that was begun."""
         return self._checked(self._tabs.tell(self._name, end=True), is_cut=is_cut)
@@ -71,6 +75,7 @@ class Version:
     tabs: Tabs
     bank: BankServer
     gate: Path
+    name: str
     calls: dict[str, set[str]] = field(default_factory=dict)
     """The calls that streams of a thread have begun: another tab may get their results."""
 
@@ -78,11 +83,16 @@ class Version:
         """A page that is loaded; in a new thread, or in one that is there."""
         return Tab(self, thread or f"thread-{next(_NUMBERS)}", state)
 
+    def paid(self, to: str) -> int:
+        """How many payments a person of this version has got."""
+        return self.bank.paid.count(f"5 to {to}-{self.name}")
+
     def asked(self, to: str) -> Tab:
         """A page with the question whether somebody is paid."""
+        to = f"{to}-{self.name}"
         tab = self.opened()
         (question,) = tab.does(say=f"pay to {to} amount 5")["questions"]
-        assert "pay" in question["message"]
+        assert f"5 EUR to {to}?" in question["message"]
         assert f"5 to {to}" not in self.bank.paid
         return tab
 
@@ -115,21 +125,21 @@ def approve(version: Version) -> None:
     report = tab.does(decide={"approved": True})
     assert ("gave paid 5 to Al" in report["text"], report["questions"]) == (True, [])
     goes_on(tab)
-    assert version.bank.paid.count("5 to Al") == 1
+    assert version.paid("Al") == 1
 
 
 def reject(version: Version) -> None:
     tab = version.asked("Bo")
     assert tab.does(decide={"approved": False})["questions"] == []
     goes_on(tab)
-    assert "5 to Bo" not in version.bank.paid
+    assert version.paid("Bo") == 0
 
 
 def cancel(version: Version) -> None:
     tab = version.asked("Cy")
     assert tab.does(decide={"decision": "cancel"})["questions"] == []
     goes_on(tab)
-    assert "5 to Cy" not in version.bank.paid
+    assert version.paid("Cy") == 0
 
 
 def wrong_payload(version: Version) -> None:
@@ -139,7 +149,7 @@ def wrong_payload(version: Version) -> None:
     report = tab.does(decide={"approved": True})
     assert ("gave paid 5 to Di" in report["text"], report["questions"]) == (True, [])
     goes_on(tab)
-    assert version.bank.paid.count("5 to Di") == 1
+    assert version.paid("Di") == 1
 
 
 def client_tool(version: Version) -> None:
@@ -163,12 +173,12 @@ def reload(version: Version) -> None:
     tab = version.opened(before.thread)
     report = tab.does()
     assert [each["content"] for each in report["messages"] if each["role"] == "user"] == [
-        "pay to Ed amount 5"
+        f"pay to Ed-{version.name} amount 5"
     ]
     assert len(report["questions"]) == 1
     assert "gave paid 5 to Ed" in tab.does(decide={"approved": True})["text"]
     goes_on(tab)
-    assert version.bank.paid.count("5 to Ed") == 1
+    assert version.paid("Ed") == 1
 
 
 def message_while_asked(version: Version) -> None:
@@ -176,7 +186,7 @@ def message_while_asked(version: Version) -> None:
     assert len(tab.does(say="balance account main")["questions"]) == 1
     report = tab.does(decide={"approved": True})
     assert ("balance(main) gave 100" in report["text"], report["questions"]) == (True, [])
-    assert version.bank.paid.count("5 to Fa") == 1
+    assert version.paid("Fa") == 1
 
 
 def message_under_way(version: Version) -> None:
@@ -191,6 +201,18 @@ def message_under_way(version: Version) -> None:
     assert report["text"].count("ten.") >= 1
     assert "message_queued" in [each.get("name") for each in report["events"]]
     goes_on(second)
+
+
+def message_after_a_cut(version: Version) -> None:
+    version.gate.unlink(missing_ok=True)
+    tab = version.opened()
+    tab.begins("three", say="count")
+    tab.loses()
+    tab.begins("three", say="count again")
+    version.gate.touch()
+    shown = [each["content"] for each in tab.ends()["messages"] if each["role"] == "assistant"]
+    assert [each.count("One two three four") for each in shown if each] in ([1], [1, 1])
+    goes_on(tab)
 
 
 def kill_in_mid_stream(version: Version) -> Generator[None]:
@@ -211,7 +233,7 @@ def kill_while_asked(version: Version) -> Generator[None]:
     report = tab.does(decide={"approved": True})
     assert ("gave paid 5 to Gi" in report["text"], report["questions"]) == (True, [])
     goes_on(tab)
-    assert version.bank.paid.count("5 to Gi") == 1
+    assert version.paid("Gi") == 1
 
 
 Scenario = Callable[[Version], None]
@@ -228,6 +250,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "a reload while a question is open": reload,
     "a message of a second tab while a question is open": message_while_asked,
     "a message of a second tab while a run is under way": message_under_way,
+    "a message after a cut, while a run is under way": message_after_a_cut,
 }
 KILLED: Mapping[str, KilledScenario] = {
     "`kill -9` of the server in mid stream": kill_in_mid_stream,
@@ -240,29 +263,32 @@ ASKING = ("question", "approve", "reject", "cancel", "answer")
 def test_the_table_of_the_docs_has_every_scenario_with_every_version() -> None:
     rows = [line for line in PAGE.read_text().splitlines() if line.endswith((" yes |", " no |"))]
     expected: list[str] = []
+    settings = [each for versions, each in SERVERS for _ in versions]
     for name in (*SCENARIOS, *KILLED):
         asks = any(word in name for word in ASKING)
-        cells = [
-            "by call" if asks and "PILOTAGE_AGUI_APPROVAL_CALLS" in each else "yes"
-            for each in VERSIONS.values()
-        ]
+        cells = ["by call" if asks and "PILOTAGE_AGUI_APPROVAL_CALLS" in each else "yes" for each in settings]
         expected.append(f"| {name} | {' | '.join(cells)} |")
     assert rows == expected
 
 
-@pytest.fixture(params=VERSIONS)
-def version(request: pytest.FixtureRequest, pytestconfig: pytest.Config, tmp_path: Path) -> Iterator[Version]:
-    folder = install(cache_folder(pytestconfig, request.param), request.param)
-    bank = BankServer(tmp_path, app="tests.adapters.agui.counting_bank:app", **VERSIONS[request.param])
+@pytest.fixture(params=SERVERS, ids=lambda each: " and ".join(each[0]))
+def versions(
+    request: pytest.FixtureRequest, pytestconfig: pytest.Config, tmp_path: Path
+) -> Iterator[Sequence[Version]]:
+    """The versions of the client that one bank serves."""
+    names, environ = request.param
+    folder = install(cache_folder(pytestconfig))
+    bank = BankServer(tmp_path, app="tests.adapters.agui.counting_bank:app", **environ)
     bank.start()
-    tabs = Tabs(folder)
-    yield Version(tabs, bank, tmp_path / "gate.txt")
-    tabs.close()
+    tabs = [Tabs(folder, name) for name in names]
+    yield [Version(each, bank, tmp_path / "gate.txt", name) for each, name in zip(tabs, names, strict=True)]
+    for each in tabs:
+        each.close()
     bank.stop()
 
 
 @pytest.mark.slow
-def test_every_scenario_goes_well_in_every_version(version: Version) -> None:
+def test_every_scenario_goes_well_in_every_version(versions: Sequence[Version]) -> None:
     problems: dict[str, str] = {}
 
     def tried(name: str, scenario: Callable[[], object]) -> None:
@@ -271,14 +297,17 @@ def test_every_scenario_goes_well_in_every_version(version: Version) -> None:
         except (AssertionError, ValueError):
             problems.setdefault(name, traceback.format_exc(limit=-2))
 
-    for name, scenario in SCENARIOS.items():
-        tried(name, lambda: scenario(version))  # noqa: B023 - called at once
-    begun = [(name, scenario(version)) for name, scenario in KILLED.items()]
+    begun: list[tuple[str, Generator[None]]] = []
+    for version in versions:
+        for name, scenario in SCENARIOS.items():
+            tried(f"{version.name}, {name}", partial(scenario, version))
+    for version in versions:
+        begun += [(f"{version.name}, {name}", steps(version)) for name, steps in KILLED.items()]
     for name, steps in begun:
-        tried(name, lambda: next(steps))  # noqa: B023 - called at once
-    version.bank.kill()
-    version.bank.start()
+        tried(name, partial(next, steps))
+    versions[0].bank.kill()
+    versions[0].bank.start()
     for name, steps in begun:
         with suppress(StopIteration):
-            tried(name, lambda: next(steps))  # noqa: B023 - called at once
+            tried(name, partial(next, steps))
     assert not problems, "\n".join(f"{name}: {problem}" for name, problem in problems.items())

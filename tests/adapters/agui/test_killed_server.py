@@ -7,14 +7,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 from tests.adapters.agui.samples import said
 from tests.adapters.agui.sequence import fault_in
-from tests.adapters.agui.server import frames_in
+from tests.adapters.agui.server import Given, frames_in
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs the /proc of Linux")
 ROOT = Path(__file__).parents[3]
@@ -39,34 +39,30 @@ def server(folder: Path, does: str) -> Iterator[tuple[httpx.Client, subprocess.P
             process.wait(20)
 
 
-def killed_in_mid_stream(folder: Path) -> str:
-    """Kill a server when its client has the first word; return the id of that frame."""
+def first_word(client: httpx.Client, given: Given, streams: ExitStack) -> str:
+    """Read the first word of a stream, which stays open; return the id of its frame."""
     last = ""
-    with (
-        server(folder, "hold") as (client, process),
-        client.stream("POST", "/holder", json=said("Hello")) as stream,
-    ):
-        for line in stream.iter_lines():
-            last = line.removeprefix("id: ") if line.startswith("id: ") else last
-            if '"Hold"' in line:
-                break
-        process.kill()
-        process.wait(20)
+    stream = streams.enter_context(client.stream("POST", "/holder", json=given))
+    for line in stream.iter_lines():
+        last = line.removeprefix("id: ") if line.startswith("id: ") else last
+        if '"Hold"' in line:
+            break
     return last
 
 
-def test_a_new_message_takes_the_run_up_and_is_answered_in_the_same_stream(tmp_path: Path) -> None:
-    killed_in_mid_stream(tmp_path)
+def test_threads_go_on_at_once_after_a_kill_in_mid_stream(tmp_path: Path) -> None:
+    """One with a new message, another one by the documented way back."""
+    with server(tmp_path, "hold") as (client, process), ExitStack() as streams:
+        first_word(client, said("Hello"), streams)
+        back = said("Hello", threadId="thread-2", runId="client-9")
+        last = first_word(client, back, streams)
+        process.kill()
+        process.wait(20)
     with server(tmp_path, "answer") as (client, _):
         frames = frames_in(client.post("/holder", json=said("And?", runId="client-2")).text)
+        again = client.post("/holder", json=back, headers={"last-event-id": last})
     assert fault_in(frames) is None
     assert next(frame["name"] for frame in frames if frame["type"] == "CUSTOM") == "run_taken_up"
     # The second run has the conversation of the first.
     assert frames[-1]["result"] == "Hold on 2."
-
-
-def test_the_documented_way_back_goes_on_at_once(tmp_path: Path) -> None:
-    last = killed_in_mid_stream(tmp_path)
-    with server(tmp_path, "answer") as (client, _):
-        answer = client.post("/holder", json=said("Hello"), headers={"last-event-id": last})
-    assert frames_in(answer.text)[-1]["result"] == "Hold on 1."
+    assert frames_in(again.text)[-1]["result"] == "Hold on 1."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from tests.adapters.openai.answers import refused, said
@@ -77,7 +78,7 @@ async def test_a_model_knows_its_context_from_the_server() -> None:
     with replaying(said("hello")) as server:
         settings = OpenAICompatibleSettings(server.base_url, "tiny")
         async with with_plugin(Application("shop").add(settings)) as app:
-            assert app.get(IAgentModel).capability == ModelCapability("tiny", 2048)
+            assert app.get(IAgentModel).capability == ModelCapability("tiny", 2048, provider="openai")
 
 
 async def test_what_was_declared_counts_more_than_what_the_server_says() -> None:
@@ -85,7 +86,7 @@ async def test_what_was_declared_counts_more_than_what_the_server_says() -> None
         declared = ModelCapability("tiny", 1024, tools=False)
         settings = OpenAICompatibleSettings(server.base_url, "tiny", capability=declared)
         async with with_plugin(Application("shop").add(settings)) as app:
-            assert app.get(IAgentModel).capability == declared
+            assert app.get(IAgentModel).capability == replace(declared, provider="openai")
 
 
 async def test_a_model_that_is_not_served_keeps_the_application_from_starting() -> None:

@@ -11,6 +11,7 @@ from pilotage import (
     Agent,
     AgentExecutionSpec,
     Application,
+    ApprovalDecision,
     Idempotency,
     Pod,
     RecoveryStrategy,
@@ -21,7 +22,16 @@ from pilotage.adapters.opentelemetry import OpenTelemetryTelemetry
 from pilotage.agent import AgentTeammate
 from pilotage.errors import ToolError
 from pilotage.runtime import AgentRuns
-from pilotage.testing import MemoryStore, ScriptedModel, calls, crash_matrix, fails, says
+from pilotage.testing import (
+    MemoryStore,
+    ProcessStopped,
+    ScriptedModel,
+    StopAfter,
+    calls,
+    crash_matrix,
+    fails,
+    says,
+)
 from tests.adapters.opentelemetry.collecting import Collector
 from tests.behaviour.bureau import COMPLETED, WAITING, Bureau, Metered, resumed, started, triple
 
@@ -160,7 +170,7 @@ async def test_a_run_that_fails_says_why_by_its_code() -> None:
     )
 
 
-async def test_a_run_that_comes_back_is_linked_to_where_it_was() -> None:
+async def test_a_run_that_comes_back_goes_on_in_its_trace() -> None:
     bureau, model = Bureau(), ScriptedModel([calls("refund", owner="ada"), says("Done.")])
     before = Collector()
     async with bureau.process(Clerk, None, Till, before.telemetry, model=model) as runs:
@@ -168,13 +178,20 @@ async def test_a_run_that_comes_back_is_linked_to_where_it_was() -> None:
     after = Collector()
     async with bureau.process(Clerk, None, Till, after.telemetry, model=model.restarted()) as runs:
         (question,) = await runs.questions(waiting.state.id)
-        await runs.approve(question.id)
-        assert triple((await resumed(runs, waiting.state.id)).state) == COMPLETED
+        await runs.answer(waiting.state.id, question.id, ApprovalDecision.APPROVE, resume=False)
+        with trace.get_tracer("caller", tracer_provider=after.tracers).start_as_current_span(
+            "answer"
+        ) as caller:
+            assert triple((await resumed(runs, waiting.state.id)).state) == COMPLETED
         assert await runs.verify(waiting.state.id) > 0
     first, second = before.one("invoke_agent clerk"), after.one("invoke_agent clerk")
-    (link,) = second.links
     assert first.context is not None
-    assert (link.context.trace_id, link.context.span_id) == (first.context.trace_id, first.context.span_id)
+    assert second.context is not None
+    assert second.parent is not None
+    assert second.context.trace_id == first.context.trace_id
+    assert second.parent.span_id == first.context.span_id
+    (link,) = second.links
+    assert link.context.span_id == caller.get_span_context().span_id
     assert list(first.links) == []
     assert [span.name for span in after.spans].count("execute_tool refund") == 1
 
@@ -257,7 +274,31 @@ async def test_a_crash_changes_nothing_with_telemetry_either() -> None:
     report = await crash_matrix(Clerk, "refund", model=model, add=[Till, traced])
     report.assert_same_result()
     report.assert_no_repeated_effects()
-    assert any(span.links for span in collector.spans)
+    again = [span for span in collector.spans if (span.attributes or {}).get("pilotage.run.epoch", 1) != 1]
+    # An attempt that stopped before its first commit has recorded nothing of its trace.
+    assert any(span.parent is not None for span in again)
+
+
+async def test_a_tree_of_runs_that_is_killed_and_resumed_is_one_trace() -> None:
+    bureau = Bureau()
+    model = ScriptedModel(
+        [calls("ask_clerk", task="look"), calls("refund", owner="ada"), says("Refunded."), says("Done.")]
+    )
+    killed, last = collectors = [Collector(), Collector()]
+    async with bureau.process(
+        Boss, None, Clerk, Till, killed.telemetry, model=model, fault=StopAfter(3)
+    ) as runs:
+        with pytest.raises(ProcessStopped):
+            await started(runs, Boss)
+    async with bureau.process(Boss, None, Clerk, Till, last.telemetry, model=model.restarted()) as runs:
+        (boss,) = [each for each in (await runs.list()).runs if each.agent_type == "boss"]
+        await resumed(runs, boss.id)
+        for question in await runs.questions(boss.id):
+            await runs.approve(question.id)
+        assert triple((await (await runs.resume(boss.id)).result()).state) == COMPLETED
+    spans = [span for each in collectors for span in each.spans]
+    assert {span.name for span in spans} >= {"invoke_agent boss", "invoke_agent clerk", "execute_tool refund"}
+    assert len({span.context.trace_id for span in spans if span.context}) == 1
 
 
 async def test_without_an_sdk_nothing_happens_and_nothing_breaks() -> None:

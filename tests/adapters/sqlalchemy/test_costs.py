@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -20,6 +21,7 @@ from pilotage.models import ModelPrice, PriceList
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.costs import CostsByRun
 from pilotage.testing import MemorySealer, ScriptedModel, calls, says
+from tests.adapters.sqlalchemy.databases import opened, sqlite_settings
 
 PRICES = PriceList({"scripted": ModelPrice(Decimal(7), Decimal(11))}, version="2026-11")
 DURABLE = RecoveryStrategy.ACTION_BOUNDARY
@@ -117,6 +119,28 @@ async def test_changed_costs_are_found_by_verify_and_named_by_a_report(store: Sq
             await runs.costs()
         with pytest.raises(DamagedEntryError, match="model#1"):
             await runs.verify(result.state.id)
+
+
+@pytest.mark.parametrize(
+    ("column", "garbage"),
+    [
+        ("costs", "[" * 100_000),
+        ("costs", "5"),
+        ("costs", '[["m","reply",1e400]]'),
+        ("created_at", "x"),
+        ("created_at", 2**63 - 1),
+    ],
+    ids=["too deep", "a number", "infinite", "no time", "no time that there is"],
+)
+async def test_garbage_in_a_row_is_named_by_a_report(tmp_path: Path, column: str, garbage: object) -> None:
+    with opened(sqlite_settings(tmp_path)) as store:
+        async with office(store) as runs:
+            await (await runs.start(Writer, "write")).result()
+            with store.database.engines.writing.begin() as connection:
+                update = f"UPDATE pilotage_journal SET {column} = :garbage WHERE costs IS NOT NULL"  # noqa: S608
+                connection.execute(text(update), {"garbage": garbage})
+            with pytest.raises(DamagedEntryError, match=r"model#1' of run .* cost cannot be decoded"):
+                await runs.costs(by=["day"])
 
 
 async def test_costs_stay_when_payloads_are_erased(store: SqlAlchemyStore) -> None:

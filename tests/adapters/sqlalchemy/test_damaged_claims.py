@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pilotage.testing.conformance.samples import claim
 from sqlalchemy import text
 
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
@@ -13,6 +12,7 @@ from pilotage.agent.ports.journal import JournalCommit
 from pilotage.agent.ports.leases import POISONED_FROM, ClaimRecord
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.testing.conformance.kit import claim
 from tests.adapters.sqlalchemy.crowd import AGENT
 from tests.adapters.sqlalchemy.databases import opened, sqlite_settings
 

@@ -11,7 +11,7 @@ from pilotage.adapters.sqlalchemy.settings import DatabaseSettings
 from pilotage.agent.ports.journal import Committed
 from pilotage.agent.state import AgentStatus
 from pilotage.testing.conformance.kit import RUN, commit_one
-from pilotage.testing.conformance.leases import begun, moved
+from pilotage.testing.conformance.lease_commits import begun, moved
 from tests.adapters.sqlalchemy.databases import ClockOfFile, opened
 
 DAY = 86_400.0

@@ -43,10 +43,14 @@ def test_everything_can_be_set_by_the_environment() -> None:
         (
             "PILOTAGE_DATABASE_POOL_SIZE",
             "many",
-            "PILOTAGE_DATABASE_POOL_SIZE is 'many'. Write a positive number",
+            "PILOTAGE_DATABASE_POOL_SIZE is 'many'. Write a positive whole number",
         ),
-        ("PILOTAGE_DATABASE_POOL_SIZE", "0", "PILOTAGE_DATABASE_POOL_SIZE is '0'. Write a positive number"),
-        ("PILOTAGE_DATABASE_UPGRADES_AT_START", "perhaps", "is 'perhaps'. Write yes or no."),
+        (
+            "PILOTAGE_DATABASE_POOL_SIZE",
+            "0",
+            "PILOTAGE_DATABASE_POOL_SIZE is '0'. Write a positive whole number",
+        ),
+        ("PILOTAGE_DATABASE_UPGRADES_AT_START", "perhaps", "is 'perhaps'. Write true or false."),
     ],
 )
 def test_a_variable_that_makes_no_sense_is_named(name: str, text: str, words: str) -> None:

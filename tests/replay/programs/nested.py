@@ -96,3 +96,26 @@ async def shipment_beside_a_tool_in_a_tool(shop: Shop, model: IAgentModel) -> st
         shop.ship("stamp"), shop.arrange_all(["apple"]), shop.mark("pear")
     )
     return f"{sent}; {arranged}; {marked}"
+
+
+@program(depends_on_time=True, at_least=1, at_most=7)
+async def time_out_around_tools_in_a_tool(shop: Shop, model: IAgentModel) -> str:
+    """The time is up while the tool is entered again, over what it did before a pause."""
+    try:
+        async with asyncio.timeout(0.004):
+            await shop.order_at_once(["apple", "pear"])
+            await shop.mark("in time")
+    except TimeoutError:
+        await shop.mark("late")
+    return await shop.transfer("plum")
+
+
+@program(depends_on_time=True, at_least=1, at_most=10)
+async def time_out_around_a_repeatable_tool_with_others_inside(shop: Shop, model: IAgentModel) -> str:
+    try:
+        async with asyncio.timeout(0.006):
+            await shop.arrange_all(["apple", "pear"])
+            await shop.mark("in time")
+    except TimeoutError:
+        await shop.mark("late")
+    return await shop.transfer("plum")

@@ -63,12 +63,12 @@ class ThreadHistory:
     async def messages_of(self, state: AgentState) -> list[agui.Message]:
         """Return the messages of one run: that of the user, and those of its stream so far."""
         try:
-            found, said = await self._answers_of(state), await self._said_to(state)
+            found, sent = await self._answers_of(state), await self._sent_to(state)
         except PilotageError:
             # It was erased, or its record is damaged.
             return []
         place = 0
-        for after, message in said:
+        for after, message in sent:
             ends = (number for number, each in enumerate(found, start=1) if each.id.startswith(after))
             place = max([place, *ends]) if after else place
             found.insert(place, message)
@@ -77,28 +77,28 @@ class ThreadHistory:
 
     async def asked_by(self, state: AgentState) -> list[agui.Message]:
         """Return the messages of the user to a run: the one that started it, and those that were sent meanwhile."""
-        return [*(message for _, message in await self._said_to(state)), *await self._waiting_for(state)]
+        return [*(message for _, message in await self._sent_to(state)), *await self._waiting_for(state)]
 
-    async def _said_to(self, state: AgentState) -> list[tuple[tuple[str, ...], agui.Message]]:
+    async def _sent_to(self, state: AgentState) -> list[tuple[tuple[str, ...], agui.Message]]:
         """Return the messages that a run was given, as readers may see them.
 
         Each has the beginnings of the ids of the messages before it: those of the model calls that were recorded.
         """
-        said: list[tuple[tuple[str, ...], agui.Message]] = []
+        sent: list[tuple[tuple[str, ...], agui.Message]] = []
         before: list[str] = []
         async for row in self._runs.services.journal.read(RunKey(state.tenant_id, state.id)):
             view = object_or_empty(row.view)
             match row.kind:
                 case None if (text := _words_of_start(view)) is not None:
-                    said.append(((), agui.UserMessage(id=f"{state.id}:user", content=text)))
+                    sent.append(((), agui.UserMessage(id=f"{state.id}:user", content=text)))
                 case AgentActionKind.MODEL_CALL:
                     before.append(f"{state.id}:{row.action_id.partition('/')[2]}@")
                 case AgentActionKind.SIGNAL:
                     taken = _messages_in(state.id, view.get(words.RESULT))
-                    said += [(tuple(before), each) for each in taken]
+                    sent += [(tuple(before), each) for each in taken]
                 case _:
                     pass
-        return said
+        return sent
 
     async def _waiting_for(self, state: AgentState) -> list[agui.Message]:
         """Return the messages that wait for a run to take them in."""

@@ -300,9 +300,9 @@ def without_calls(messages: Sequence[agui.Message], calls: Collection[str]) -> l
     left: list[agui.Message] = []
     for message in messages:
         if isinstance(message, agui.AssistantMessage) and message.tool_calls:
-            kept = [each for each in message.tool_calls if each.id not in calls]
-            if len(kept) < len(message.tool_calls):
-                left.append(message.model_copy(update={"tool_calls": kept or None}))
+            remaining = [each for each in message.tool_calls if each.id not in calls]
+            if len(remaining) < len(message.tool_calls):
+                left.append(message.model_copy(update={"tool_calls": remaining or None}))
                 continue
         left.append(message)
     return left

@@ -13,7 +13,7 @@ from pilotage.adapters.anthropic.settings import AnthropicSettings
 from pilotage.adapters.model_http.calls import PreparedCall, Retrying
 from pilotage.adapters.model_http.decoding import parsed_object
 from pilotage.adapters.model_http.errors import ModelServerError, failed
-from pilotage.adapters.model_http.provider import STATE_LEFT_OUT
+from pilotage.adapters.model_http.provider import STATE_LEFT_OUT, with_provider
 from pilotage.adapters.model_http.server import ModelServer
 from pilotage.adapters.model_http.wires import Wire, expect_wire, spoken_wires
 from pilotage.agent.model_failure import ModelFailure
@@ -53,9 +53,10 @@ class AnthropicModel(IAgentModel, ILifecycle):
         self.settings = settings
         self._clock = clock or SystemClock()
         self._own_server = server
-        self._capability = settings.capability or ModelCapability(
+        capability = settings.capability or ModelCapability(
             settings.model, reasoning=True, media_types=_MEDIA
         )
+        self._capability = with_provider(capability, settings.base_url, "anthropic")
         self._retrying = Retrying(settings.model, settings.retries, self._clock, ids or SystemIds())
 
     @property

@@ -28,6 +28,7 @@ class AnthropicSettings:
     `base_url` ends where `/messages` begins; an address without a path means `/v1`. `max_tokens` is the longest reply
     of a request that does not say one, beside its budget of reasoning: the wire has no default. `cache_marks` lets the
     provider cache the beginning of the requests of runs. `extra_body` goes into every request.
+    `sends_trace` lets a server join the trace of the run, by the header `traceparent`.
     """
 
     model: str
@@ -43,6 +44,7 @@ class AnthropicSettings:
     headers: Mapping[str, str] = field(default_factory=_no_headers, repr=False)
     extra_body: JsonObject = field(default_factory=empty_object)
     checks_at_start: bool = True
+    sends_trace: bool = False
 
     def __post_init__(self) -> None:
         reject_blank(self, model=self.model, api_key=self.api_key, version=self.version)
@@ -66,4 +68,6 @@ class AnthropicSettings:
         headers = {"content-type": "application/json", "anthropic-version": self.version, **self.headers}
         if self.api_key is not None:
             headers["x-api-key"] = self.api_key
-        return ServerAccess(headers, self.timeouts, self.concurrency, self.api_key)
+        return ServerAccess(
+            headers, self.timeouts, self.concurrency, self.api_key, sends_trace=self.sends_trace
+        )

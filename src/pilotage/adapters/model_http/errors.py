@@ -98,7 +98,8 @@ _TABLE: Mapping[ModelFailure, _Row] = {
         ModelUnavailableError,
         True,
         "cannot be reached",
-        "Check that it runs and that the base URL of the model is its address.",
+        "Check that it runs and that the model has its address: in its settings, PILOTAGE_MODEL_BASE_URL, "
+        "OPENAI_BASE_URL or ANTHROPIC_BASE_URL.",
     ),
     ModelFailure.TIMEOUT: _Row(
         ModelUnavailableError,

@@ -10,6 +10,7 @@ from typing import TypeAlias, cast
 from pilotage.adapters.model_http.error_mapping import retry_after_of, server_error
 from pilotage.adapters.model_http.errors import ModelServerError, failed
 from pilotage.adapters.model_http.server import ModelServer, ServerAccess, ServerStream
+from pilotage.adapters.model_http.trace_context import trace_headers
 from pilotage.agent.model_failure import ModelFailure
 from pilotage.ids import IClock
 
@@ -95,12 +96,14 @@ class HttpServer(ModelServer):
 
     async def _sent(self, method: str, url: str, body: bytes) -> httpx.Response:
         client = self._connected()
-        request = client.build_request(method, url, content=body or None)
+        headers = trace_headers() if self._access.sends_trace else None
+        request = client.build_request(method, url, content=body or None, headers=headers)
         try:
             return await client.send(request, stream=True)
         except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
             # A pooled connection may be dead; a new one shows whether the server is.
-            return await client.send(client.build_request(method, url, content=body or None), stream=True)
+            again = client.build_request(method, url, content=body or None, headers=headers)
+            return await client.send(again, stream=True)
 
     def _connected(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()

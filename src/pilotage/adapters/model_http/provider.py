@@ -3,14 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from urllib.parse import urlsplit
 
 from pilotage.adapters.model_http.decoding import storable
 from pilotage.agent.messages import ModelMessage, ProviderState, state_of
+from pilotage.agent.ports.model import ModelCapability
 from pilotage.jsonvalue import JsonValue
 from pilotage.values import value
 
 STATE_LEFT_OUT = "state_left_out"
 """Metadata key of a reply: the models whose state was in the transcript and was not sent to this one."""
+
+
+_HOSTS = {
+    "api.openai.com": "openai",
+    "openai.azure.com": "azure.ai.openai",
+    "services.ai.azure.com": "azure.ai.inference",
+    "api.anthropic.com": "anthropic",
+    "generativelanguage.googleapis.com": "gcp.gemini",
+    "aiplatform.googleapis.com": "gcp.vertex_ai",
+    "amazonaws.com": "aws.bedrock",
+    "api.deepseek.com": "deepseek",
+    "api.groq.com": "groq",
+    "api.mistral.ai": "mistral_ai",
+    "api.x.ai": "x_ai",
+    "api.perplexity.ai": "perplexity",
+    "api.cohere.com": "cohere",
+    "cloud.ibm.com": "ibm.watsonx.ai",
+}
+"""The providers with a name in OpenTelemetry's conventions, by the end of their hosts."""
+
+
+def with_provider(capability: ModelCapability, url: str, wire: str) -> ModelCapability:
+    """Return a capability with the name of its provider: that of its host, else that of its wire."""
+    if capability.provider is not None:
+        return capability
+    host = urlsplit(url).hostname or ""
+    known = (name for end, name in _HOSTS.items() if host == end or host.endswith(f".{end}"))
+    return replace(capability, provider=next(known, wire))
 
 
 @value

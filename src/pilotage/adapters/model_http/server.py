@@ -45,12 +45,16 @@ class ModelRetries:
 
 @value
 class ServerAccess:
-    """A connection to a server: the headers of every request, the limits, and the key that errors must not show."""
+    """A connection to a server: the headers of every request, the limits, and the key that errors must not show.
+
+    With `sends_trace`, requests have the headers of the current trace.
+    """
 
     headers: Mapping[str, str] = field(repr=False)
     timeouts: ModelTimeouts
     concurrency: int
     secret: str | None = field(default=None, repr=False)
+    sends_trace: bool = False
 
 
 class CalledModel(Protocol):

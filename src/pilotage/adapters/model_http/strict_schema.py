@@ -125,25 +125,25 @@ def _strict(schema: JsonValue, rules: StrictRules) -> JsonObject:
         raise _NoStrictFormError
     if "$ref" in schema:
         return {"$ref": schema["$ref"]}  # servers refuse other words beside it
-    kept: dict[str, JsonValue] = {}
+    strict: dict[str, JsonValue] = {}
     limits: list[str] = []
     for name, part in schema.items():
         if name in _NAMED:
-            kept[name] = {key: _strict(each, rules) for key, each in object_or_empty(part).items()}
+            strict[name] = {key: _strict(each, rules) for key, each in object_or_empty(part).items()}
         elif name in ("anyOf", "oneOf"):
-            kept["anyOf"] = [
-                *list_or_empty(kept.get("anyOf")),
+            strict["anyOf"] = [
+                *list_or_empty(strict.get("anyOf")),
                 *(_strict(each, rules) for each in list_or_empty(part)),
             ]
         elif name == "items":
-            kept[name] = _strict(part, rules)
+            strict[name] = _strict(part, rules)
         elif name in _AS_THEY_ARE or name in rules.limits or (name == "format" and part in rules.formats):
-            kept[name] = part
+            strict[name] = part
         elif name in _LIMITS:
             limits.append(f"{name}: {canonical_json(part)}")
     if limits:
-        kept["description"] = " ".join([*_texts(kept.get("description")), f"({', '.join(limits)})"])
-    return _whole(kept, rules)
+        strict["description"] = " ".join([*_texts(strict.get("description")), f"({', '.join(limits)})"])
+    return _whole(strict, rules)
 
 
 def _texts(description: JsonValue) -> Sequence[str]:

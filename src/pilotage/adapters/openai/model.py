@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import ClassVar, TypeVar
 
 from pilotage.adapters.model_http.calls import PreparedCall, Retrying
-from pilotage.adapters.model_http.errors import ModelServerError
-from pilotage.adapters.model_http.provider import STATE_LEFT_OUT
+from pilotage.adapters.model_http.decoding import parsed_object
+from pilotage.adapters.model_http.errors import ModelServerError, failed
+from pilotage.adapters.model_http.provider import STATE_LEFT_OUT, with_provider
 from pilotage.adapters.model_http.server import ModelServer
 from pilotage.adapters.model_http.wires import Wire, expect_wire, spoken_wires
 from pilotage.adapters.openai.dialect import COMMON, Dialect, vllm_dialect
@@ -51,7 +52,8 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
         self._clock = clock or SystemClock()
         self._ids = ids or SystemIds()
         self._own_server = server
-        self._capability = settings.capability or ModelCapability(settings.model)
+        capability = settings.capability or ModelCapability(settings.model)
+        self._capability = with_provider(capability, settings.base_url, "openai")
         self._retrying = Retrying(settings.model, settings.retries, self._clock, self._ids, self._failed)
 
     @property
@@ -181,6 +183,9 @@ class OpenAICompatibleModel(IAgentModel, ILifecycle):
         return PreparedCall(self.server, self.settings, url, json.dumps(body).encode(), reader)
 
 
+_TOKENIZED = ("model", "messages", "tools", "chat_template_kwargs")
+
+
 class VllmAgentModel(OpenAICompatibleModel):
     """A model of a vLLM server.
 
@@ -212,6 +217,21 @@ class VllmAgentModel(OpenAICompatibleModel):
             if error.failure in (ModelFailure.NOT_FOUND, ModelFailure.UNREADABLE, ModelFailure.UNAUTHORIZED):
                 return None
             raise
+
+    async def count_tokens(self, request: ModelRequest) -> int:
+        """Return the tokens of a request as the tokenizer and the chat template of the server count them.
+
+        Raises:
+            ModelServerError: the request failed, or the server does not count.
+        """
+        names, dialect = names_of(request), await self.dialect()
+        sent = chat_body(request, self.settings, dialect, self._capability, names, streams=False)
+        asked = {name: sent[name] for name in _TOKENIZED if name in sent}
+        body = json.dumps(asked).encode()
+        count = parsed_object(await self.server.post(self.settings.root("/tokenize"), body)).get("count")
+        if type(count) is not int:
+            raise failed(ModelFailure.UNREADABLE, "a page /tokenize without a count")
+        return count
 
     async def is_healthy(self) -> bool:
         """Return whether the server is reachable and its engine works."""

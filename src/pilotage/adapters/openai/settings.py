@@ -47,7 +47,8 @@ class OpenAICompatibleSettings:
 
     `base_url` ends where `/chat/completions` begins; an address without a path means `/v1`. `capability` is
     that of the model; the server's report (the length of the context) fills what is left open. `extra_body`
-    goes into every request, for parameters that this adapter has no name for.
+    goes into every request, for parameters that this adapter has no name for. `sends_trace` lets a server that you
+    trust with it join the trace of the run, by the header `traceparent`.
     """
 
     base_url: str
@@ -62,6 +63,7 @@ class OpenAICompatibleSettings:
     headers: Mapping[str, str] = field(default_factory=_no_headers, repr=False)
     extra_body: JsonObject = field(default_factory=empty_object)
     checks_at_start: bool = True
+    sends_trace: bool = False
 
     def __post_init__(self) -> None:
         reject_blank(self, model=self.model, api_key=self.api_key, max_tokens_field=self.max_tokens_field)
@@ -80,7 +82,9 @@ class OpenAICompatibleSettings:
         headers = {"content-type": "application/json", **self.headers}
         if self.api_key is not None:
             headers["authorization"] = f"Bearer {self.api_key}"
-        return ServerAccess(headers, self.timeouts, self.concurrency, self.api_key)
+        return ServerAccess(
+            headers, self.timeouts, self.concurrency, self.api_key, sends_trace=self.sends_trace
+        )
 
     def url(self, path: str) -> str:
         """Return the address of a page of the API, with the query of the base URL."""

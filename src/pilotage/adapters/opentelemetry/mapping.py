@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from pilotage.adapters.opentelemetry import conventions as names
 from pilotage.agent.ports.observability import TelemetryValue
+from pilotage.jsonvalue import JsonObject, JsonValue, as_object, list_or_empty
 from pilotage.values import value
 
 Attributes: TypeAlias = Mapping[str, TelemetryValue]
@@ -29,7 +31,7 @@ class OtelSpan:
         return {**dimensions, **({names.ERROR_TYPE: error} if error else {})}
 
 
-_MEASURED = (names.OPERATION, names.REQUEST_MODEL, names.TOOL_NAME, names.AGENT_NAME)
+_MEASURED = (names.OPERATION, names.PROVIDER, names.REQUEST_MODEL, names.TOOL_NAME, names.AGENT_NAME)
 
 _OPERATIONS: Mapping[str, tuple[str, str]] = {
     "agent.run": (names.INVOKE_AGENT, "agent"),
@@ -47,8 +49,17 @@ _COMMON: Mapping[str, str] = {
     "error": names.ERROR_TYPE,
     "action_id": names.ACTION_ID,
     "model": names.REQUEST_MODEL,
+    "provider": names.PROVIDER,
+    "response_model": names.RESPONSE_MODEL,
     "input_tokens": names.INPUT_TOKENS,
     "output_tokens": names.OUTPUT_TOKENS,
+    "cached_tokens": names.CACHED_TOKENS,
+    "cache_written_tokens": names.CACHE_WRITTEN_TOKENS,
+    "reasoning_tokens": names.REASONING_TOKENS,
+    "first_chunk_seconds": names.TIME_TO_FIRST_CHUNK,
+    "cost": names.COST,
+    "cost_currency": names.CURRENCY,
+    "pricing_version": names.PRICING_VERSION,
 }
 
 METRICS: Mapping[str, tuple[str, str]] = {
@@ -65,10 +76,55 @@ def span_of(name: str, attributes: Attributes | None) -> OtelSpan:
     operation, subject = _OPERATIONS.get(name, (None, "name"))
     target = given.get(subject)
     title = " ".join(str(part) for part in (operation or name, target) if part is not None)
-    mapped = {**attributes_of(given), **_named(name, target), **_call(name, given)}
+    mapped = {**attributes_of(given), **_named(name, target, given), **_call(name, given)}
+    mapped |= _content(given)
     if operation is not None:
         mapped[names.OPERATION] = operation
     return OtelSpan(title, operation, mapped, is_remote=operation == names.CHAT)
+
+
+def _content(given: Attributes) -> dict[str, OtelValue]:
+    """Return the messages of a model call in the form of the conventions; system messages are instructions there."""
+    mapped: dict[str, OtelValue] = {}
+    read = [as_object(each) for each in _messages(given.get("input_messages"))]
+    if read:
+        system = [part for each in read if each.get("role") == "system" for part in _parts(each)]
+        others = [_message(each) for each in read if each.get("role") != "system"]
+        mapped[names.INPUT_MESSAGES] = json.dumps(others, ensure_ascii=False)
+        if system:
+            mapped[names.SYSTEM_INSTRUCTIONS] = json.dumps(system, ensure_ascii=False)
+    reply = [_message(as_object(each)) for each in _messages(given.get("output_messages"))]
+    if reply:
+        reason = str(given.get("finish_reason", "stop"))
+        mapped[names.OUTPUT_MESSAGES] = json.dumps(
+            [{**each, "finish_reason": reason} for each in reply], ensure_ascii=False
+        )
+    return mapped
+
+
+def _messages(text: TelemetryValue | None) -> Sequence[JsonValue]:
+    return list_or_empty(json.loads(text)) if isinstance(text, str) else ()
+
+
+def _message(given: JsonObject) -> JsonObject:
+    return {"role": given.get("role"), "parts": _parts(given)}
+
+
+def _parts(given: JsonObject) -> list[JsonValue]:
+    text, call_id = given.get("content"), given.get("call_id")
+    if given.get("role") == "tool":
+        return [{"type": "tool_call_response", "id": call_id, "response": text}]
+    calls = [as_object(each) for each in list_or_empty(given.get("tool_calls"))]
+    asked: list[JsonValue] = [
+        {
+            "type": "tool_call",
+            "id": each.get("call_id"),
+            "name": each.get("name"),
+            "arguments": each.get("arguments"),
+        }
+        for each in calls
+    ]
+    return [*([{"type": "text", "content": text}] if text else []), *asked]
 
 
 def attributes_of(given: Attributes) -> dict[str, OtelValue]:
@@ -85,7 +141,7 @@ def metric_attributes(given: Attributes | None) -> dict[str, OtelValue]:
     return {**attributes_of(given or {}), **({names.AGENT_NAME: agent} if agent is not None else {})}
 
 
-def _named(name: str, target: TelemetryValue | None) -> dict[str, OtelValue]:
+def _named(name: str, target: TelemetryValue | None, given: Attributes) -> dict[str, OtelValue]:
     if target is None:
         return {}
     match name:
@@ -96,7 +152,8 @@ def _named(name: str, target: TelemetryValue | None) -> dict[str, OtelValue]:
         case "agent.tool_call":
             return {names.TOOL_NAME: target}
         case "agent.model_call":
-            return {}
+            agent = given.get("agent")
+            return {} if agent is None else {names.AGENT_NAME: agent}
         case _:
             return {names.ACTION_NAME: target}
 

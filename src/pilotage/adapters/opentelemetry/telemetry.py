@@ -32,20 +32,30 @@ _PROPAGATOR = TraceContextTextMapPropagator()
 
 
 class OpenTelemetryTelemetry(IAgentTelemetry):
-    """Telemetry through the given providers, or those that the process has set globally."""
+    """Telemetry through the given providers, or those that the process has set globally.
+
+    With `content`, the messages of model calls are sent too, as readers of the runs may see them.
+    """
 
     def __init__(
         self,
         tracer_provider: trace.TracerProvider | None = None,
         meter_provider: metrics.MeterProvider | None = None,
+        *,
+        content: bool = False,
     ) -> None:
-        self._tracer = trace.get_tracer(_SCOPE, tracer_provider=tracer_provider)
-        self._meter = metrics.get_meter(_SCOPE, meter_provider=meter_provider)
+        self.wants_content = content
+        schema = names.SCHEMA_URL
+        self._tracer = trace.get_tracer(_SCOPE, tracer_provider=tracer_provider, schema_url=schema)
+        self._meter = metrics.get_meter(_SCOPE, meter_provider=meter_provider, schema_url=schema)
         self._duration = self._meter.create_histogram(
             names.OPERATION_DURATION, "s", "How long calls of models, tools and agents take."
         )
         self._tokens = self._meter.create_histogram(
             names.TOKEN_USAGE, "{token}", "How many tokens model calls take."
+        )
+        self._first_chunk = self._meter.create_histogram(
+            names.FIRST_CHUNK_DURATION, "s", "How long the first event of a model's reply takes."
         )
         self._counters = {
             ours: self._meter.create_counter(theirs, unit) for ours, (theirs, unit) in METRICS.items()
@@ -58,11 +68,30 @@ class OpenTelemetryTelemetry(IAgentTelemetry):
     ) -> Generator[Span, None, None]:
         shown = span_of(name, attributes)
         span = self._tracer.start_span(shown.name, attributes=shown.attributes)
+        with self._around(shown, span):
+            yield span
+
+    @contextmanager
+    def resume(
+        self, name: str, position: str, attributes: Mapping[str, TelemetryValue] | None = None
+    ) -> Generator[Span, None, None]:
+        """Return a span in the trace of the earlier position; the caller of this attempt is linked to it."""
+        shown = span_of(name, attributes)
+        caller = trace.get_current_span().get_span_context()
+        there = _PROPAGATOR.extract({_PARENT: position}, context.Context())
+        links = [trace.Link(caller)] if caller.is_valid else []
+        span = self._tracer.start_span(shown.name, there, attributes=shown.attributes, links=links)
+        with self._around(shown, span):
+            yield span
+
+    @contextmanager
+    def _around(self, shown: OtelSpan, span: Span) -> Generator[None]:
+        """Make a span the current one, and end it with the block."""
         begun = time.perf_counter()
         token = context.attach(trace.set_span_in_context(span))
         failed: str | None = None
         try:
-            yield span
+            yield
         except Exception as error:
             failed = _code_of(error)
             raise
@@ -93,6 +122,9 @@ class OpenTelemetryTelemetry(IAgentTelemetry):
             tokens = shown.attributes.get(attribute)
             if isinstance(tokens, int):
                 self._tokens.record(tokens, {**shown.measured(None), names.TOKEN_TYPE: kind})
+        first = shown.attributes.get(names.TIME_TO_FIRST_CHUNK)
+        if isinstance(first, float):
+            self._first_chunk.record(first, shown.measured(None))
 
     def emit_metric(
         self, name: str, value: float, attributes: Mapping[str, TelemetryValue] | None = None

@@ -65,6 +65,8 @@ class SqlAlchemyCosts(IAgentCosts):
                     charges = charges_in(costs)
                 except ValueError as error:
                     raise unreadable_costs(run_id, action_id, error) from error
+                if type(at) is not datetime:
+                    raise unreadable_costs(run_id, action_id, ValueError(f"the row has no time: {at}"))
                 for charge in charges:
                     root = root_of(run_id, above)
                     yield CostEntry(

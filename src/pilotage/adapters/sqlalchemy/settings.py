@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 
 from pilotage.adapters.sqlalchemy.errors import DatabaseStartError
 from pilotage.checks import reject_blank, reject_not_positive
+from pilotage.environment import Variables
 from pilotage.values import value
 
-URL = "PILOTAGE_DATABASE_URL"
-POOL_SIZE = "PILOTAGE_DATABASE_POOL_SIZE"
-TIMEOUT_SECONDS = "PILOTAGE_DATABASE_TIMEOUT_SECONDS"
-UPGRADES_AT_START = "PILOTAGE_DATABASE_UPGRADES_AT_START"
+PREFIX = "PILOTAGE_DATABASE_"
+URL = f"{PREFIX}URL"
+POOL_SIZE = f"{PREFIX}POOL_SIZE"
+TIMEOUT_SECONDS = f"{PREFIX}TIMEOUT_SECONDS"
+UPGRADES_AT_START = f"{PREFIX}UPGRADES_AT_START"
+MAY_LOSE_COMMITS = f"{PREFIX}MAY_LOSE_COMMITS_ON_POWER_FAILURE"
 BLOBS_FOLDER = "PILOTAGE_BLOBS_FOLDER"
-MAY_LOSE_COMMITS = "PILOTAGE_DATABASE_MAY_LOSE_COMMITS_ON_POWER_FAILURE"
 
 DEFAULT_URL = "sqlite:///.pilotage/pilotage.db"
-
-_YES, _NO = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
 
 
 @value
@@ -60,17 +61,14 @@ class DatabaseSettings:
         """Return the settings of the environment variables PILOTAGE_DATABASE_..., with defaults for the rest.
 
         Raises:
-            DatabaseStartError: a variable is not the number, or the yes or no, that it should be.
+            DatabaseStartError: a variable is no positive number, or no switch.
         """
-        default = cls()
+        variables = Variables(environ, PREFIX, DatabaseStartError)
         return cls(
-            url=environ.get(URL) or default.url,
-            pool_size=int(_number(environ, POOL_SIZE, default.pool_size)),
-            timeout_seconds=_number(environ, TIMEOUT_SECONDS, default.timeout_seconds),
-            upgrades_at_start=_flag(environ, UPGRADES_AT_START, default.upgrades_at_start),
-            may_lose_commits_on_power_failure=_flag(
-                environ, MAY_LOSE_COMMITS, default.may_lose_commits_on_power_failure
-            ),
+            url=environ.get(URL) or DEFAULT_URL,
+            **variables.numbers(fields(cls)),
+            upgrades_at_start=variables.switch("UPGRADES_AT_START", usual=True),
+            may_lose_commits_on_power_failure=variables.switch("MAY_LOSE_COMMITS_ON_POWER_FAILURE"),
             blobs_folder=environ.get(BLOBS_FOLDER) or None,
         )
 
@@ -87,25 +85,3 @@ def shown(url: str) -> str:
     scheme, separator, rest = url.partition("://")
     credentials, at, place = rest.rpartition("@")
     return f"{scheme}{separator}{'***@' if credentials and at else ''}{place.partition('?')[0]}"
-
-
-def _number(environ: Mapping[str, str], name: str, default: float) -> float:
-    text = environ.get(name)
-    if not text:
-        return default
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if number <= 0:
-        raise DatabaseStartError(f"{name} is {text!r}. Write a positive number, for example {default}.")
-    return number
-
-
-def _flag(environ: Mapping[str, str], name: str, default: bool) -> bool:
-    text = environ.get(name, "").strip().lower()
-    if not text:
-        return default
-    if text not in _YES | _NO:
-        raise DatabaseStartError(f"{name} is {text!r}. Write yes or no.")
-    return text in _YES

@@ -103,7 +103,7 @@ def charges_in(text: str) -> tuple[ModelCharge, ...]:
         return ()
     try:
         return tuple(map(_read, _listed(json.loads(text))))
-    except (TypeError, ValueError, LookupError, InvalidOperation, AttributeError) as error:
+    except (TypeError, ValueError, LookupError, InvalidOperation, AttributeError, RecursionError) as error:
         raise ValueError(f"{text[:80]!r} says nothing about costs") from error
 
 

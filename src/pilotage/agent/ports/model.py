@@ -23,7 +23,7 @@ class ModelCapability:
     `max_output_tokens` is the longest reply. `media_types` are the MIME types that messages may have besides text,
     `image/*` for all of a kind; with None the model does not declare them and is given whatever there is. A model that
     asks others gives their names in `stands_for`, and says with `pays_each` whether one call may have to be paid to
-    several of them.
+    several of them. `provider` is the name of its provider in OpenTelemetry's conventions.
     """
 
     model: str
@@ -36,6 +36,7 @@ class ModelCapability:
     max_output_tokens: int | None = None
     stands_for: tuple[str, ...] = ()
     pays_each: bool = False
+    provider: str | None = None
 
     def __post_init__(self) -> None:
         reject_blank(self, model=self.model)
@@ -90,6 +91,16 @@ class IAgentModel(ABC):
     def capability(self) -> ModelCapability:
         """The capabilities of this model. The default has all of a chat model with tools."""
         return ModelCapability(model=type(self).__name__)
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        """Return the tokens of a request as the model counts them; None where it cannot be asked.
+
+        Runs ask where a limit or a budget bounds tokens or cost; otherwise, and where counting fails, they estimate.
+
+        Raises:
+            ModelCallError: the model did not count.
+        """
+        return None
 
     def capability_for(self, selection: ModelSelection | None) -> ModelCapability:
         """Return what the selected model can do; adapters of one model have only one answer."""

@@ -8,17 +8,22 @@ Names and attributes of spans are ours; an adapter translates them into the conv
 | span | around | attributes |
 |---|---|---|
 | `agent.run` | an attempt at a run | `agent`, `run_id`, `conversation`, `tenant`, `epoch`; then `status`, `error` |
-| `agent.model_call` | a call, when it ended | `model`, `action_id`, `input_tokens`, `output_tokens`, `finish_reason` |
+| `agent.model_call` | a call, when it ended | `model`, `action_id` and those of model calls |
 | `agent.tool_call` | a tool | `name`, `action_id` |
 | `agent.delegation` | a child run | `name`, `action_id` |
 | `agent.step`, `agent.value` | any other action | `name`, `action_id` |
+
+Those of model calls are `agent`, `conversation`, `provider`, `response_model`, `finish_reason`, `first_chunk_seconds`;
+the counts `input_tokens`, `output_tokens`, `cached_tokens`, `cache_written_tokens`, `reasoning_tokens`; of a known
+price `cost`, `cost_currency`, `pricing_version`; for an adapter that wants content, `input_messages` and
+`output_messages`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import field
 from datetime import datetime
 from typing import TypeAlias
@@ -34,8 +39,11 @@ TelemetryValue: TypeAlias = str | bool | int | float
 class IAgentTelemetry(ABC):
     """Receives what happens, cheaply and without payloads: names, ids, codes, counts, durations.
 
-    An adapter that cannot follow a trace leaves out `record`, `annotate`, `position` and `link`.
+    An adapter that cannot follow a trace leaves out `record`, `annotate`, `position`, `link` and `resume`. One that
+    `wants_content` gets the messages of model calls, as JSON texts, as readers of the run may see them.
     """
+
+    wants_content: bool = False
 
     @abstractmethod
     def trace(
@@ -51,6 +59,15 @@ class IAgentTelemetry(ABC):
         self, name: str, value: float, attributes: Mapping[str, TelemetryValue] | None = None
     ) -> None:
         """One measurement."""
+
+    @contextmanager
+    def resume(
+        self, name: str, position: str, attributes: Mapping[str, TelemetryValue] | None = None
+    ) -> Generator[object]:
+        """Return what `trace` returns, for a span that goes on from an earlier position; by default it has a link."""
+        with self.trace(name, attributes) as span:
+            self.link(position)
+            yield span
 
     def record(  # noqa: B027 - nothing to do without traces
         self,

@@ -65,7 +65,6 @@ def described_tool(
         name, schema_name, options.description, options.metadata(deferred=deferred)
     )
     tool = as_tool(_calling(act, takes_context=takes_context), definition)
-    input_name, output_name = f"{schema_name}.input", f"{schema_name}.output"
     interface = ToolInterface(
         label=label,
         parameters=tuple(ToolParameter(each, object, UnknownDefault(), True) for each in properties),
@@ -82,21 +81,27 @@ def described_tool(
         identity=AgentToolIdentity(owner.__module__, owner.__qualname__, name),
         owner=owner,
         callable=tool,
-        schema=AgentToolSchemaHandle(
-            name=schema_name,
-            input_schema_name=input_name,
-            output_schema_name=output_name,
-            input_schema={**input_schema, "title": input_name},
-            output_schema={**output_schema, "title": output_name},
-            input_sensitive_fields=input_sensitive_fields,
-            output_sensitive_fields=output_sensitive_fields,
-        ),
+        schema=_handle_of(schema_name, interface),
         description=options.description,
         metadata=definition.metadata,
         binding=ToolBinding.NOTHING,
     )
     tool.__dict__[DESCRIPTOR_SLOT] = descriptor
     return descriptor
+
+
+def _handle_of(name: str, interface: ToolInterface) -> AgentToolSchemaHandle:
+    """Return the schemas of an interface under the name that models see."""
+    input_name, output_name = f"{name}.input", f"{name}.output"
+    return AgentToolSchemaHandle(
+        name=name,
+        input_schema_name=input_name,
+        output_schema_name=output_name,
+        input_schema={**interface.input_schema, "title": input_name},
+        output_schema={**interface.output_schema, "title": output_name},
+        input_sensitive_fields=interface.input_sensitive_fields,
+        output_sensitive_fields=interface.output_sensitive_fields,
+    )
 
 
 def described(function: object) -> AgentToolDescriptor | None:

@@ -31,7 +31,7 @@ class Docstring:
 def read_docstring(documented: object) -> Docstring:
     """Return the contents of a function's docstring; those of an absent one are empty."""
     lines = (inspect.getdoc(documented) or "").splitlines()
-    found = {**_google(lines), **_numpy(lines), **_rest(lines)}
+    found = {**_google(lines), **_numpy(lines), **_entries(lines, _REST_ENTRY)}
     return Docstring(_summary(lines), {name: text for name, text in found.items() if text})
 
 
@@ -56,10 +56,6 @@ def _numpy(lines: list[str]) -> dict[str, str]:
         if heading == "Parameters" and rule and not rule.strip("-"):
             return _entries(_until_heading(lines[number + 2 :]), _NUMPY_ENTRY)
     return {}
-
-
-def _rest(lines: list[str]) -> dict[str, str]:
-    return _entries(lines, _REST_ENTRY)
 
 
 def _entries(lines: Iterable[str], entry: re.Pattern[str]) -> dict[str, str]:

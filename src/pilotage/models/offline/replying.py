@@ -266,7 +266,7 @@ def talk(command: SpokenCommand, tools: Sequence[OfferedTool], situation: Situat
     about = " ".join(word.text for word in command.words if word.plain not in ARTICLES and not word.key)
     match command.verb:
         case Verb.GREET:
-            return _greeted(about, tools)
+            return greeting(about) if about else f"Good day.\n{introduced(tools)}"
         case Verb.HELP:
             return introduced(tools, situation.instructions)
         case Verb.EXPLAIN if not (about and situation.shown):
@@ -283,10 +283,6 @@ def talk(command: SpokenCommand, tools: Sequence[OfferedTool], situation: Situat
             return shown_as_it_is(situation.shown)
         case _:
             return not_understood(command, tools)
-
-
-def _greeted(about: str, tools: Sequence[OfferedTool]) -> str:
-    return greeting(about) if about else f"Good day.\n{introduced(tools)}"
 
 
 def _recalled(about: str, situation: Situation) -> str:

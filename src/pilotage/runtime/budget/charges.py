@@ -7,6 +7,7 @@ part that was read, or for its hold where that is not known; a changed context f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from pilotage.agent.model_reply import ModelUsage
 from pilotage.agent.ports.budget import ModelCost
@@ -24,6 +25,8 @@ _ROLES = {
     DISCARDED_TRY: CostRole.RETRY,
     CONTEXT_CHANGE: CostRole.COMPACTION,
 }
+_REPLY = CostRole.REPLY
+_PLAIN = (words.TOTAL_TOKENS, words.INPUT_TOKENS, words.OUTPUT_TOKENS)
 _TOOL = "/tool:"
 
 
@@ -39,11 +42,38 @@ def costs_of(kind: EffectKind, action_id: str, record: JsonObject, version: int)
     role = _ROLES.get(kind)
     if role is None:
         return ""
+    if role is _REPLY and version == 1 and (text := _plain_reply(action_id, record)) is not None:
+        return text
     paid = [*_paid(role, record)]
     if not paid:
         return ""
     costs = decode_costs(record) or ()
     return charges_text(_charges(paid, costs, _tool_in(action_id), version))
+
+
+def _plain_reply(action_id: str, record: JsonObject) -> str | None:
+    """Return the text about a whole reply without a price and without details, as most are; None for another one."""
+    result, model = record.get(words.RESULT), record.get(words.MODEL)
+    if not isinstance(result, dict) or words.METADATA in result or _TOOL in action_id:
+        return None
+    usage = result.get(words.USAGE)
+    if (
+        not isinstance(usage, dict)
+        or len(usage) != len(_PLAIN)
+        or words.COSTS in record
+        or words.LEFT in record
+    ):
+        return None
+    total, read, written = map(usage.get, _PLAIN)
+    if None in (total, read, written) or words.PAID in record or words.USAGE_ESTIMATED in record:
+        return None
+    return f"[[{_quoted(model)},{total},{read},{written}]]" if isinstance(model, str) else None
+
+
+@lru_cache(maxsize=64)
+def _quoted(model: str) -> str:
+    """Return the beginning of a charge for a reply of this model."""
+    return charges_text([ModelCharge(model, _REPLY, ModelUsage())])[2:-2]
 
 
 def _charges(

@@ -51,10 +51,21 @@ class Conduct:
         """Return the tokens that a request of this estimate may take."""
         return ceil(estimated * self._factor) + self._offset
 
-    def learn(self, estimated: int, most: ModelUsage, usage: ModelUsage, *, is_dearer: bool = False) -> None:
-        """Compare a reported usage with what was held for it; `is_dearer` if its price was higher."""
+    def learn(
+        self,
+        estimated: int,
+        most: ModelUsage,
+        usage: ModelUsage,
+        *,
+        is_dearer: bool = False,
+        is_exact: bool = False,
+    ) -> None:
+        """Compare a reported usage with what was held for it; `is_dearer` if its price was higher.
+
+        A request that the model has counted says nothing about estimates.
+        """
         read = usage.input_tokens
-        if read is not None:
+        if read is not None and not is_exact:
             self._learn_request(estimated, read)
         if read is not None and usage.total_tokens is not None:
             is_within = usage.total_tokens - read <= (most.output_tokens or 0)
@@ -82,11 +93,13 @@ class CallEstimate:
     estimated: int
     reply_tokens: int
     conduct: Conduct
+    is_exact: bool = False
+    """Whether the model has counted the request."""
 
     @property
     def request_tokens(self) -> int:
-        """Return the tokens of the request, by the experience with the model."""
-        return self.conduct.request_tokens(self.estimated)
+        """Return the tokens of the request: as the model counts them, or by the experience with it."""
+        return self.estimated if self.is_exact else self.conduct.request_tokens(self.estimated)
 
     def usage(self, reply_tokens: int) -> ModelUsage:
         """Return the most that one model takes with a bound of its reply."""
@@ -119,17 +132,23 @@ def _highest(
 
 
 def estimate_of(
-    capability: ModelCapability, conduct: Conduct, estimated: int, wanted: int | None
+    capability: ModelCapability,
+    conduct: Conduct,
+    estimated: int,
+    wanted: int | None,
+    *,
+    is_exact: bool = False,
 ) -> CallEstimate:
     """Return the estimate of a call; `wanted` is the bound of the reply in the request, which takes precedence."""
     bound = wanted
     if bound is None:
         bound = capability.max_output_tokens or DEFAULT_REPLY_TOKENS
         if capability.context_tokens is not None:
-            room = capability.context_tokens - conduct.request_tokens(estimated)
+            asked = estimated if is_exact else conduct.request_tokens(estimated)
+            room = capability.context_tokens - asked
             bound = max(min(bound, room), 1)
     models = capability.stands_for or (capability.model,)
-    return CallEstimate(models, capability.pays_each, estimated, bound, conduct)
+    return CallEstimate(models, capability.pays_each, estimated, bound, conduct, is_exact=is_exact)
 
 
 class BudgetHold:
@@ -144,7 +163,7 @@ class BudgetHold:
         self.is_open = True
         self.task: asyncio.Task[object] | None = None
         """The task that makes the call."""
-        self.is_idle: Callable[[], bool] = _is_busy
+        self.is_idle: Callable[[], bool] = lambda: False
         """Whether the call waits for its reader: the model has nothing to do."""
 
     @property
@@ -155,7 +174,8 @@ class BudgetHold:
     def learn(self, usage: ModelUsage, cost: Decimal | None) -> None:
         """Compare the reported usage, and its price where money counts, with the worst case."""
         is_dearer = cost is not None and cost > self.amount.cost
-        self.call.conduct.learn(self.call.estimated, self.usage, usage, is_dearer=is_dearer)
+        call = self.call
+        call.conduct.learn(call.estimated, self.usage, usage, is_dearer=is_dearer, is_exact=call.is_exact)
 
 
 @value
@@ -166,10 +186,6 @@ class LostHold:
     model: str
     amount: BudgetAmount
     cost: ModelCost | None = None
-
-
-def _is_busy() -> bool:
-    return False
 
 
 _POLL_SECONDS = 0.05

@@ -273,7 +273,7 @@ class Children:
                 return _ended(spent, words.OUTPUT, to_json_value(result.output))
             case AgentStatus.INTERRUPTED if not waits and _lacks_key(state):
                 raise SealMissing(f"its child {state.id!r}: {state.current_activity}")
-            case AgentStatus.INTERRUPTED if not waits and _lacks_model(state):
+            case AgentStatus.INTERRUPTED if not waits and state.reason is AgentStateReason.MODEL_UNAVAILABLE:
                 reason = f"its child {state.agent_type!r}: {state.current_activity}"
                 wake_at = state.wake_at or self.run.ports.clock.now()
                 raise ModelUnavailable(
@@ -336,11 +336,6 @@ def _lacks_key(state: AgentState) -> bool:
     """Return whether a run was interrupted because a record could not be sealed."""
     reason = state.metadata.get(words.SEAL_MISSING)
     return reason is not None and reason == state.current_activity
-
-
-def _lacks_model(state: AgentState) -> bool:
-    """Return whether a run waits until its model can be asked again."""
-    return state.reason is AgentStateReason.MODEL_UNAVAILABLE
 
 
 def _stopped_short(spent: BudgetAmount, result: RunResult) -> JsonObject:

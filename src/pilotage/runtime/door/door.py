@@ -27,6 +27,7 @@ from pilotage.runtime.door.not_performed import (
     tried_again,
     turned_away,
     until_it_may_act,
+    until_owned,
 )
 from pilotage.runtime.door.outcome import UnfitResultError, executed_arguments
 from pilotage.runtime.door.run import Run
@@ -238,8 +239,7 @@ def _carry_out(run: Run, effect: Effect) -> Awaitable[object]:
 async def _dispatch(run: Run, effect: Effect) -> object:
     """Perform an effect that is recorded as begun, once the row is committed and the lease is certain."""
     run.outcomes.begin(effect)
-    await run.ledger.barrier()
-    await run.ensure_lease()
+    await until_owned(run, effect, run.ledger.barrier())
     return await _act(run, effect)
 
 
@@ -452,8 +452,8 @@ async def _repeat(run: Run, effect: Effect, *, is_suspended: bool = False) -> ob
     await until_it_may_act(run, effect)
     run.mark_running()
     run.outcomes.begin(effect, is_entered_again=is_suspended)
-    await run.ledger.prove_ownership(effect.action.id if is_suspended else None)
-    await run.ensure_lease()
+    proving = run.ledger.prove_ownership(effect.action.id if is_suspended else None)
+    await until_owned(run, effect, proving)
     return await _act(run, effect)
 
 

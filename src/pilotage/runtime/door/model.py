@@ -139,6 +139,9 @@ class AdaptedModel(IAgentModel):
     def capability(self) -> ModelCapability:
         return self._capability
 
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        return await self._model.count_tokens(adapted_request(request, self._capability))
+
     async def complete(self, request: ModelRequest) -> ModelResponse:
         return self._with_answer(
             await self._model.complete(adapted_request(request, self._capability)), request
@@ -217,6 +220,9 @@ class RunAwareModel(IAgentModel):
         """Return the model as runs call it; its capabilities are read at the first call."""
         capability = self._model.capability
         return ModelSource(adapted_model(self._model), capability.model, capability, Conduct())
+
+    async def count_tokens(self, request: ModelRequest) -> int | None:
+        return await self._model.count_tokens(request)
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         run = active_run()

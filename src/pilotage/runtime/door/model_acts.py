@@ -120,6 +120,7 @@ class ModelTries:
             words.HOLD: self._holds,
             words.SETTLED_BY: settled_by,
             words.HELD: encode_amount(amount),
+            words.COUNTED: words.EXACT if held.call.is_exact else words.ESTIMATED,
             **({} if cost is None else {words.COSTS: encode_costs([cost])}),
         }
         await perform(run, self._hold_row(record))

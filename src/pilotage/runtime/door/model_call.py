@@ -174,7 +174,10 @@ class ModelReading(OpenStream):
             return await self.read_aside()
         self._opened(opened)
         run.open_streams.append(self)
-        return await self.read()
+        event = await self.read()
+        if not run.telemetry.is_idle:
+            self._recorder.first_at = run.ports.clock.monotonic()
+        return event
 
     def _opened(self, inner: AsyncIterator[ModelStreamEvent]) -> None:
         run, call = self._run, self._call

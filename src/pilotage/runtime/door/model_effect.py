@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from dataclasses import replace
 
 from pilotage.agent.compaction import fixed_tokens, request_tokens
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.agent.ports.model import IAgentModel, ModelCapability
+from pilotage.agent.tools.declare import OutsideRuns
 from pilotage.jsonvalue import JsonObject
 from pilotage.runtime.budget.holds import BudgetHold, CallEstimate, Conduct, estimate_of
+from pilotage.runtime.budget.limits import MOST_TOKENS
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import NOTHING, Effect
 from pilotage.runtime.journal.scope import Action, StepScope
 from pilotage.values import value
+
+COUNT_SECONDS = 5.0
+"""A model that takes longer to count the tokens of a request is not waited for: they are estimated."""
 
 
 @value
@@ -45,6 +52,8 @@ class ModelEffect(Effect):
     """The same for the application's budget, where that bounds tokens or cost."""
     bounded: frozenset[str] = frozenset()
     """The amounts that the application's budget bounds: the reply must report them."""
+    counted: int | None = None
+    """The tokens of the request as the model counts them; None where they are estimated."""
     hold_number: int | None = None
     """The number of the hold's row below its call."""
 
@@ -82,7 +91,18 @@ class ModelEffect(Effect):
     def estimate(self) -> CallEstimate:
         """Return the estimate of its request, and the bound of its reply."""
         source, wanted = self.source, self.program_request.sampling.max_tokens
+        if self.counted is not None:
+            return estimate_of(source.capability, source.conduct, self.counted, wanted, is_exact=True)
         return estimate_of(source.capability, source.conduct, self.request_tokens, wanted)
+
+    async def count(self) -> None:
+        """Ask the model how many tokens the request has; without an answer, they stay estimated."""
+        if self.counted is not None:
+            return
+        with suppress(Exception), OutsideRuns():
+            async with asyncio.timeout(COUNT_SECONDS):
+                found: object = await self.source.port.count_tokens(self.request)
+            self.counted = found if type(found) is int and 0 <= found <= MOST_TOKENS else None
 
     def bound_reply(self, tokens: int) -> None:
         """Let the model write at most so many tokens."""

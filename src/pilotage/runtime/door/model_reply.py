@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pilotage.agent.compaction import BYTE_ESTIMATOR
+from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_failure import ModelFailure
 from pilotage.agent.model_reply import (
     RESTARTED,
@@ -21,14 +22,14 @@ from pilotage.agent.model_reply import (
 from pilotage.agent.model_stream import ReplyAssembly
 from pilotage.agent.ports.budget import BudgetAmount
 from pilotage.errors import AgentStructuredOutputError, ModelCallError
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json
 from pilotage.runtime.budget.limits import PaidReply, believable, encode_paid, paid_replies
 from pilotage.runtime.budget.spending import Costs
 from pilotage.runtime.door.model_effect import ModelEffect
 from pilotage.runtime.door.model_secrets import failure_without_secrets, misfit_without_secrets
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import NOTHING, ONE_STEP, new_outcome
-from pilotage.runtime.exposure.redactor import public_text, recorded_reply
+from pilotage.runtime.exposure.redactor import public_text, recorded_reply, shown_request, shown_response
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import LimitReached
 from pilotage.runtime.journal.records import (
@@ -103,6 +104,8 @@ class ReplyRecorder(ReplyAssembly):
     """The usage of a reply that ended early."""
     asked_at: float | None = None
     """When the model was asked, where telemetry observes it."""
+    first_at: float | None = None
+    """When the first event of the reply came, where telemetry observes it."""
     written: list[str] | None = None
     """The pieces as the model wrote them, where the secrets in them are masked."""
     _reported: ReportedUsage | None = None
@@ -165,7 +168,7 @@ class ReplyRecorder(ReplyAssembly):
             self._record(record)
         if not run.telemetry.is_idle:
             run.telemetry.count("agent.model.tokens", response.usage.total_tokens or 0)
-            self._observe(response.usage, response.finish_reason)
+            self._observe(response.usage, response.finish_reason, costs=costs, reply=response)
         effect = self._effect
         try:
             return run.spending.settle_model_call(
@@ -179,7 +182,7 @@ class ReplyRecorder(ReplyAssembly):
     def leave(self, *, is_stopped: bool) -> None:
         """Record the part read of a stream that its reader left; a stopped attempt repeats the call instead."""
         left = self._counted()
-        self._observe(left.usage, "left")
+        self._observe(left.usage, "left", costs=self._costs)
         if not is_stopped:
             facts: JsonObject = {words.USAGE_ESTIMATED: True} if left.is_estimated else {}
             reply = ModelResponse("".join(self.text), usage=left.usage, metadata=facts)
@@ -189,7 +192,7 @@ class ReplyRecorder(ReplyAssembly):
     def fail(self, error: Exception) -> ModelCallError | AgentStructuredOutputError:
         """Record how the call failed, and return the error the program gets, now and in replay."""
         usage, took = self._taken(was_answered=_may_have_answered(error))
-        self._observe(usage, error=str(getattr(error, "code", type(error).__name__)))
+        self._observe(usage, error=str(getattr(error, "code", type(error).__name__)), costs=self._costs)
         if isinstance(error, AgentStructuredOutputError):
             error = misfit_without_secrets(error, self._run.redactor)
             misfit: JsonObject = {words.ERROR: str(error), words.PROBLEMS: list(error.problems)}
@@ -222,7 +225,7 @@ class ReplyRecorder(ReplyAssembly):
     def cut(self) -> JsonObject:
         """Return the usage of a reply that its program cut short, as it is recorded."""
         usage, took = self._taken(was_answered=True)
-        self._observe(usage, "cut_short")
+        self._observe(usage, "cut_short", costs=self._costs)
         return took
 
     def discard(self, error: ModelCallError) -> JsonObject:
@@ -242,7 +245,7 @@ class ReplyRecorder(ReplyAssembly):
             record[words.SPENT] = encode_amount(self.took)
             record |= self._paid_record()
         run.spending.give_back(ONE_STEP)
-        self._observe(usage, error=str(error.code))
+        self._observe(usage, error=str(error.code), costs=self._costs)
         return record
 
     def _is_held(self, *, was_answered: bool) -> bool:
@@ -302,21 +305,74 @@ class ReplyRecorder(ReplyAssembly):
             record = {**record, words.RESTARTS: self.restarts}
         view = self._run.redactor.json(recorded_reply(record, self._tools))
         manifest = self._effect.manifest
+        counted = self._effect.counted
+        if counted is not None:
+            manifest = {**(manifest or {}), words.COUNTED_TOKENS: counted}
         added = None if manifest is None else {words.MANIFEST: manifest}
         self._run.outcomes.record(self._effect, new_outcome(record, view, None, added))
 
-    def _observe(self, usage: ModelUsage, finish_reason: str | None = None, error: str | None = None) -> None:
+    def _observe(
+        self,
+        usage: ModelUsage,
+        finish_reason: str | None = None,
+        error: str | None = None,
+        costs: Costs = None,
+        reply: ModelResponse | None = None,
+    ) -> None:
         """Report the span of the call once it has ended: no code runs inside of a stream."""
         if self.asked_at is None:
             return
-        seconds, self.asked_at = self._run.ports.clock.monotonic() - self.asked_at, None
-        self._run.telemetry.record(
+        run, effect = self._run, self._effect
+        seconds, asked_at, self.asked_at = run.ports.clock.monotonic() - self.asked_at, self.asked_at, None
+        cost = costs[0] if costs else None
+        by = run.source.attribution
+        run.telemetry.record(
             "agent.model_call",
             seconds,
             error,
-            model=self._model,
-            action_id=self._effect.action.id,
+            model=effect.source.name,
+            action_id=effect.action.id,
+            agent=by.agent_id,
+            conversation=by.conversation_id,
+            provider=effect.source.capability.provider,
+            response_model=self._model,
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
+            cached_tokens=usage.cached_tokens,
+            cache_written_tokens=usage.cache_written_tokens,
+            reasoning_tokens=usage.reasoning_tokens,
             finish_reason=finish_reason,
+            first_chunk_seconds=None if self.first_at is None else self.first_at - asked_at,
+            cost=None if cost is None else float(cost.amount),
+            cost_currency=None if cost is None else cost.currency,
+            pricing_version=None if cost is None else cost.pricing_version,
+            **self._content(reply),
         )
+
+    def _content(self, reply: ModelResponse | None) -> dict[str, str]:
+        """Return the messages of the call, as readers of the run may see them; nothing where telemetry wants none."""
+        run = self._run
+        if not run.telemetry.wants_content:
+            return {}
+        request = self._effect.request
+        shown = [message_json(each) for each in shown_request(request, run.redactor).messages]
+        content = {"input_messages": canonical_json(shown)}
+        if reply is not None:
+            content["output_messages"] = canonical_json(
+                [message_json(shown_response(reply, request, run.redactor).message)]
+            )
+        return content
+
+
+def message_json(message: ModelMessage) -> JsonObject:
+    """Return a message as telemetry gets it: its role, its text, its calls; of media only the type."""
+    calls: list[JsonValue] = [
+        {words.CALL_ID: call.call_id, words.NAME: call.name, words.ARGUMENTS: call.arguments}
+        for call in message.tool_calls
+    ]
+    return {
+        "role": message.role.value,
+        words.CONTENT: message.text,
+        **({words.TOOL_CALLS: calls} if calls else {}),
+        **({words.CALL_ID: message.tool_call_id} if message.tool_call_id is not None else {}),
+    }

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from types import NoneType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pilotage.agent.recovery import AgentActionBoundaryStage, AgentResumeBoundary
 from pilotage.agent.recovery_request import RecoveryCancelled, RecoveryDone, RecoveryFailed, RecoveryRetried
@@ -91,6 +91,23 @@ async def until_it_may_act(run: Run, effect: Effect) -> None:
     """Wait for the end of the record, if the effect was entered earlier only to ask about it."""
     if effect.call is not None and effect.call.is_only_asked:
         await run.replay.hold_again(effect.call)
+
+
+async def until_owned(run: Run, effect: Effect, committed: Coroutine[Any, Any, None]) -> None:
+    """Return when a row is committed and the lease is certain.
+
+    The program does not cut a call short here that has acted in an earlier attempt, itself or by calls inside of it.
+    """
+
+    async def owned() -> None:
+        await committed
+        await run.ensure_lease()
+
+    call = effect.call
+    if call is not None and (call.has_inside or (call.has_begun and not effect.action.may_be_repeated)):
+        await run.replay.to_end(owned())
+    else:
+        await owned()
 
 
 _ANSWERS = (RecoveryRetried, RecoveryDone, RecoveryFailed, RecoveryCancelled, NoneType)

@@ -42,6 +42,7 @@ class LimitStage(Stage):
 
     async def _hold(self, run: Run, effect: ModelEffect) -> None:
         """Hold the worst case of a model call; without room wait for calls under way, which may need less."""
+        await effect.count()
         spending, call = run.spending, effect.estimate()
         wait = RoomWait(spending.room, effect.task)
         hold = spending.hold_model_call(call)
@@ -89,7 +90,7 @@ class BudgetStage(Stage):
 
     async def _admit_model_call(self, run: Run, effect: ModelEffect) -> None:
         tenant = run.context.tenant_id
-        need, hold = self._need(run, effect, tenant)
+        need, hold = await self._need(run, effect, tenant)
         room = self._rooms.setdefault(tenant, Room())
         wait = RoomWait(room, effect.task)
         while True:
@@ -104,7 +105,9 @@ class BudgetStage(Stage):
                     self._grant(run, effect, granted, partial(room.leave, hold) if hold is not None else None)
                     return
 
-    def _need(self, run: Run, effect: ModelEffect, tenant: str) -> tuple[BudgetAmount, BudgetHold | None]:
+    async def _need(
+        self, run: Run, effect: ModelEffect, tenant: str
+    ) -> tuple[BudgetAmount, BudgetHold | None]:
         """Return the worst case of a model call, and its hold where tokens or cost are bounded.
 
         Raises:
@@ -115,6 +118,8 @@ class BudgetStage(Stage):
         except Exception as error:
             reason = f"the budget check failed ({type(error).__name__})"
             raise budget_exhausted(BudgetExhausted("budget", reason)) from error
+        if effect.bounded:
+            await effect.count()
         call, held = effect.estimate(), effect.held
         reply = call.reply_tokens if effect.bounded else effect.program_request.sampling.max_tokens or 0
         if held is not None:

@@ -24,8 +24,8 @@ SHORTEST_SECRET = 4
 _MOST_CHARACTERS = 400_000
 """How much is looked for in one tenant; beyond it the oldest secrets are forgotten."""
 
-_SHORTEST_LINE = 16
-"""Shorter lines of a secret, and the first and last line of a key file, are not looked for by themselves."""
+_SHORTEST_LINE, _FRAME = 16, "-----"
+"""Shorter lines of a secret, and those around a key in a file of keys, are not looked for by themselves."""
 
 _ESCAPED_BYTE = re.compile("%[0-9A-F]{2}")
 
@@ -178,8 +178,8 @@ def _forms(secret: str) -> frozenset[str]:
 
     Tools and logs take a text of several lines apart, such as a key file.
     """
-    lines = [line.strip() for line in secret.splitlines()[1:-1]] if "-----" in secret else secret.split("\n")
-    texts = [secret, *(line for line in map(str.strip, lines) if len(line) >= _SHORTEST_LINE)]
+    lines = map(str.strip, secret.splitlines())
+    texts = [secret, *(each for each in lines if len(each) >= _SHORTEST_LINE and not each.startswith(_FRAME))]
     return frozenset(form for text in texts for form in (*_escaped(text), *_encoded(text)))
 
 

@@ -89,7 +89,7 @@ class JournalWriter:
 
     async def _write(self, queues: list[CommitQueue]) -> None:
         if len(queues) > 1:
-            queues.sort(key=_name)
+            queues.sort(key=lambda queue: (queue.run.tenant_id, queue.run.run_id))
         alive: list[CommitQueue] = []
         commits: list[JournalCommit] = []
         for queue in queues:
@@ -122,10 +122,6 @@ class JournalWriter:
             except Exception as error:
                 # No exception for the program, which could take it for the outcome of a call.
                 raise StoreUnavailable(f"the journal failed: {error_words(error)}") from error
-
-
-def _name(queue: CommitQueue) -> tuple[str, str]:
-    return queue.run.tenant_id, queue.run.run_id
 
 
 class CommitQueue:

@@ -89,7 +89,7 @@ def recorded_side(before: JournalRow | None, after: JournalRow | None) -> CallSh
     view = object_or_empty(None if before is None else before.view)
     return CallShown(
         first.action_id,
-        _kind(first.kind),
+        "" if first.kind is None else first.kind.value,
         first.number,
         view.get(words.EXECUTED, view.get(words.ASKED)),
         row=first.seq,
@@ -113,10 +113,6 @@ def asked_side(action: Action, number: int = 0) -> CallShown:
 def label_of(action_id: str) -> str:
     """Return the label in the id of an action."""
     return action_id.rpartition("/")[2].partition("#")[0]
-
-
-def _kind(kind: AgentActionKind | None) -> str:
-    return "" if kind is None else kind.value
 
 
 def asking_line() -> str | None:

@@ -80,7 +80,7 @@ class RecordProgress:
         """The number of recorded outcomes that are to be delivered."""
         if record.answer is not None:
             recorded.append(record.answer)
-        self._unmade = sorted(recorded, key=_first, reverse=True) if record.orders else []
+        self._unmade = sorted(recorded, key=lambda call: call.first, reverse=True) if record.orders else []
         """The recorded calls that are to be made, the first one last; only where outcomes have an order."""
         self.is_replaying = True
         """Whether a recorded outcome is to be delivered, or a recorded call without outcome to be made."""
@@ -169,10 +169,6 @@ class RecordProgress:
         while self.level < len(self._left) and not self._left[self.level]:
             self.level += 1
         self.is_replaying = self.level < len(self._left)
-
-
-def _first(call: Call) -> int:
-    return call.first
 
 
 def _below(calls: Iterable[Call]) -> tuple[str, ...]:

@@ -232,9 +232,9 @@ def claimed_by(row: JournalRow) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def last_trace(claims: Sequence[JournalRow]) -> str | None:
-    """Return the trace of the last attempt that recorded one."""
-    for row in reversed(claims):
+def first_trace(claims: Sequence[JournalRow]) -> str | None:
+    """Return the position in a trace of the first attempt that recorded one: all attempts go on from there."""
+    for row in claims:
         if row.stage is JournalStage.CLAIMED and row.seq > 1:
             found = object_or_empty(row.record).get(words.TRACE)
             if isinstance(found, str):

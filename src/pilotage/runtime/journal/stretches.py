@@ -206,7 +206,7 @@ class Stretches:
         Raises:
             DamagedRecordError: they are not the ones that the row of the stretch names.
         """
-        rows = sorted(self._inside[stretch.id], key=_number)
+        rows = sorted(self._inside[stretch.id], key=lambda row: row.number)
         if [row.number for row in rows] != list(range(stretch.first, stretch.last + 1)):
             raise _misfit(stretch)
         turns: list[list[JournalRow]] = []
@@ -247,7 +247,3 @@ def _first_in(text: str) -> int:
 
 def _misfit(stretch: Stretch) -> DamagedRecordError:
     return DamagedRecordError("rows", "the calls that it folds", seq=stretch.seq, action_id=stretch.id)
-
-
-def _number(row: JournalRow) -> int:
-    return row.number

@@ -199,7 +199,10 @@ def _guarded(effect: Effect, record: JsonObject) -> JsonObject:
     guarded = dict(record)
     if words.INSIDE in record:
         # Which results of the actions inside are sensitive is known when they are made again.
-        guarded[words.INSIDE] = [_without_result(each) for each in objects_field(record, words.INSIDE)]
+        guarded[words.INSIDE] = [
+            {key: given for key, given in each.items() if key != words.RESULT}
+            for each in objects_field(record, words.INSIDE)
+        ]
     if effect.descriptor is None:
         return record if guarded == record else guarded
     schema = effect.descriptor.schema
@@ -211,10 +214,6 @@ def _guarded(effect: Effect, record: JsonObject) -> JsonObject:
         if fields and record.get(key) is not None:
             guarded[key] = guard_json_value(record[key], fields)
     return record if guarded == record else guarded
-
-
-def _without_result(answer: JsonObject) -> JsonObject:
-    return {key: each for key, each in answer.items() if key != words.RESULT}
 
 
 def decided_by(signal: AgentSignal) -> str | None:

@@ -63,13 +63,14 @@ async def _in_span(run: Run, driving: Awaitable[RunResult]) -> RunResult:
     by = run.source.attribution
     with run.telemetry.span(
         "agent.run",
+        run.earlier_trace,
         agent=by.agent_id,
         run_id=by.run_id,
         conversation=by.conversation_id,
         tenant=run.context.tenant_id,
         epoch=run.ledger.epoch,
     ):
-        position = run.telemetry.follow(run.earlier_trace)
+        position = run.telemetry.position()
         if position is not None:
             run.ledger.claim(trace_position(position), trace_position(position))
         result = await driving

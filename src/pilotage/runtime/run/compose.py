@@ -56,7 +56,7 @@ from pilotage.runtime.journal.recovery import LateOutcomes
 from pilotage.runtime.journal.replay import Replay
 from pilotage.runtime.journal.run_input import Instruction, decode_input, decode_instruction
 from pilotage.runtime.journal.scope import Action
-from pilotage.runtime.journal.start_record import RunStart, last_trace
+from pilotage.runtime.journal.start_record import RunStart, first_trace
 from pilotage.runtime.people.questions import Questions
 from pilotage.runtime.people.signals import MESSAGES, SignalPolicy, SignalQueue
 from pilotage.runtime.people.steering import SteeringInputs
@@ -220,7 +220,7 @@ class Composer:
         telemetry = source.overrides.telemetry or plan.telemetry
         if telemetry is not None:
             run.telemetry = RunTelemetry(telemetry)
-            run.earlier_trace = last_trace(history.claims) if history else None
+            run.earlier_trace = first_trace(history.claims) if history else None
         if plan.warns or run.spending.own.is_bounded:
             logged = history.events if history else ()
             run.warnings = BudgetWarnings(run.events, run.telemetry, source.attribution, logged)

@@ -17,7 +17,6 @@ from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.agent.run_values import (
-    AgentContext,
     AsJson,
     AsText,
     Computes,
@@ -30,7 +29,6 @@ from pilotage.agent.run_values import (
     TextDoesNotFit,
     TypedResult,
 )
-from pilotage.agent.signals import RejectionPolicy
 from pilotage.agent.spec import AgentExecutionSpec
 from pilotage.agent.state import AgentState
 from pilotage.agent.tools.deferred import label_of_deferred
@@ -59,8 +57,8 @@ from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import TrustLabel
 
-_NO_CONTEXT = AgentContext()
-_NO_MESSAGES: Sequence[ModelMessage] = ()
+_NOTHING_ASKED = RunAgentInput("none", "none")
+"""What a start asks for besides its input, where the input is another value."""
 _RESERVED_KEYS = frozenset({"alias", "forked_from"})
 
 _new_start = unchecked(RunStart)
@@ -150,32 +148,23 @@ class RunStarts:
             CallerError: the metadata has a reserved key, the conversation id is blank, or the agent cannot wait for the
                 steering instruction that the input requires.
         """
-        selected: str | None = None
-        deferred: tuple[ModelToolSpec, ...] = ()
-        context, history, keeps_turns, is_steered = _NO_CONTEXT, _NO_MESSAGES, True, False
-        on_rejection: RejectionPolicy | None = None
-        if isinstance(given, RunAgentInput):
-            on_rejection = given.on_rejection
-            if is_steered := given.steering_input_required:
-                check_can_be_steered(definition)
-            if given.model_selection is not None:
-                selected = given.model_selection.model_ref
-            conversation = conversation or given.conversation_id
-            metadata = {**given.metadata, **metadata}
-            context, history = given.context, given.message_history
-            keeps_turns = not history
-        if metadata:
-            _reject_reserved_keys(metadata)
+        asked = given if isinstance(given, RunAgentInput) else _NOTHING_ASKED
+        if asked.steering_input_required:
+            check_can_be_steered(definition)
+        conversation = conversation or asked.conversation_id
+        metadata = {**asked.metadata, **metadata}
+        _reject_reserved_keys(metadata)
         if conversation is not None:
             _reject_blank(conversation)
-        has_turns = keeps_turns and conversation is not None
-        if isinstance(given, RunAgentInput) and given.deferred_tools:
-            deferred = deferred_tools_of(self._services, definition, given.deferred_tools)
+        has_turns = conversation is not None and not asked.message_history
+        deferred: tuple[ModelToolSpec, ...] = ()
+        if asked.deferred_tools:
+            deferred = deferred_tools_of(self._services, definition, asked.deferred_tools)
         # A program of its own may use none of the tools; it joins their label when it asks for them.
         shown = deferred if definition.is_declarative else ()
         sent = messages_of_caller(definition, given)
-        is_given_any = bool(context.packs or shown or history or sent)
-        encoded, packs = encode_input(definition, given), encode_context(context)
+        is_given_any = bool(asked.context.packs or shown or asked.message_history or sent)
+        encoded, packs = encode_input(definition, given), encode_context(asked.context)
         if (redactor := self._secrets_of(principal.tenant)) is not None:
             # Program and record get the same.
             encoded, metadata, packs = redactor.json(encoded), redactor.json(metadata), redactor.json(packs)
@@ -191,11 +180,11 @@ class RunStarts:
             definition=definition_digest(definition),
             metadata=metadata,
             given=packs,
-            trust=_trust_record(context, shown, history, sent) if is_given_any else {},
-            model=selected,
+            trust=_trust_record(asked, shown, sent) if is_given_any else {},
+            model=None if asked.model_selection is None else asked.model_selection.model_ref,
             deferred=deferred,
-            steering_input_required=is_steered,
-            on_rejection=on_rejection,
+            steering_input_required=asked.steering_input_required,
+            on_rejection=asked.on_rejection,
             rules=RULES,
             salt_key=salt_key,
         )
@@ -320,14 +309,11 @@ def _identity_of(start: RunStart) -> tuple[object, ...]:
 
 
 def _trust_record(
-    context: AgentContext,
-    deferred: Sequence[ModelToolSpec],
-    history: Sequence[ModelMessage],
-    sent: Sequence[ModelMessage],
+    asked: RunAgentInput, deferred: Sequence[ModelToolSpec], sent: Sequence[ModelMessage]
 ) -> JsonObject:
     """Return the trust label of a run that reads the given context, tools and messages; empty for the neutral one."""
-    labels = [label_of_context(context)] if context.packs else []
-    given = (label_of_history(history), label_of_sent(sent), label_of_deferred(deferred))
+    labels = [label_of_context(asked.context)] if asked.context.packs else []
+    given = (label_of_history(asked.message_history), label_of_sent(sent), label_of_deferred(deferred))
     label = TrustLabel.join_all([*labels, *given])
     return {} if label == TrustLabel() else label.to_payload()
 

@@ -27,7 +27,8 @@ from pilotage.testing.conformance.evidence import (
     LateOutcomesConformance,
 )
 from pilotage.testing.conformance.journal import JournalConformance
-from pilotage.testing.conformance.leases import LeaseCommitConformance, LeasesConformance
+from pilotage.testing.conformance.lease_commits import LeaseCommitConformance
+from pilotage.testing.conformance.leases import LeasesConformance
 from pilotage.testing.conformance.memory import MemoryConformance
 from pilotage.testing.conformance.model import ModelConformance
 from pilotage.testing.conformance.outbox import OutboxConformance

@@ -23,7 +23,8 @@ from pilotage.testing.conformance.backlog import BacklogConformance
 from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance
 from pilotage.testing.conformance.evidence import EvidenceRepositoryConformance, LateOutcomesConformance
 from pilotage.testing.conformance.journal import JournalConformance
-from pilotage.testing.conformance.leases import LeaseCommitConformance, LeasesConformance
+from pilotage.testing.conformance.lease_commits import LeaseCommitConformance
+from pilotage.testing.conformance.leases import LeasesConformance
 from pilotage.testing.conformance.outbox import OutboxConformance
 from pilotage.testing.conformance.retention import RetentionConformance
 from pilotage.testing.conformance.signal_commits import SignalCommitConformance

@@ -1,13 +1,14 @@
-// Tabs of a browser without one: each line on stdin is a command to a client, each line on stdout what came of it.
+// Tabs of a browser without one: each line on stdin is a command to a client, each line on stdout what came of it. The
+// package of the client is the argument.
 //
 // {tab, open: {url, threadId, state}} loads a tab anew; {tab, step} runs a step to its end; {tab, step, until} returns
-// when the stream has that text, and {tab, end: true} waits for the rest.
+// when the stream has that text, {tab, end: true} waits for the rest, and {tab, cut: true} cuts it.
 import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 
 // Not imported: in 0.0.47 a patch of the state fails as a module of Node, and works as pages bundle it.
-const { HttpAgent } = createRequire(import.meta.url)("@ag-ui/client");
+const { HttpAgent } = createRequire(import.meta.url)(process.argv[2]);
 
 // A connection that is cut rejects promises inside of the client too; a step reports what it means for the page.
 process.on("unhandledRejection", () => {});
@@ -85,7 +86,7 @@ class Tab {
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const { tab: name, open, step, end } = JSON.parse(line);
+  const { tab: name, open, step, end, cut } = JSON.parse(line);
   let report = {};
   if (open !== undefined) tabs.set(name, new Tab(open));
   const tab = tabs.get(name);
@@ -93,6 +94,7 @@ for await (const line of createInterface({ input: process.stdin })) {
     tab.under = tab.begin(step);
     if (step.until !== undefined) await tab.under.until;
   }
-  if (end || (step !== undefined && step.until === undefined)) report = await tab.under.running;
+  if (cut) tab.agent.abortRun();
+  if (end || cut || (step !== undefined && step.until === undefined)) report = await tab.under.running;
   process.stdout.write(`${JSON.stringify(report)}\n`);
 }

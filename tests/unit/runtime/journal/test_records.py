@@ -65,8 +65,8 @@ from pilotage.runtime.journal.start_record import (
     decode_start,
     encode_deadline,
     encode_start,
+    first_trace,
     last_deadline,
-    last_trace,
     ownership_proof,
     recorded_definition,
     state_change,
@@ -260,7 +260,7 @@ def test_the_last_claim_that_says_so_counts() -> None:
     assert last_deadline(claims[2:]) is None
     assert waits_counted_until(claims) == NOON
     assert waits_counted_until(claims[:1]) is None
-    assert (last_trace(claims), last_trace(claims[:2])) == ("00-1", None)
+    assert (first_trace(claims), first_trace(claims[:2])) == ("00-1", None)
     assert [claimed_by(each) for each in claims] == [None, "ada", None, None]
     assert (recorded_definition(claims[0]), recorded_definition(claims[1])) == ("d", None)
 
