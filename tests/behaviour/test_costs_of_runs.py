@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 
@@ -83,7 +83,7 @@ class Asker:
 
 
 @asynccontextmanager
-async def office(store: MemoryStore, *pods: object, agent: type[object] = Clerk) -> AsyncIterator[AgentRuns]:
+async def office(store: MemoryStore, *pods: object, agent: type[object] = Clerk) -> AsyncGenerator[AgentRuns]:
     app = Application("office").add(agent, *pods, *store.ports)
     initialize(app)
     async with app:
@@ -268,8 +268,8 @@ async def test_summaries_are_charged_as_compaction() -> None:
     assert sum(by_role.values()) == result.spent.cost
 
 
-def limited(**bounds: object) -> AgentExecutionLimits:
-    return AgentExecutionLimits(**bounds)  # type: ignore[arg-type]
+def limited(**bounds: Any) -> AgentExecutionLimits:
+    return AgentExecutionLimits(**bounds)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx
 import pytest
@@ -39,7 +40,7 @@ class Counting(ScriptedModel):
         return self._count  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
 
 
-def clerk(**limits: int) -> type[object]:
+def clerk(**limits: Any) -> type[object]:
     spec = AgentExecutionSpec(
         recovery=RecoveryStrategy.ACTION_BOUNDARY, limits=AgentExecutionLimits(**limits)
     )
@@ -52,7 +53,7 @@ def clerk(**limits: int) -> type[object]:
 
 
 @asynccontextmanager
-async def office(agent: type[object], model: IAgentModel, store: MemoryStore) -> AsyncIterator[AgentRuns]:
+async def office(agent: type[object], model: IAgentModel, store: MemoryStore) -> AsyncGenerator[AgentRuns]:
     async with Application("office").add(agent, model, *store.ports).load_plugins() as app:
         yield app.get(AgentRuns)
 
@@ -118,7 +119,8 @@ async def test_vllm_counts_with_its_tokenizer_and_template() -> None:
     model = VllmAgentModel(settings, server=server_of(settings.server, pages))
     assert await RateLimitedModel(model, max_concurrent=1).count_tokens(QUESTION) == 17
     assert asked == [{"model": "tiny", "messages": [{"role": "user", "content": "How long is this?"}]}]
-    for page in ({"tokens": []}, {"count": "17"}, None):
+    wrong: list[object] = [{"tokens": []}, {"count": "17"}, None]
+    for page in wrong:
         silent = VllmAgentModel(settings, server=server_of(settings.server, {**pages, "/tokenize": page}))
         with pytest.raises(ModelCallError):
             await silent.count_tokens(QUESTION)

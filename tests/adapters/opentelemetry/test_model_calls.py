@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from typing import Any
@@ -77,7 +77,7 @@ class Asker:
 
 
 @asynccontextmanager
-async def office(agent: type[object], *pods: object) -> AsyncIterator[AgentRuns]:
+async def office(agent: type[object], *pods: object) -> AsyncGenerator[AgentRuns]:
     app = Application("office").add(agent, *pods, *MemoryStore().ports).load_plugins()
     async with app:
         yield app.get(AgentRuns)

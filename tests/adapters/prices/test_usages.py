@@ -9,6 +9,7 @@ import csv
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from pilotage.adapters.prices import GenaiPrices
 from pilotage.agent.model_reply import ModelUsage
 from pilotage.errors import AgentDefinitionError
 from pilotage.models.prices import ModelPrice, PriceList
+from pilotage.testing import VirtualClock
 
 EXAMPLES = list(csv.DictReader((Path(__file__).parent / "usages.csv").read_text().splitlines()))
 _SEARCHES = {"web_search_requests": Decimal("0.01")}
@@ -50,7 +52,8 @@ RATES: Mapping[str, ModelPrice] = {
     "deepseek-reasoner": price("0.55", "0.14", "2.19"),
 }
 OWN = PriceList(RATES, version="2026-11")
-PUBLISHED = GenaiPrices("openai", "anthropic", "google", "deepseek")
+NOON = datetime(2026, 11, 19, 12, tzinfo=UTC)
+PUBLISHED = GenaiPrices("openai", "anthropic", "google", "deepseek", clock=VirtualClock(NOON))
 
 
 def usage_of(example: Mapping[str, str]) -> ModelUsage:
@@ -83,6 +86,15 @@ def test_a_usage_has_the_price_that_was_computed_by_hand(example: Mapping[str, s
 def test_there_are_sixty_examples_of_four_providers() -> None:
     counted = Counter(example["model"].split("/")[0] for example in EXAMPLES)
     assert counted == {"openai": 15, "anthropic": 15, "google": 15, "deepseek": 15}
+
+
+def test_a_provider_that_is_cheaper_at_night_has_the_price_of_the_hour() -> None:
+    usage = ModelUsage(1_000_000, 0, 1_000_000)
+    night = GenaiPrices("deepseek", clock=VirtualClock(NOON.replace(hour=20)))
+    by_day, by_night = PUBLISHED.cost_of("deepseek-chat", usage), night.cost_of("deepseek-chat", usage)
+    assert by_day is not None
+    assert by_night is not None
+    assert (by_day.amount, by_night.amount) == (Decimal("0.27"), Decimal("0.135"))
 
 
 def test_a_model_of_a_provider_that_is_not_named_has_no_price() -> None:

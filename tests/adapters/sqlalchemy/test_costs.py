@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -42,7 +42,7 @@ class Writer:
 
 
 @asynccontextmanager
-async def office(store: SqlAlchemyStore, *, has_prices: bool = True) -> AsyncIterator[AgentRuns]:
+async def office(store: SqlAlchemyStore, *, has_prices: bool = True) -> AsyncGenerator[AgentRuns]:
     model = ScriptedModel([calls("ask_reader", task="read it"), says("read"), says("written")] * 2)
     app = Application("office").add(Writer, Reader, model, MemorySealer(), *store.ports)
     async with app.add(*([PRICES] if has_prices else [])).load_plugins():

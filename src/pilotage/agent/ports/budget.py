@@ -132,7 +132,7 @@ class ModelCost:
 
 
 class IAgentPricing(ABC):
-    """Computes the cost of tokens. Pure: the same usage always costs the same under one version.
+    """Computes the cost of tokens. The same usage costs the same under one version, at one hour.
 
     A list that names its `currency` gives all prices in it. Prices of several currencies are kept apart: limits count
     those in the first one of the run, and any other one is unknown to them.
