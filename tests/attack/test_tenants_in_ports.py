@@ -23,6 +23,7 @@ from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
 from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore
 from pilotage.adapters.sqlalchemy.tables import metadata
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
+from pilotage.agent.ports.blobs import StoredBlob
 from pilotage.agent.ports.budget import (
     BudgetAmount,
     BudgetPeriod,
@@ -56,6 +57,7 @@ HOME, ELSEWHERE = "acme", "globex"
 RUN_ID, CONVERSATION, SIGNAL, EVIDENCE, MANIFEST = "run-1", "talk-1", "signal-1", "evidence-1", "manifest-1"
 OURS, THEIRS = RunKey(HOME, RUN_ID), RunKey(ELSEWHERE, RUN_ID)
 USER = "ada"
+MEDIA = "5" * 64
 NOW = SystemClock().now
 
 FOR_ALL_TENANTS = {
@@ -123,6 +125,7 @@ async def furnish(store: SqlAlchemyStore) -> None:
     await store.audit_log.record(AuditEntry(RUN_ID, Principal(USER, HOME), CANARY, "done", NOW()))
     for held in (_reserved(), replace(_reserved(), id="reservation-2")):
         await store.spending.hold(HOME, held, [BudgetWindow(BudgetPeriod.DAY, max_steps=50)], seconds=60)
+    await store.blobs.put(HOME, MEDIA, StoredBlob(CANARY.encode()), held_by=OURS)
     await store.spending.settle(HOME, BudgetSettlement(_reserved(), BudgetAmount(steps=7)))
 
 
@@ -243,6 +246,12 @@ PROBES: dict[tuple[str, str], Probe] = {
         AuditEntry(RUN_ID, Principal(USER, ELSEWHERE), "x", "done", NOW())
     ),
     ("IAgentSwitches", "first_off"): lambda at: _switch_of_home(at.store),
+    ("IBlobs", "put"): lambda at: at.store.blobs.put(ELSEWHERE, MEDIA, StoredBlob(b"x"), held_by=THEIRS),
+    ("IBlobs", "hold"): lambda at: at.store.blobs.hold(THEIRS, [MEDIA]),
+    ("IBlobs", "get"): lambda at: at.store.blobs.get(ELSEWHERE, MEDIA),
+    ("IBlobs", "held"): lambda at: at.store.blobs.held(THEIRS),
+    ("IBlobs", "release"): lambda at: at.store.blobs.release(THEIRS),
+    ("IBlobs", "prune"): lambda at: at.store.blobs.prune(ELSEWHERE, unused_since=NOW() + timedelta(days=365)),
     ("IAgentCosts", "entries"): lambda at: at.store.costs.entries(ELSEWHERE),
     ("ITenantSpending", "hold"): lambda at: at.store.spending.hold(
         ELSEWHERE, _reserved(), [BudgetWindow(BudgetPeriod.DAY, max_steps=5)], seconds=60
