@@ -24,6 +24,7 @@ JsonValue: TypeAlias = "JsonPrimitive | Mapping[str, JsonValue] | Sequence[JsonV
 JsonObject: TypeAlias = Mapping[str, JsonValue]
 
 _BINARY = (bytes, bytearray, memoryview)
+_NO_LISTS = (str, *_BINARY)
 _PRIMITIVES = (bool, int, float, str)
 _PLAIN = frozenset({*_PRIMITIVES, type(None)})
 
@@ -37,16 +38,13 @@ def canonical_json(value: JsonValue) -> str:
     return "".join(_pieces(value, 0))
 
 
-_SCALARS = frozenset({str, int, float, bool})
-
-
 def in_record_order(value: JsonValue) -> JsonValue:
     """Return a JSON value with the keys of its objects in the order of canonical text; the value itself if they are so.
 
     A program that writes an object as text writes the same text when the object comes back from a record.
     """
-    # Every event of a model passes here, and most of what it has is a scalar or empty.
-    if not value or type(value) in _SCALARS:
+    # Every reply and every result passes here, and most of what they have is a scalar, empty, or flat and in order.
+    if not value or type(value) in _PLAIN or (type(value) is dict and _is_flat_and_ordered(value)):
         return value
     if is_object(value):
         known: Any = value
@@ -59,6 +57,15 @@ def in_record_order(value: JsonValue) -> JsonValue:
         inner = [in_record_order(each) for each in items]
         return items if all(map(is_, inner, items)) else inner
     return value
+
+
+def _is_flat_and_ordered(known: Mapping[str, JsonValue]) -> bool:
+    last = ""
+    for name, each in known.items():
+        if name < last or type(each) not in _PLAIN:
+            return False
+        last = name
+    return True
 
 
 def parsed(text: str) -> JsonValue:
@@ -127,7 +134,7 @@ def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
 
 def is_list(value: object) -> TypeGuard[Sequence[object]]:
     """Return whether a value is a sequence, other than a text or bytes."""
-    return isinstance(value, (list, tuple, Sequence)) and not isinstance(value, (str, *_BINARY))
+    return not isinstance(value, _NO_LISTS) and isinstance(value, (list, tuple, Sequence))
 
 
 def as_object(value: JsonValue) -> JsonObject:

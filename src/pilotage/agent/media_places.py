@@ -89,6 +89,8 @@ def digests_in(value: object) -> frozenset[str]:
 
 def mentions_media(value: object) -> bool:
     """Return whether a JSON value may have media in it: an object with a `media_type`."""
+    if value is None or isinstance(value, str | int | float):
+        return False
     if is_object(value):
         return _MEDIA_TYPE in value or any(map(mentions_media, value.values()))
     return is_list(value) and any(map(mentions_media, value))

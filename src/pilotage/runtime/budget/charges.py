@@ -27,6 +27,7 @@ _ROLES = {
 }
 _REPLY = CostRole.REPLY
 _PLAIN = (words.TOTAL_TOKENS, words.INPUT_TOKENS, words.OUTPUT_TOKENS)
+_NOT_PLAIN = frozenset({words.COSTS, words.LEFT, words.PAID, words.USAGE_ESTIMATED})
 _TOOL = "/tool:"
 
 
@@ -56,18 +57,15 @@ def _plain_reply(action_id: str, record: JsonObject) -> str | None:
     result, model = record.get(words.RESULT), record.get(words.MODEL)
     if not isinstance(result, dict) or words.METADATA in result or _TOOL in action_id:
         return None
+    if not isinstance(model, str) or not _NOT_PLAIN.isdisjoint(record):
+        return None
     usage = result.get(words.USAGE)
-    if (
-        not isinstance(usage, dict)
-        or len(usage) != len(_PLAIN)
-        or words.COSTS in record
-        or words.LEFT in record
-    ):
+    if usage is None:
+        return f"[[{_quoted(model)}]]"
+    if not isinstance(usage, dict) or len(usage) != len(_PLAIN):
         return None
     total, read, written = map(usage.get, _PLAIN)
-    if None in (total, read, written) or words.PAID in record or words.USAGE_ESTIMATED in record:
-        return None
-    return f"[[{_quoted(model)},{total},{read},{written}]]" if isinstance(model, str) else None
+    return None if None in (total, read, written) else f"[[{_quoted(model)},{total},{read},{written}]]"
 
 
 @lru_cache(maxsize=64)

@@ -98,16 +98,17 @@ async def until_owned(run: Run, effect: Effect, committed: Coroutine[Any, Any, N
 
     The program does not cut a call short here that has acted in an earlier attempt, itself or by calls inside of it.
     """
-
-    async def owned() -> None:
+    call = effect.call
+    if call is not None and (call.has_inside or (call.has_begun and not effect.action.may_be_repeated)):
+        await run.replay.to_end(_owned(run, committed))
+    else:
         await committed
         await run.ensure_lease()
 
-    call = effect.call
-    if call is not None and (call.has_inside or (call.has_begun and not effect.action.may_be_repeated)):
-        await run.replay.to_end(owned())
-    else:
-        await owned()
+
+async def _owned(run: Run, committed: Coroutine[Any, Any, None]) -> None:
+    await committed
+    await run.ensure_lease()
 
 
 _ANSWERS = (RecoveryRetried, RecoveryDone, RecoveryFailed, RecoveryCancelled, NoneType)

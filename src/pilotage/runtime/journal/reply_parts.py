@@ -71,11 +71,11 @@ def decode_parts(
 def event_in_record_order(event: ModelStreamEvent) -> ModelStreamEvent:
     """Return an event whose JSON has the order of its record, as in replay; the event itself if it has."""
     call, response = event.tool_call, event.response
-    metadata, structured = in_record_order(event.metadata), in_record_order(event.structured_output)
     changed: dict[str, Any] = {}
-    if metadata is not event.metadata:
+    if event.metadata and (metadata := in_record_order(event.metadata)) is not event.metadata:
         changed["metadata"] = metadata
-    if structured is not event.structured_output:
+    given = event.structured_output
+    if given is not None and (structured := in_record_order(given)) is not given:
         changed["structured_output"] = structured
     if call is not None and (ordered := _call_in_order(call)) is not call:
         changed["tool_call"] = ordered
@@ -86,7 +86,8 @@ def event_in_record_order(event: ModelStreamEvent) -> ModelStreamEvent:
 
 def _reply_in_order(response: ModelResponse) -> ModelResponse:
     """Return a reply in the order of its record; a changed structured output is to be decoded again."""
-    metadata, structured = in_record_order(response.metadata), in_record_order(response.structured_output)
+    metadata = in_record_order(response.metadata) if response.metadata else response.metadata
+    structured = in_record_order(response.structured_output)
     calls = tuple(map(_call_in_order, response.tool_calls))
     ordered = None if response.ordered is None else tuple(map(_part_in_order, response.ordered))
     is_so = structured is response.structured_output
@@ -119,7 +120,8 @@ def _part_in_order(part: MessagePart) -> MessagePart:
 
 
 def _call_in_order(call: ModelToolCall) -> ModelToolCall:
-    arguments, metadata = in_record_order(call.arguments), in_record_order(call.metadata)
+    arguments = in_record_order(call.arguments)
+    metadata = in_record_order(call.metadata) if call.metadata else call.metadata
     state = None if call.state is None else _state_in_order(call.state)
     if arguments is call.arguments and metadata is call.metadata and state is call.state:
         return call
