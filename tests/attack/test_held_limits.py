@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -48,6 +49,14 @@ pytestmark = pytest.mark.attack("limits")
 DURABLE, EPHEMERAL = RecoveryStrategy.ACTION_BOUNDARY, RecoveryStrategy.NONE
 WIDTHS = (1, 2, 7, 40)
 CAP = 5_000
+
+
+@pytest.fixture(autouse=True)
+def _folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plugins put their database into the folder of the process."""
+    monkeypatch.chdir(tmp_path)
+
+
 REQUEST = ModelRequest([ModelMessage.user("Well?")])
 
 

@@ -182,7 +182,7 @@ async def chain_of_events(shop: Shop, model: IAgentModel) -> str:
         events[0].set()
 
     async def two() -> None:
-        await shop.slow("pear", 4)
+        await shop.slow("pear", 25)
         await shop.pay("pear", note=str(len(seen)))
 
     await asyncio.gather(one(), two(), *[hop(number) for number in range(3)])
