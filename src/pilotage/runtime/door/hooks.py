@@ -30,7 +30,7 @@ GATE_SECONDS = 10.0
 
 @value
 class GateSettings:
-    """The time limit of a permission check, a hook, a budget or a handler; without an answer in time it has failed."""
+    """The time limit of a permission check, hook, budget, handler or output guard; one that is late has failed."""
 
     patience_seconds: float = GATE_SECONDS
 

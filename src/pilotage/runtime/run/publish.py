@@ -9,12 +9,14 @@ from enum import StrEnum
 from pilotage.agent.approval import AgentApprovalBoundaryKind
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
 from pilotage.agent.ports.handlers import AgentOutputGuardProfile, IAgentOutputGuard
+from pilotage.agent.principal import RunContext
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.state import AgentSituation
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import AgentOutputGuardError, ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, canonical_json, text_digest, to_json_value
 from pilotage.runtime.door.door import perform
+from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.effect import PUBLICATION, Effect, Outcome, new_outcome
 from pilotage.runtime.exposure.redactor import secretless
@@ -88,12 +90,32 @@ class OutputCheck:
         return passed
 
     async def _passed(self, guard: IAgentOutputGuard, output: JsonValue) -> JsonValue:
+        """Return what a guard lets pass; one that raises, hangs or returns None for an answer refuses it."""
         try:
-            return await guard.check(self._run.context, output)
-        except AgentOutputGuardError:
-            raise
-        except Exception as error:
-            raise AgentOutputGuardError(f"the output guard failed ({type(error).__name__})") from error
+            answer = await self._run.ports.caller.ask((object,), _verdict, guard, self._run.context, output)
+        except NoAnswerError as error:
+            raise _refused(guard, f"failed ({error})") from None
+        if isinstance(answer, AgentOutputGuardError):
+            raise answer
+        if answer is None and output is not None:
+            raise _refused(guard, "returned None")
+        try:
+            return to_json_value(answer)
+        except TypeError as error:
+            raise _refused(guard, f"returned a value of {type(answer).__name__}, which is no JSON") from error
+
+
+def _refused(guard: IAgentOutputGuard, why: str) -> AgentOutputGuardError:
+    name = type(guard).__name__
+    return AgentOutputGuardError(f"the output guard {name!r} {why}, so the answer is refused")
+
+
+async def _verdict(guard: IAgentOutputGuard, context: RunContext, output: JsonValue) -> object:
+    """Return what a guard lets pass, or its refusal as a value: its words are for the caller of the run."""
+    try:
+        return await guard.check(context, output)
+    except AgentOutputGuardError as refusal:
+        return refusal
 
 
 _EMPTY = (None, "")
