@@ -44,14 +44,17 @@ def in_record_order(value: JsonValue) -> JsonValue:
     A program that writes an object as text writes the same text when the object comes back from a record.
     """
     # Every reply and every result passes here, and most of what they have is a scalar, empty, or flat and in order.
-    if not value or type(value) in _PLAIN or (type(value) is dict and _is_flat_and_ordered(value)):
+    if not value or type(value) in _PLAIN:
         return value
     if is_object(value):
         known: Any = value
+        as_it_is: JsonObject = known
+        if _is_flat_and_ordered(as_it_is):
+            return as_it_is
         names = sorted(known)
         ordered = {name: in_record_order(known[name]) for name in names}
         is_so = names == [*known] and all(map(is_, ordered.values(), known.values()))
-        return known if is_so else ordered
+        return as_it_is if is_so else ordered
     if is_list(value):
         items: Any = value
         inner = [in_record_order(each) for each in items]
