@@ -37,6 +37,7 @@ PilotageError
     ├── SignalNotFoundError
     ├── EvidenceNotFoundError
     ├── ModelNotFoundError
+    ├── MediaNotFoundError
     ├── MediaRefusedError
     │   ├── MediaBrokenError
     │   ├── MediaTooLargeError
