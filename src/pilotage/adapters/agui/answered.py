@@ -173,7 +173,7 @@ class AnsweredRuns(Opener):
             conversation_id=thread,
             principal=self._principal,
         )
-        for state in page.runs:
+        for state in page.whole():
             if await self._awaited(state):
                 return state
         calls = ", ".join(repr(each.call_id) for each in self._results)

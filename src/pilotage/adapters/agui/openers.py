@@ -125,10 +125,10 @@ class Opener:
         """Return the run that has a thread; None where there is none.
 
         Raises:
-            CallerError: the store does not know the threads of its runs.
+            CallerError: the store does not know the threads of its runs, or one of them is damaged.
         """
         page = await self._runs.list(statuses=_UNDER_WAY, conversation_id=thread, principal=self._principal)
-        return next((state for state in page.runs if state.metadata.get(words.PARENT) is None), None)
+        return next((state for state in page.whole() if state.metadata.get(words.PARENT) is None), None)
 
     def _at_rest(self, given: CoreRunInput, notices: Sequence[BaseEvent] = ()) -> GivenRun:
         """Return a run that ends at once, for a thread that no run has."""

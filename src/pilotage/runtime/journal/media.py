@@ -22,6 +22,7 @@ from pilotage.agent.ports.blobs import IBlobs, IMediaSource, StoredBlob
 from pilotage.agent.ports.persistence import JournalStage, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.agent.safety_checks import WAY_OUT
+from pilotage.agent.tools.declare import OutsideRuns
 from pilotage.errors import CallerError, MediaBrokenError, MediaNotFoundError, MediaRefusedError
 from pilotage.runtime.journal.chain import Damage
 from pilotage.runtime.journal.interruptions import RecordDamaged, SealMissing, StoreUnavailable
@@ -97,12 +98,13 @@ class MediaStore:
         source = self._source()
         if source is None:
             return None
+        name = type(source).__name__
         try:
-            content = await source.fetch(part.url, limits.max_part_bytes)
+            with OutsideRuns():
+                content = _whole(await source.fetch(part.url, limits.max_part_bytes), name)
         except MediaRefusedError:
             raise
         except Exception as error:
-            name = type(source).__name__
             raise MediaRefusedError(f"{name} did not fetch media ({type(error).__name__}).") from error
         limits.check_sizes([by_digest(part, content)])
         return content
@@ -344,3 +346,9 @@ class RunMedia:
         if part.url is not None:
             raise MediaNotFoundError(f"the media at {part.url!r} were not fetched.")
         return bytes_of(part)
+
+
+def _whole(content: object, source: str) -> bytes:
+    if not isinstance(content, bytes):
+        raise MediaRefusedError(f"{source} did not fetch media: it gave a {type(content).__name__}.")
+    return content
