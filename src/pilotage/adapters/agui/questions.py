@@ -1,7 +1,7 @@
 """Questions of a run as AG-UI shows them, and what it shows of a run that stopped without an answer. Pure.
 
-A question is a native interrupt, and for clients that know none a deferred tool call, if the settings say so. A run that
-stopped at a limit asks nothing: a client would keep an interrupt open, and send no further message.
+A question is a native interrupt, and for clients that know none a deferred tool call, if the settings say so. A run
+that stopped at a limit asks nothing: a client would keep an interrupt open, and send no further message.
 """
 
 from __future__ import annotations
