@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
-from base64 import b64encode
 from dataclasses import replace
 from typing import Any
 
@@ -30,10 +30,8 @@ from pilotage.agent import RunAgentInput as CoreRunInput
 from pilotage.runtime import AgentRunner
 from pilotage.testing import MemoryStore, ScriptedModel, calls, says
 
-IMAGE = {
-    "type": "image",
-    "source": {"type": "data", "value": b64encode(png()).decode(), "mimeType": "image/png"},
-}
+PNG = base64.b64encode(png()).decode()
+IMAGE = {"type": "image", "source": {"type": "data", "value": PNG, "mimeType": "image/png"}}
 HUGE = '{"a":[1e309]}'
 
 

@@ -3,7 +3,7 @@
 A thread has one run at a time. A message that comes while one is under way is given to that run, if its agent accepts
 messages; a run without an owner is taken up first, and the message starts the next one in the same stream. A message
 that comes while a question is open gets the question again. A run that ends without a message that it was given is
-followed by one that answers it.
+followed by one that answers it; one that stopped at a limit is ended for that.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pilotage.agent.events import (
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.signals import AgentSignalEnd, AgentSignalKind, AgentSignalLane
-from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.jsonvalue import JsonObject, text_digest, to_json_value
 from pilotage.runtime.events.feed import START, EventCursor
@@ -120,6 +120,13 @@ class Opener:
     def _changed(self, messages: list[Message]) -> Sequence[BaseEvent]:
         """Return a snapshot that gives the client these messages; nothing where it has them."""
         return () if messages == list(self._messages) else (MessagesSnapshotEvent(messages=messages),)
+
+    async def _is_ended_at_limit(self, state: AgentState) -> bool:
+        """End a run that stopped at a limit, so that the thread goes on; return whether it had stopped at one."""
+        if not is_at_limit(state):
+            return False
+        await self._runs.cancel(state.id, reason="a message followed", principal=self._principal)
+        return True
 
     async def _run_of_thread(self, thread: str | None) -> AgentState | None:
         """Return the run that has a thread; None where there is none.
@@ -211,6 +218,8 @@ class StartedRuns(Opener):
         if state.is_terminal:
             return None
         self._check_agent(state)
+        if await self._is_ended_at_limit(state):
+            return None
         if not await self._has_work(state) and (asked := await self._asked(state)) is not None:
             return await self._beside_question(asked, state, given)
         if (taken_up := await self._taken_up(run_id, given)) is not None:
@@ -271,7 +280,7 @@ class StartedRuns(Opener):
         if self._accepts(given):
             return None if await self._is_given(earlier, given) else await self._started(given)
         state = await self._runs.get(earlier, principal=self._principal)
-        if state.is_terminal:
+        if state.is_terminal or await self._is_ended_at_limit(state):
             return await self._started(given)
         asked = await self._asked(state, self._not_taken(given))
         if asked is None:
@@ -310,6 +319,8 @@ class StartedRuns(Opener):
             if not (await self._runs.get(run_id, principal=self._principal)).is_terminal:
                 raise
             return False
+        if sent.end is None:
+            return not await self._is_ended_at_limit(await self._runs.get(run_id, principal=self._principal))
         return sent.end is not AgentSignalEnd.TOO_LATE
 
 
@@ -370,6 +381,11 @@ class EndedRuns(Opener):
         return GivenRun(
             state.id, [RunStartedEvent(by), RunFinishedEvent(by, result.error, output)], result, ()
         )
+
+
+def is_at_limit(state: AgentState) -> bool:
+    """Return whether a run stopped at a limit, or without an answer: it waits for nothing that a page has."""
+    return state.status is AgentStatus.INTERRUPTED and state.reason is AgentStateReason.LIMIT_REACHED
 
 
 def _notice(name: str, run_id: str) -> CustomEvent:

@@ -324,6 +324,34 @@ class ConversationCommitConformance(Kit):
             await commit_one(journal, replace(starts(OTHER_RUN), rows=(row(1, record=UNSTORABLE),)))
         )
 
+    @pytest.mark.parametrize("is_one_commit", [True, False])
+    async def test_a_run_that_does_not_know_the_last_turns_does_not_begin(
+        self, journal: IAgentJournal, is_one_commit: bool
+    ) -> None:
+        ended = [starts(RUN), moves(RUN, AgentStatus.COMPLETED, TURNS)]
+        late = replace(starts(OTHER_RUN), known_turns=1)
+        if is_one_commit:
+            *_, refused = await journal.commit([*ended, late])
+        else:
+            await journal.commit(ended)
+            refused = await commit_one(journal, late)
+        assert isinstance(refused, CommitRefused)
+        assert refused.code is CommitRefusal.CONVERSATION_MOVED
+        assert await numbers_of(journal, OTHER_RUN) == []
+        assert await commit_one(journal, replace(late, known_turns=2)) == Committed(1)
+
+    async def test_turns_of_an_application_count_among_those_that_a_run_knows(
+        self, journal: IAgentJournal, conversations: ITaskStore
+    ) -> None:
+        await conversations.append_tenant_turns("other", "chat", [ASKED])
+        assert await commit_one(journal, replace(starts(RUN), known_turns=0)) == Committed(1)
+        await journal.commit([moves(RUN, AgentStatus.FAILED)])
+        await conversations.append_tenant_turns("default", "chat", [ASKED])
+        refused = await commit_one(journal, replace(starts(OTHER_RUN), known_turns=0))
+        assert isinstance(refused, CommitRefused)
+        assert refused.code is CommitRefusal.CONVERSATION_MOVED
+        assert await commit_one(journal, starts(OTHER_RUN)) == Committed(1)
+
     async def test_an_application_may_speak_while_a_run_holds_the_conversation(
         self, journal: IAgentJournal, conversations: ITaskStore
     ) -> None:
