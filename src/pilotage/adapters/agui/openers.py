@@ -31,10 +31,10 @@ from pilotage.agent.events import (
 )
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
 from pilotage.agent.run_values import RunResult
-from pilotage.agent.signals import AgentSignalEnd, AgentSignalKind, AgentSignalLane
+from pilotage.agent.signals import ATTACHMENTS, AgentSignalEnd, AgentSignalKind, AgentSignalLane
 from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import CallerError, RunConflictError
-from pilotage.jsonvalue import JsonObject, text_digest, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.run.start import run_id_of
@@ -289,8 +289,7 @@ class StartedRuns(Opener):
 
     def _accepts(self, given: CoreRunInput) -> bool:
         """Return whether runs of the agent accept the message while they are under way."""
-        spec = self._runner.definition.spec
-        return AgentSignalKind.USER_MESSAGE in spec.accepted_signals and not given.attachments
+        return AgentSignalKind.USER_MESSAGE in self._runner.definition.spec.accepted_signals
 
     @property
     def _busy(self) -> str:
@@ -312,7 +311,7 @@ class StartedRuns(Opener):
         """Give a message to a run; return False where the run has ended without it."""
         # The same input again is the same message.
         name = MESSAGE_IDS + text_digest(f"{run_id}\n{given.state_id}")[:32]
-        kind, payload = AgentSignalKind.USER_MESSAGE, {"text": given.instruction}
+        kind, payload = AgentSignalKind.USER_MESSAGE, _message_of(given)
         try:
             sent = await self._runs.signal(run_id, kind, payload, id=name, principal=self._principal)
         except CallerError:
@@ -409,3 +408,9 @@ def _with_problem(event: RunPausedEvent, problem: str | None) -> RunPausedEvent:
         problem = problem.replace(f" {name!r}", "")
     takes = f" It takes: {', '.join(event.allowed_decisions)}." if event.allowed_decisions else ""
     return replace(event, prompt=f"{event.prompt} The answer was not accepted: {problem}{takes}")
+
+
+def _message_of(given: CoreRunInput) -> JsonObject:
+    """Return the payload of the signal that gives a message to a run."""
+    media: list[JsonValue] = [to_json_value(part) for part in given.attachments]
+    return {"text": given.instruction, ATTACHMENTS: media} if media else {"text": given.instruction}

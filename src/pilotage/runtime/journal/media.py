@@ -133,6 +133,18 @@ class MediaStore:
         if wanted := frozenset(digests):
             await self._blobs(next(iter(wanted))).hold(run, wanted)
 
+    async def hold_present(self, run: RunKey, digests: Iterable[str]) -> frozenset[str]:
+        """Let a run hold those of some stored media that are still there, and return them."""
+        blobs, wanted = self._stored(), frozenset(digests)
+        if blobs is None or not wanted:
+            return frozenset()
+        present = wanted & await blobs.held(run)
+        for digest in wanted - present:
+            with suppress(MediaNotFoundError):
+                await blobs.hold(run, [digest])
+                present |= {digest}
+        return present
+
     async def upload(self, tenant: str, part: MediaPart, limits: MediaSafetyLimits) -> MediaPart:
         """Store media that no run has yet, and return them as a run takes them.
 

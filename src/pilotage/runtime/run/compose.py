@@ -63,6 +63,7 @@ from pilotage.runtime.people.steering import SteeringInputs
 from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.blueprint import Blueprint, RunPlan, blueprint_of, plan_of, with_deferred
 from pilotage.runtime.run.cancel import Cleanup
+from pilotage.runtime.run.conversation import messages_of
 from pilotage.runtime.run.ending import Ending, OpenTurn
 from pilotage.runtime.run.model_choice import context_policy, selected_model
 from pilotage.runtime.run.pausing import is_paused_by_person
@@ -133,7 +134,7 @@ class Composer:
             instruction = decode_instruction(start.input)
             program: Program = self._architecture_program(tools, instruction)
             if start.history is not None and start.conversation is not None:
-                turn = OpenTurn(start.conversation, instruction.prompt, self._task_store(run))
+                turn = OpenTurn(start.conversation, instruction, self._task_store(run))
         else:
             program = ExecuteProgram(run, decode_input(plan.definition, start.input))
         gate = None if claimed.found is None else self._gate(run, claimed.found)
@@ -260,9 +261,10 @@ class Composer:
             offer = offer.within(start.capabilities)
         if start.deferred:
             offer = with_deferred(offer, start.deferred)
+        model = self._model(run, drawn)
         dependencies: Dependencies = RunDependencies(
             run,
-            ScopedModel(self._model(run, drawn), run),
+            ScopedModel(model, run),
             ScopedTools(offer, tools),
             services.provided,
             instructions=drawn.instructions,
@@ -271,10 +273,13 @@ class Composer:
             # Readers of a durable run come and go.
             streaming=run.ledger.is_durable or source.overrides.is_streaming,
         )
+        earlier: Sequence[ModelMessage] = ()
+        if source.history:
+            earlier = messages_of(source.history, definition.spec.media_limits, model.capability.media_types)
         session = AgentSession(
             run.id,
             drawn.instructions,
-            [*(map(_message_of, source.history)), *instruction.messages],
+            [*earlier, *instruction.messages],
             cumulative_usage=_NOTHING_USED,
         )
         if start.exits:
@@ -353,10 +358,6 @@ def _source(claimed: Claimed) -> RunSource:
         history=claimed.turns,
         overrides=claimed.overrides,
     )
-
-
-def _message_of(turn: ConversationTurn) -> ModelMessage:
-    return turn.message
 
 
 def _questions(run: Run) -> Questions:

@@ -209,7 +209,7 @@ class RunStarts:
         origin = decode_start(rows[0])
         definition = self._services.definition_of(origin.agent)
         facts = {name: fact for name, fact in origin.metadata.items() if name != "alias"}
-        history = await self._launcher.conversations.history(origin)
+        history = await self._launcher.conversations.history(origin, RunKey(principal.tenant, run_id))
         start = replace(
             origin,
             input=_with_history(origin.input, history),

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from pilotage.agent.messages import MediaPart
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns, ITaskStore
 from pilotage.agent.ports.journal import (
     CommitOutcome,
@@ -40,6 +41,14 @@ DOUBTED = ConversationTurn(
     "assistant",
     "A page says that it is lost.",
     TrustLabel(Integrity.UNTRUSTED, Confidentiality.TENANT, frozenset({"tool:page", "run input"})),
+)
+SHOWN = ConversationTurn(
+    "user",
+    "Is it this one?",
+    media=(
+        MediaPart("image/png", name="Paket 📦.png", digest="0f" * 32, size=12),
+        MediaPart("a/b", digest="1e" * 32),
+    ),
 )
 TURNS = ConversationTurns("chat", (ASKED, ANSWERED))
 
@@ -93,6 +102,10 @@ class TaskStoreConformance(Kit):
             DOUBTED.trust,
             TrustLabel(),
         ]
+
+    async def test_a_turn_keeps_its_media(self, conversations: ITaskStore) -> None:
+        await conversations.append_tenant_turns("default", "chat", [SHOWN, ANSWERED, ASKED])
+        assert [turn.media for turn in await history(conversations)] == [SHOWN.media, (), ()]
 
     async def test_a_history_is_read_up_to_a_turn_and_stays_what_it_was(
         self, conversations: ITaskStore
