@@ -86,6 +86,11 @@ def event_in_record_order(event: ModelStreamEvent) -> ModelStreamEvent:
 
 def _reply_in_order(response: ModelResponse) -> ModelResponse:
     """Return a reply in the order of its record; a changed structured output is to be decoded again."""
+    if (
+        not (response.metadata or response.tool_calls or response.ordered)
+        and response.structured_output is None
+    ):
+        return response
     metadata = in_record_order(response.metadata) if response.metadata else response.metadata
     structured = in_record_order(response.structured_output)
     calls = tuple(map(_call_in_order, response.tool_calls))
