@@ -132,7 +132,7 @@ class ReplyRecorder(ReplyAssembly):
             AgentStructuredOutputError: the structured output is not of the type that was asked for.
         """
         if event.kind not in _DELTAS:
-            event = event_in_record_order(event)
+            event = event_in_record_order(event, self._calls)
         self.add(event)
         kind = event.kind
         if kind is _DONE:
