@@ -6,7 +6,7 @@ a signal nor apply it twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -15,7 +15,7 @@ from pilotage.agent.messages import ModelMessage
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.signals import INPUT_ID, AgentSignal, AgentSignalKind, AgentSignalLane
+from pilotage.agent.signals import INPUT_ID, AgentSignal, AgentSignalKind, AgentSignalLane, words_of
 from pilotage.agent.spec import UNTRUSTED_SIGNALS
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, canonical_json, to_json_value
@@ -78,6 +78,8 @@ class SignalQueue:
         self._steering: SteeringInputs | None = None
         self._begun_with = set[str]()
         self._is_settled = not any(map(_is_revision, self._waiting))
+        self.said: list[str] = []
+        """The words of the messages of users that are part of the transcript, in order."""
         self._taken: list[tuple[int, ModelMessage]] = []
         self._shown: list[AgentSignal] = []
         self._awaited: set[AgentSignalKind] = set()
@@ -151,6 +153,7 @@ class SignalQueue:
 
     def apply_all(self, record: JsonObject) -> list[ModelMessage]:
         """Return the messages of a record, for the loop to add to its transcript."""
+        self.said += said_in(record)
         return [message_of(signal) for signal in self._signals_in(record)]
 
     def one(self, scope: StepScope, boundary: str, kind: AgentSignalKind) -> SignalIntake:
@@ -251,6 +254,7 @@ class SignalQueue:
             return ()
         position, handled = count_field(record, words.AT), texts_field(record, words.HANDLED)
         shown = [signal for signal in signals if signal.id not in handled]
+        self.said += said_in(record)
         self._taken += [(position, message_of(signal)) for signal in shown]
         self._shown += shown
         return [signal for signal in signals if signal.id in handled]
@@ -318,6 +322,33 @@ class SignalIntake(Effect):
 
 def _is_revision(signal: AgentSignal) -> bool:
     return signal.kind is AgentSignalKind.STEERING_INSTRUCTION and INPUT_ID in signal.payload
+
+
+def said_in(record: JsonObject) -> list[str]:
+    """Return the words of the messages of users that a record adds to the transcript."""
+    handled = texts_field(record, words.HANDLED) if words.HANDLED in record else ()
+    return [
+        text
+        for signal in signals_in(record)
+        if signal.kind is AgentSignalKind.USER_MESSAGE
+        and signal.id not in handled
+        and (text := words_of(signal.payload)) is not None
+    ]
+
+
+def said_in_rows(rows: Iterable[JournalRow]) -> list[str]:
+    """Return the words of the messages of users that a run has added to its transcript, in order."""
+    found: list[str] = []
+    for row in rows:
+        if row.kind is AgentActionKind.SIGNAL and _is_for_the_transcript(row):
+            found += decode_row(row, said_in)
+    return found
+
+
+def _is_for_the_transcript(row: JournalRow) -> bool:
+    """Return whether a row took signals in for the transcript, and not for a program that waits for them."""
+    record = row.record
+    return (isinstance(record, Mapping) and words.AT in record) or row.action_id.startswith(f"{words.MORE}#")
 
 
 def kinds_in(record: JsonObject) -> list[JsonValue]:

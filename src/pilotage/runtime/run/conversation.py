@@ -24,6 +24,7 @@ from pilotage.runtime.exposure.trust import label_to_keep
 from pilotage.runtime.history import RunReader
 from pilotage.runtime.journal.run_input import decode_instruction
 from pilotage.runtime.journal.start_record import RunStart, decode_start
+from pilotage.runtime.people.signals import said_in_rows
 from pilotage.runtime.results import label_at_end, result_in
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
@@ -87,6 +88,9 @@ class Conversations:
             return ()
         if turns is None or _are_in(turns.turns, known[before:]):
             return ()
+        if _are_in((turns.turns[0], turns.turns[-1]), known[before:]):
+            # Runs of 0.1.0 added no turns for the messages that they were given.
+            return ()
         leases = self._services.leases
         # The commit that ends a run takes its lease away, before its turns are appended.
         if last.id in self._live or (leases is not None and await leases.holder(run) is not None):
@@ -105,8 +109,9 @@ class Conversations:
         if start.history is None:
             return 0, None
         redactor = self._services.redactor(self._services.definition_of(state.agent_type), run.tenant_id)
-        question, output = decode_instruction(start.input).prompt, result_in(state, rows).output
-        return start.history, turns_of(conversation, question, output, label_at_end(rows), redactor)
+        said = [decode_instruction(start.input).prompt, *said_in_rows(rows)]
+        output = result_in(state, rows).output
+        return start.history, turns_of(conversation, said, output, label_at_end(rows), redactor)
 
     async def _last_completed(self, tenant: str, conversation: str) -> AgentState | None:
         states = self._services.app.get_or_none(IAgentStateRepository)
@@ -137,16 +142,21 @@ async def append_turns_after(store: ITaskStore, run: Run, turns: ConversationTur
 
 
 def turns_of(
-    conversation: str, question: str, output: JsonValue, label: TrustLabel, redactor: Redactor
+    conversation: str, said: Sequence[str], output: JsonValue, label: TrustLabel, redactor: Redactor
 ) -> ConversationTurns | None:
-    """Return the turns that a completed run adds to its conversation; None where its answer is empty."""
+    """Return the turns that a completed run adds to its conversation; None where its answer is empty.
+
+    `said` is what its user said: the question, and the messages that it was given while it was under way.
+    """
     if not redactor.is_idle:
-        question, output = redactor.text(question), redactor.json(output)
+        said, output = [redactor.text(each) for each in said], redactor.json(output)
     answer = output if isinstance(output, str) else canonical_json(output)
     if output is None or not answer.strip():
         return None
-    turns = (ConversationTurn("user", question), ConversationTurn("assistant", answer, label_to_keep(label)))
-    return ConversationTurns(conversation, turns)
+    asked = [ConversationTurn("user", each) for each in said]
+    return ConversationTurns(
+        conversation, (*asked, ConversationTurn("assistant", answer, label_to_keep(label)))
+    )
 
 
 def _are_in(turns: Sequence[ConversationTurn], later: Sequence[ConversationTurn]) -> bool:

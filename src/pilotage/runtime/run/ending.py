@@ -6,7 +6,7 @@ Tasks that still run when the program has ended may complete before the deadline
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 from pilotage.agent.events import RunFinishedEvent
@@ -206,7 +206,8 @@ class Ending:
 
         record = await self._publisher.publish(published, settle)
         if turn is not None:
-            turns = turns_of(turn.conversation, turn.question, record["result"], run.trust, run.redactor)
+            said = [turn.question, *_said_meanwhile(run)]
+            turns = turns_of(turn.conversation, said, record["result"], run.trust, run.redactor)
             run.ledger.add_turns(turns)
             return await self._finish(AgentSituation.COMPLETED, published, record, turns=turns)
         return await self._finish(AgentSituation.COMPLETED, published, record)
@@ -367,6 +368,12 @@ class Ending:
             await append_turns_after(self._turn.store, run, turns)
         run.events.release()
         return _result_of(ledger.state, answer, spent, error)
+
+
+def _said_meanwhile(run: Run) -> Sequence[str]:
+    """Return the words of the messages that a run was given while it was under way."""
+    has_got_any = run.ledger.is_durable and run.ledger.newest_signal
+    return run.signals.said if has_got_any else ()
 
 
 def _result_of(state: AgentState, answer: Answer, spent: BudgetAmount, error: JsonObject | None) -> RunResult:
