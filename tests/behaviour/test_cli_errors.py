@@ -23,6 +23,10 @@ def till(tmp_path: Path) -> Till:
             "import nowhere_at_all",
             "No module named 'nowhere_at_all'. 'bad' imports it: install it, or correct",
         ),
+        (
+            "from pilotage.jsonvalue import text_digest\n\ntext_digest(3)",
+            "(bad.py, line 3).",
+        ),
         ("x = 1 / 0", "importing 'bad' failed: ZeroDivisionError: division by zero (bad.py, line 1)."),
         (
             "import asyncio\nasyncio.get_running_loop()",

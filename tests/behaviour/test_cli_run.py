@@ -66,8 +66,9 @@ def test_a_run_that_waits_says_for_what_and_how_to_go_on(till: Till) -> None:
         "? Approve the call of tool 'pay'?\n"
         "    amount = 5\n"
         '    to = "***4711"\n'
+        "  risk      reads data, changes data, has an effect that cannot be taken back by the application, "
+        "reaches other systems\n"
         "  action    till.Payments:pay\n"
-        "  risk      read, write, side_effect, network\n"
         "  by        ada\n"
         "  approvers any principal of the tenant\n"
         "  policy    built-in/1\n"

@@ -73,8 +73,9 @@ def test_one_page_says_how_a_run_stands_what_it_waits_for_and_what_it_did(till: 
         "? Approve the call of tool 'pay'?\n"
         "    amount = 5\n"
         '    to = "***4711"\n'
+        "  risk      reads data, changes data, has an effect that cannot be taken back by the application, "
+        "reaches other systems\n"
         "  action    till.Payments:pay\n"
-        "  risk      read, write, side_effect, network\n"
         "  by        ada\n"
         "  approvers any principal of the tenant\n"
         "  policy    built-in/1\n"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -13,6 +14,7 @@ from tests.behaviour.office import Desk, World
 from pilotage import (
     Agent,
     AgentExecutionSpec,
+    AgentSignalKind,
     AgentStatus,
     Application,
     Final,
@@ -22,6 +24,15 @@ from pilotage import (
     RecoveryStrategy,
     RunAgentInput,
     RunResult,
+)
+from pilotage.agent import (
+    AgentRecoveryRequest,
+    ApprovalDecision,
+    ITaskStore,
+    ModelRequest,
+    ModelResponse,
+    ModelStreamEvent,
+    RecoveryDecision,
 )
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import IAgentJournal
@@ -83,6 +94,7 @@ class Place:
         self.clock = VirtualClock()
         self.store = MemoryStore(self.clock)
         self.world = World()
+        self.turns: ITaskStore = self.store.conversations
 
     @asynccontextmanager
     async def process(
@@ -90,8 +102,10 @@ class Place:
     ) -> AsyncGenerator[Application, None]:
         """One process, without leases: when one dies, another may take its runs at once."""
         store = self.store
-        app = Application("talks").add(Friend, Stranger, Doctor, Desk, self.world, self.clock, model)
-        app.add(journal or store.journal, store.states, store.signals, store.evidence, store.conversations)
+        app = Application("talks").add(
+            Friend, Stranger, Doctor, Listener, Desk, self.world, self.clock, model
+        )
+        app.add(journal or store.journal, store.states, store.signals, store.evidence, self.turns)
         initialize(app)
         async with app:
             yield app
@@ -331,3 +345,123 @@ async def test_starting_again_with_the_same_name_attaches_while_the_conversation
         again = await runs.start(Friend, "refund", conversation_id=TALK, id="mine")
     assert first.id == again.id
     assert len(model.requests) == 1
+
+
+@Agent(
+    spec=AgentExecutionSpec(
+        recovery=DURABLE,
+        accepted_signals=(
+            AgentSignalKind.USER_MESSAGE,
+            AgentSignalKind.STEERING_INSTRUCTION,
+            AgentSignalKind.EXTERNAL_EVENT,
+        ),
+    )
+)
+class Listener(Helper):
+    """Talk with people who go on talking."""
+
+
+LISTENED = [
+    ("user", "refund"),
+    ("user", "Only half of it."),
+    ("user", "And hurry."),
+    ("assistant", "Refunded."),
+]
+
+
+async def listened(place: Place, model: ScriptedModel, journal: IAgentJournal | None = None) -> None:
+    """A run that is given messages beside its question, then the next one of the conversation."""
+    async with place.process(model, journal) as app:
+        runs = app.get(AgentRuns)
+        run = await runs.start(Listener, "refund", conversation_id=TALK, id="first")
+        while (await (await runs.resume(run.id)).result()).status is AgentStatus.INTERRUPTED:
+            message, words = AgentSignalKind.USER_MESSAGE, ("Only half of it.", "And hurry.")
+            for number, text in enumerate(words):
+                await runs.signal(run.id, message, {"text": text}, id=f"m-{number}")
+            await runs.signal(run.id, AgentSignalKind.STEERING_INSTRUCTION, {"text": "be kind"}, id="s")
+            await runs.signal(run.id, AgentSignalKind.EXTERNAL_EVENT, {"text": "rain"}, id="e")
+            for question in await runs.questions(run.id):
+                is_lost = isinstance(question, AgentRecoveryRequest)
+                decision = RecoveryDecision.RETRY if is_lost else ApprovalDecision.APPROVE
+                await runs.answer(run.id, question.id, decision, resume=False)
+        thanks = await runs.start(Listener, "thanks", conversation_id=TALK, id="second")
+        await (await runs.resume(thanks.id)).result()
+
+
+def refunding() -> ScriptedModel:
+    return ScriptedModel([calls("refund", amount="5"), says("Refunded."), says("You are welcome.")])
+
+
+async def test_messages_that_a_run_was_given_are_turns_for_the_next_one() -> None:
+    place, model = Place(), refunding()
+    await listened(place, model)
+    assert [(each.role.value, each.text) for each in shown(model, 2)] == [*LISTENED, ("user", "thanks")]
+
+
+@pytest.mark.parametrize("stop", [StopBefore, StopAfter])
+async def test_messages_are_turns_once_wherever_the_process_dies(
+    stop: type[StopBefore | StopAfter],
+) -> None:
+    number, is_over = 0, False
+    while not is_over:
+        number += 1
+        place, model = Place(), refunding()
+        journal = FaultyJournal(place.store.journal, stop(number))
+        try:
+            await listened(place, model, journal)
+            is_over = True
+        except ProcessStopped:
+            await listened(place, model.restarted())
+        turns = await place.said()
+        assert turns == [*LISTENED, ("user", "thanks"), ("assistant", "You are welcome.")]
+    assert number > 8
+
+
+class Elsewhere(ITaskStore):
+    """Turns that another service keeps, which is away at first."""
+
+    def __init__(self) -> None:
+        self.turns: list[ConversationTurn] = []
+        self.is_away = True
+
+    async def load_history(self, conversation_id: str) -> Sequence[ConversationTurn]:
+        return tuple(self.turns)
+
+    async def append_turns(self, conversation_id: str, turns: Sequence[ConversationTurn]) -> None:
+        if self.is_away:
+            self.is_away = False
+            raise OSError("the service is away")
+        self.turns += turns
+
+
+async def test_messages_are_turns_in_a_store_that_was_away_when_their_run_ended() -> None:
+    place, model, elsewhere = Place(), refunding(), Elsewhere()
+    place.turns = elsewhere
+    await listened(place, model)
+    said = [(turn.role, turn.content) for turn in elsewhere.turns]
+    assert said == [*LISTENED, ("user", "thanks"), ("assistant", "You are welcome.")]
+
+
+async def test_a_message_for_another_turn_is_a_turn_of_the_conversation() -> None:
+    place, model = Place(), ScriptedModel([says("One."), says("Two.")])
+    begun, waiting = asyncio.Event(), asyncio.Event()
+
+    class Slow(IAgentModel):
+        async def complete(self, request: ModelRequest) -> ModelResponse:
+            return await model.complete(request)
+
+        async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+            if not model.requests:
+                begun.set()
+                await waiting.wait()
+            async for event in model.stream(request):
+                yield event
+
+    async with place.process(Slow()) as app:
+        runs = app.get(AgentRuns)
+        run = await runs.start(Listener, "hi", conversation_id=TALK)
+        await begun.wait()
+        await runs.signal(run.id, AgentSignalKind.USER_MESSAGE, {"text": "still there?"})
+        waiting.set()
+        await run.result()
+    assert await place.said() == [("user", "hi"), ("user", "still there?"), ("assistant", "Two.")]

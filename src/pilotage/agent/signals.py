@@ -155,10 +155,13 @@ ATTACHMENTS = "attachments"
 def refuse_wordless(kind: AgentSignalKind, payload: JsonObject) -> None:
     """Refuse a message or a steering instruction that says nothing: the model would be shown an empty one.
 
+    A message may have media instead.
+
     Raises:
         CallerError: it has no words.
     """
-    if kind in _SAYS and words_of(payload) is None:
+    has_media = kind is AgentSignalKind.USER_MESSAGE and bool(payload.get(ATTACHMENTS))
+    if kind in _SAYS and words_of(payload) is None and not has_media:
         raise CallerError(
             f"a {kind.value!r} signal has no text. Give its payload a 'text' that is not blank; for data without "
             f"words send an {AgentSignalKind.EXTERNAL_EVENT.value!r}."

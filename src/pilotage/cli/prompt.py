@@ -139,9 +139,17 @@ def prompt_for(screen: Screen, *, as_json: bool) -> Prompt | None:
     return Prompt(screen, InputLines())
 
 
+_APPROVE, _REJECT = ApprovalDecision.APPROVE.value, ApprovalDecision.REJECT.value
+_YES_OR_NO = {"y": _APPROVE, "yes": _APPROVE, "n": _REJECT, "no": _REJECT}
+
+
 def chosen_in(typed: str, choices: Sequence[str]) -> str | None:
-    """Return the choice that was typed, whole or its beginning; None if it is none or ambiguous."""
+    """Return the choice that was typed, whole or its beginning; None if it is none or ambiguous.
+
+    Yes and no are the approval and the rejection.
+    """
     wanted = typed.strip().lower()
+    wanted = _YES_OR_NO.get(wanted, wanted)
     if not wanted:
         return None
     found = [each for each in choices if each == wanted] or [

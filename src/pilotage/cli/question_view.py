@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.recovery_request import AgentRecoveryRequest, OpenAction, RecoveryDecision, UnknownAttempt
+from pilotage.agent.tools.metadata import RISK_IN_WORDS
 from pilotage.cli.text import Hints, Line, TextSpan, Tone, cleaned, day_and_time, line, one_line, short
 from pilotage.jsonvalue import JsonValue
 from pilotage.runtime.open_questions import Question
@@ -24,7 +25,7 @@ _OF_TOOL = frozenset(
 
 
 def question_lines(question: Question) -> list[Line]:
-    """Return a question: its prompt, its guarded arguments, the reason for it, the action and its terms."""
+    """Return a question: its prompt, its guarded arguments, the reason for it, its risk, the action and its terms."""
     lines = [line(TextSpan("? ", Tone.ASKING), TextSpan(one_line(question.prompt, 400), Tone.STRONG))]
     lines += [_argument(name, each) for name, each in question.arguments.items()]
     lines += [_fact(name, each) for name, each in (*_reasons(question), *_facts(question))]
@@ -84,9 +85,9 @@ def _reasons(question: Question) -> list[tuple[str, TextSpan]]:
 def _facts(question: Question) -> list[tuple[str, TextSpan]]:
     match question:
         case AgentApprovalRequest():
-            facts = [("action", TextSpan(one_line(question.action_ref), Tone.NAME))]
-            risk = ", ".join(axis.value for axis in question.risk.axes)
-            facts += [("risk", TextSpan(risk))] if risk else []
+            risk = ", ".join(RISK_IN_WORDS[axis] for axis in question.risk.axes)
+            facts = [("risk", TextSpan(risk))] if risk else []
+            facts.append(("action", TextSpan(one_line(question.action_ref), Tone.NAME)))
             if question.expires_at is not None:
                 facts.append(("until", TextSpan(day_and_time(question.expires_at))))
             facts += [(name, TextSpan(one_line(each))) for name, each in _terms(question) if each is not None]

@@ -257,7 +257,10 @@ def ending_lines(result: RunResult, hints: Hints, *, is_durable: bool, is_asked:
             lines = [line(TextSpan(f"✗ failed{_why(result)}", Tone.BAD))]
         case _:
             next_step = what_next(result.state, hints, is_asked=is_asked)
-            lines = [next_step] if next_step is not None else divergence_lines(result.state, hints)
+            if next_step is None:
+                lines = divergence_lines(result.state, hints)
+            else:
+                lines = [line(status_of(result.state), TextSpan(_why(result), Tone.QUIET)), next_step]
     if not is_durable:
         return lines
     show = hints.command("runs", "show", short(result.state.id))

@@ -18,6 +18,7 @@ from pilotage.jsonvalue import is_object
 APP = "PILOTAGE_APP"
 _PROJECT = "pyproject.toml"
 _FILE = ".py"
+_OWN = str(Path(__file__).parents[1])
 
 
 class TargetNotFoundError(CallerError):
@@ -82,12 +83,12 @@ def _module_of_file(target: str, file: Path) -> tuple[Path, str]:
 
 
 def _line_of(error: Exception) -> str:
-    """Return the place in the imported code where an error was raised."""
+    """Return the place in the imported code where an error was raised: the last one outside of Pilotage."""
     trace = error.__traceback__
     place = ""
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not file.startswith("<") and file != __file__ and "importlib" not in file:
+        if not file.startswith("<") and not file.startswith(_OWN) and "importlib" not in file:
             place = f" ({Path(file).name}, line {trace.tb_lineno})"
         trace = trace.tb_next
     return "" if isinstance(error, SyntaxError) else place

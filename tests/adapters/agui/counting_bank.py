@@ -24,10 +24,14 @@ def wait_for_gate() -> None:
 
 
 class CountingModel(OfflineModel):
-    """Counts to ten where it is told to; everything else is for the offline model."""
+    """Counts to ten or says nothing where it is told to; everything else is for the offline model."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
         said = [each.text for each in request.messages if each.role is ModelMessageRole.USER]
+        # The last message may be that of the loop, which asks again for a reply.
+        if any(each.startswith("stay silent") for each in said[-2:]):
+            yield ModelStreamEvent(ModelStreamEventKind.DONE)
+            return
         if not said or not said[-1].startswith("count"):
             async for event in super().stream(request):
                 yield event

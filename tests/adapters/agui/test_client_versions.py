@@ -215,6 +215,14 @@ def message_after_a_cut(version: Version) -> None:
     goes_on(tab)
 
 
+def stop_without_reply(version: Version) -> None:
+    tab = version.opened()
+    report = tab.does(say="stay silent")
+    assert "There is no complete answer" in report["text"]
+    assert report["questions"] == []
+    goes_on(tab)
+
+
 def kill_in_mid_stream(version: Version) -> Generator[None]:
     version.gate.unlink(missing_ok=True)
     tab = version.opened()
@@ -251,6 +259,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "a message of a second tab while a question is open": message_while_asked,
     "a message of a second tab while a run is under way": message_under_way,
     "a message after a cut, while a run is under way": message_after_a_cut,
+    "a message after a run that stopped without a reply": stop_without_reply,
 }
 KILLED: Mapping[str, KilledScenario] = {
     "`kill -9` of the server in mid stream": kill_in_mid_stream,

@@ -30,6 +30,12 @@ class Usual:
     """Is served where the settings say."""
 
 
+@AGUICompatible
+@Agent(spec=AgentExecutionSpec(name="bare"))
+class Bare:
+    """Is served where the settings say, too."""
+
+
 @Agent(spec=AgentExecutionSpec(name="porter"))
 @AgUiAgent("/porter", websocket_path="/sockets/porter")
 class Porter:
@@ -53,6 +59,12 @@ def paths(api: Starlette) -> set[str]:
         for r in api.router.routes
         if isinstance(r, Route | WebSocketRoute) and "agui" in (r.name or "")
     }
+
+
+async def test_a_bare_decorator_serves_where_the_settings_say() -> None:
+    api = Starlette()
+    async with Application("inn").add(Bare, api, ScriptedModel([])).load_plugins():
+        assert paths(api) >= {"/agui", "/agui/stream", "/agui/ws"}
 
 
 async def test_agents_are_mounted_on_every_web_application_among_the_pods() -> None:

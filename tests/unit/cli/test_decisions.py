@@ -71,6 +71,10 @@ def test_a_run_that_was_followed_leads_to_a_code(
     [
         ("approve", "approve"),
         ("A", "approve"),
+        ("y", "approve"),
+        ("Yes", "approve"),
+        ("n", "reject"),
+        ("no", "reject"),
         (" rej ", "reject"),
         ("re", None),
         ("", None),

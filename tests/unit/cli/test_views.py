@@ -463,6 +463,15 @@ def test_how_a_run_came_out() -> None:
     )
 
 
+def test_a_run_that_waits_for_no_answer_says_why() -> None:
+    away = state(AgentSituation.MODEL_UNAVAILABLE, current_activity="the server cannot be reached")
+    assert plain(ending_lines(RunResult(away), HINTS, is_durable=True, is_asked=False)) == (
+        "waits for its model: the server cannot be reached\n"
+        "if no process drives it: pilotage runs resume 0123456789ab --app shop:app\n"
+        "details: pilotage runs show 0123456789ab --app shop:app\n"
+    )
+
+
 def narrated(*events: AgentEvent, reasoning: bool = False) -> str:
     """Pieces go on where the last one ended, lines stand alone."""
     narrator, text = EventFormatter(RUN, has_reasoning=reasoning), ""

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import Protocol, TypeAlias, TypeVar, cast, overload, runtime_checkable
 
 from ag_ui.core import RunErrorEvent
 from starlette.applications import Starlette
@@ -272,16 +272,25 @@ class _Paths:
         )
 
 
+@overload
+def AGUICompatible(sse_path: T, /) -> T: ...
+@overload
 def AGUICompatible(
     sse_path: str | None = None, http_stream_path: str | None = None, websocket_path: str | None = None
-) -> Callable[[T], T]:
+) -> Callable[[T], T]: ...
+def AGUICompatible(
+    sse_path: T | str | None = None, http_stream_path: str | None = None, websocket_path: str | None = None
+) -> T | Callable[[T], T]:
     """Serve an agent over AG-UI wherever its application is served: `@AGUICompatible("/teller")` above `@Agent`.
 
-    The other two paths lie below the first; without any they are those of `AgUiConfig`.
+    The other two paths lie below the first; without any, and as a bare `@AGUICompatible`, they are those of
+    `AgUiConfig`.
 
     Raises:
         AgentDefinitionError: a path is none.
     """
+    if isinstance(sse_path, type):
+        return AGUICompatible()(sse_path)
     paths = _Paths(sse_path, http_stream_path, websocket_path)
     for name in ("sse_path", "http_stream_path", "websocket_path"):
         if (path := getattr(paths, name)) is not None:

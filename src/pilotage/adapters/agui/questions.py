@@ -18,6 +18,7 @@ from pilotage.agent.events import AgentEventAttribution, RunPausedEvent
 from pilotage.agent.recovery_request import ACTIONS, DEFERRED_CALL
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentState, AgentStateReason
+from pilotage.agent.tools.metadata import RISK_IN_WORDS
 from pilotage.agent.yields import Approval
 from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
 from pilotage.values import value
@@ -32,13 +33,6 @@ PAUSE = "pause:"
 
 _AGAIN = "~"
 _NUMBERED = re.compile(rf"{_AGAIN}[0-9]{{1,6}}\Z")
-_RISKS = {
-    "read": "reads data",
-    "write": "changes data",
-    "side_effect": "has an effect that cannot be taken back by the application",
-    "destructive": "destroys something",
-    "network": "reaches other systems",
-}
 _STOPPED = {
     "agent_max_steps_exceeded": "the agent has reached its limit of steps",
     "agent_max_tool_calls_exceeded": "the agent has reached its limit of tool calls",
@@ -188,7 +182,9 @@ def _message(event: RunPausedEvent) -> str:
 def _in_order(about: JsonObject) -> dict[str, JsonValue]:
     """Return the facts about a question, with those that a person judges by first."""
     axes = object_or_empty(about.get("risk")).get("axes")
-    words = [_RISKS[str(each)] for each in axes if each in _RISKS] if isinstance(axes, list) else []
+    words = (
+        [RISK_IN_WORDS[str(each)] for each in axes if each in RISK_IN_WORDS] if isinstance(axes, list) else []
+    )
     first: dict[str, JsonValue] = {name: about[name] for name in ("arguments",) if name in about}
     if words:
         first["risk_in_words"] = f"The call {', '.join(words)}."

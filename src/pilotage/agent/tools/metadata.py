@@ -7,7 +7,7 @@ Pure values. Nothing here looks at a function; the declaration is all there is t
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -104,6 +104,16 @@ class ToolRiskAxis(StrEnum):
     SIDE_EFFECT = "side_effect"
     DESTRUCTIVE = "destructive"
     NETWORK = "network"
+
+
+RISK_IN_WORDS: Mapping[str, str] = {
+    ToolRiskAxis.READ: "reads data",
+    ToolRiskAxis.WRITE: "changes data",
+    ToolRiskAxis.SIDE_EFFECT: "has an effect that cannot be taken back by the application",
+    ToolRiskAxis.DESTRUCTIVE: "destroys something",
+    ToolRiskAxis.NETWORK: "reaches other systems",
+}
+"""What a call does on each axis of risk, in the words that people judge by."""
 
 
 _READS = frozenset({DataAccess.READ, DataAccess.READ_WRITE})

@@ -6,16 +6,24 @@ a signal nor apply it twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from pilotage.agent.context import ContextFreshness, ContextPack, ContextPackRole, render_context_pack
 from pilotage.agent.messages import MediaPart, ModelMessage, TextPart
 from pilotage.agent.model_request import ModelRequest
+from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.signals import ATTACHMENTS, INPUT_ID, AgentSignal, AgentSignalKind, AgentSignalLane
+from pilotage.agent.signals import (
+    ATTACHMENTS,
+    INPUT_ID,
+    AgentSignal,
+    AgentSignalKind,
+    AgentSignalLane,
+    words_of,
+)
 from pilotage.agent.spec import UNTRUSTED_SIGNALS
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, canonical_json, to_json_value
@@ -85,6 +93,8 @@ class SignalQueue:
         self._steering: SteeringInputs | None = None
         self._begun_with = set[str]()
         self._is_settled = not any(map(_is_revision, self._waiting))
+        self.user_turns: list[ConversationTurn] = []
+        """The words of the messages of users that are part of the transcript, in order."""
         self._taken: list[tuple[int, ModelMessage]] = []
         self._shown: list[AgentSignal] = []
         self._awaited: set[AgentSignalKind] = set()
@@ -158,6 +168,7 @@ class SignalQueue:
 
     def apply_all(self, record: JsonObject) -> list[ModelMessage]:
         """Return the messages of a record, for the loop to add to its transcript."""
+        self.user_turns += user_turns_in(record)
         return [message_of(signal) for signal in self._signals_in(record)]
 
     def one(self, scope: StepScope, boundary: str, kind: AgentSignalKind) -> SignalIntake:
@@ -258,6 +269,7 @@ class SignalQueue:
             return ()
         position, handled = count_field(record, words.AT), texts_field(record, words.HANDLED)
         shown = [signal for signal in signals if signal.id not in handled]
+        self.user_turns += user_turns_in(record)
         self._taken += [(position, message_of(signal)) for signal in shown]
         self._shown += shown
         return [signal for signal in signals if signal.id in handled]
@@ -325,6 +337,38 @@ class SignalIntake(Effect):
 
 def _is_revision(signal: AgentSignal) -> bool:
     return signal.kind is AgentSignalKind.STEERING_INSTRUCTION and INPUT_ID in signal.payload
+
+
+def user_turns_in(record: JsonObject) -> list[ConversationTurn]:
+    """Return the messages of users that a record adds to the transcript, as turns of their conversation."""
+    handled = texts_field(record, words.HANDLED) if words.HANDLED in record else ()
+    messages = [
+        (words_of(signal.payload), attached_to(signal))
+        for signal in signals_in(record)
+        if signal.kind is AgentSignalKind.USER_MESSAGE and signal.id not in handled
+    ]
+    return [user_turn(text or "", media) for text, media in messages if text or media]
+
+
+def user_turns_in_rows(rows: Iterable[JournalRow]) -> list[ConversationTurn]:
+    """Return the messages of users that a run has added to its transcript, in order."""
+    found: list[ConversationTurn] = []
+    for row in rows:
+        if row.kind is AgentActionKind.SIGNAL and _is_for_the_transcript(row):
+            found += decode_row(row, user_turns_in)
+    return found
+
+
+def user_turn(text: str, media: Sequence[MediaPart]) -> ConversationTurn:
+    """Return what a user sent as a turn: its stored media by their digests, their names where there are no words."""
+    content = text if text.strip() else ", ".join(part.name or part.media_type for part in media)
+    return ConversationTurn("user", content, media=tuple(part for part in media if part.digest is not None))
+
+
+def _is_for_the_transcript(row: JournalRow) -> bool:
+    """Return whether a row took signals in for the transcript, and not for a program that waits for them."""
+    record = row.record
+    return (isinstance(record, Mapping) and words.AT in record) or row.action_id.startswith(f"{words.MORE}#")
 
 
 def kinds_in(record: JsonObject) -> list[JsonValue]:

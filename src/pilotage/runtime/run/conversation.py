@@ -24,8 +24,9 @@ from pilotage.runtime.door.run import LiveRun, Run
 from pilotage.runtime.exposure.redactor import Redactor, log_failure
 from pilotage.runtime.exposure.trust import label_to_keep
 from pilotage.runtime.history import RunReader
-from pilotage.runtime.journal.run_input import Instruction, decode_instruction
+from pilotage.runtime.journal.run_input import decode_instruction
 from pilotage.runtime.journal.start_record import RunStart, decode_start
+from pilotage.runtime.people.signals import user_turn, user_turns_in_rows
 from pilotage.runtime.results import label_at_end, result_in
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
@@ -99,6 +100,9 @@ class Conversations:
             return ()
         if turns is None or _are_in(turns.turns, known[before:]):
             return ()
+        if _are_in((turns.turns[0], turns.turns[-1]), known[before:]):
+            # Runs of 0.1.0 added no turns for the messages that they were given.
+            return ()
         leases = self._services.leases
         # The commit that ends a run takes its lease away, before its turns are appended.
         if last.id in self._live or (leases is not None and await leases.holder(run) is not None):
@@ -118,7 +122,8 @@ class Conversations:
             return 0, None
         redactor = self._services.redactor(self._services.definition_of(state.agent_type), run.tenant_id)
         instruction, output = decode_instruction(start.input), result_in(state, rows).output
-        return start.history, turns_of(conversation, instruction, output, label_at_end(rows), redactor)
+        from_user = [user_turn(instruction.prompt, instruction.attached), *user_turns_in_rows(rows)]
+        return start.history, turns_of(conversation, from_user, output, label_at_end(rows), redactor)
 
     async def _last_completed(self, tenant: str, conversation: str) -> AgentState | None:
         states = self._services.app.get_or_none(IAgentStateRepository)
@@ -149,20 +154,29 @@ async def append_turns_after(store: ITaskStore, run: Run, turns: ConversationTur
 
 
 def turns_of(
-    conversation: str, instruction: Instruction, output: JsonValue, label: TrustLabel, redactor: Redactor
+    conversation: str,
+    from_user: Sequence[ConversationTurn],
+    output: JsonValue,
+    label: TrustLabel,
+    redactor: Redactor,
 ) -> ConversationTurns | None:
-    """Return the turns that a completed run adds to its conversation; None where its answer is empty."""
-    question, media = instruction.prompt, [part for part in instruction.attached if part.digest is not None]
+    """Return the turns that a completed run adds to its conversation; None where its answer is empty.
+
+    `from_user` has the question, and the messages that the run was given while it was under way.
+    """
     if not redactor.is_idle:
-        question, output = redactor.text(question), redactor.json(output)
-        media = [replace(part, name=part.name and redactor.text(part.name)) for part in media]
+        from_user, output = [_redacted(turn, redactor) for turn in from_user], redactor.json(output)
     answer = output if isinstance(output, str) else canonical_json(output)
     if output is None or not answer.strip():
         return None
-    asked = ConversationTurn("user", question, media=tuple(media))
     return ConversationTurns(
-        conversation, (asked, ConversationTurn("assistant", answer, label_to_keep(label)))
+        conversation, (*from_user, ConversationTurn("assistant", answer, label_to_keep(label)))
     )
+
+
+def _redacted(turn: ConversationTurn, redactor: Redactor) -> ConversationTurn:
+    media = tuple(replace(part, name=part.name and redactor.text(part.name)) for part in turn.media)
+    return replace(turn, content=redactor.text(turn.content), media=media)
 
 
 def messages_of(

@@ -6,13 +6,13 @@ Tasks that still run when the program has ended may complete before the deadline
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 from pilotage.agent.events import RunFinishedEvent
 from pilotage.agent.media_places import media_within
 from pilotage.agent.ports.budget import BudgetAmount
-from pilotage.agent.ports.conversations import ConversationTurns, ITaskStore
+from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns, ITaskStore
 from pilotage.agent.ports.handlers import AgentOutputGuardProfile, IAgentOutputGuard
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentSituation, AgentState, AgentStateReason, AgentStatus
@@ -36,6 +36,7 @@ from pilotage.runtime.journal.records import Answer, encode_result
 from pilotage.runtime.journal.run_input import Instruction
 from pilotage.runtime.journal.stored_words import ACTION_ID
 from pilotage.runtime.people.requests import is_recovery
+from pilotage.runtime.people.signals import user_turn
 from pilotage.runtime.results import cancellation_error
 from pilotage.runtime.run.cancel import (
     Cleanup,
@@ -207,7 +208,9 @@ class Ending:
 
         record = await self._publisher.publish(published, settle)
         if turn is not None:
-            turns = turns_of(turn.conversation, turn.instruction, record["result"], run.trust, run.redactor)
+            asked = user_turn(turn.instruction.prompt, turn.instruction.attached)
+            from_user = [asked, *_user_turns_meanwhile(run)]
+            turns = turns_of(turn.conversation, from_user, record["result"], run.trust, run.redactor)
             run.ledger.add_turns(turns)
             return await self._finish(AgentSituation.COMPLETED, published, record, turns=turns)
         return await self._finish(AgentSituation.COMPLETED, published, record)
@@ -368,6 +371,12 @@ class Ending:
             await append_turns_after(self._turn.store, run, turns)
         run.events.release()
         return _result_of(ledger.state, answer, spent, error)
+
+
+def _user_turns_meanwhile(run: Run) -> Sequence[ConversationTurn]:
+    """Return the messages that a run was given while it was under way."""
+    has_got_any = run.ledger.is_durable and run.ledger.newest_signal
+    return run.signals.user_turns if has_got_any else ()
 
 
 def _result_of(state: AgentState, answer: Answer, spent: BudgetAmount, error: JsonObject | None) -> RunResult:
