@@ -24,7 +24,7 @@ def kill_in_the_middle(command: str) -> None:
 
 async def taken_up(runs: AgentRuns, run_id: str) -> RunHandle:
     """The run, as soon as the lease of the dead process is over."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             try:
                 return await runs.resume(run_id)

@@ -52,6 +52,7 @@ async def assert_unbroken(settings: DatabaseSettings, run_id: str) -> None:
         assert len(rows) > 10
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("fault", [StopBefore, StopAfter, LoseReply, FailWrite])
 async def test_a_fault_at_any_commit_changes_nothing(
     fault: type[Fault], database_settings: DatabaseSettings

@@ -22,6 +22,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 from tests.adapters.fastapi.harbour import ADA, EVE, PEOPLE
+from tests.random_tests import examples
 
 from pilotage import (
     Agent,
@@ -51,7 +52,7 @@ CHECKS = [
     response_schema_conformance,
 ]
 SECRET = "the-launch-code-of-another-tenant"
-EXAMPLES = 25
+EXAMPLES = 15
 
 
 class Vault:
@@ -194,7 +195,7 @@ def test_what_is_made_up_from_the_description_is_answered_as_it_says(
     operation = SCHEMA[path][method]
 
     @settings(
-        max_examples=EXAMPLES,
+        examples(EXAMPLES),
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate],
     )

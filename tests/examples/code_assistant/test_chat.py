@@ -45,8 +45,8 @@ class Terminal:
         os.write(self._ours, f"{line}\n".encode())
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        """Read on until something is so; it has half a minute."""
-        async with asyncio.timeout(30):
+        """Read on until something is so; only what hangs takes two minutes."""
+        async with asyncio.timeout(120):
             while not is_so():
                 try:
                     self.said += os.read(self._ours, 65_536).decode(errors="replace")
