@@ -31,6 +31,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield found
 
 
+@pytest.mark.slow
 @pytest.mark.attack("record mutations")
 @pytest.mark.parametrize(
     "share", [0, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in range(1, SHARES))]

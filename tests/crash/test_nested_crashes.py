@@ -266,6 +266,7 @@ def some(points: list[Point], cast: Cast) -> list[Point]:
     return Random(cast.__name__).sample(points, len(points) // 12)  # noqa: S311 - a repeatable draw
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cast", FAMILIES)
 async def test_a_family_of_runs_ends_the_same_wherever_its_processes_die(
     cast: Cast, exhaustive: bool

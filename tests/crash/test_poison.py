@@ -11,6 +11,7 @@ from tests.torture.shop import DATABASE
 from tests.torture.ward import BLOCKS, DIES, poisoned
 
 
+@pytest.mark.slow
 async def test_beside_poison_all_healthy_runs_end_and_none_is_quarantined(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,6 +118,7 @@ def explored(setting: Setting, laws: Sequence[Law]) -> Exploration[State, Step]:
         gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("setting", "states"), WORLDS)
 def test_no_order_of_steps_breaks_a_law(setting: Setting, states: int) -> None:
     found = explored(setting, tuple(Law))

@@ -15,6 +15,7 @@ from tests.torture.shop import HURRIES
 MOMENTS = {"sqlite": [6, 18], "sqlite in place": [10, 27], "postgresql": [5, 21]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "moment"), [(kind, moment) for kind, moments in MOMENTS.items() for moment in moments]
 )

@@ -16,6 +16,7 @@ from tests.docs.test_code_blocks import page_id
 PAGES = [page for page in pages() if any(block.file for block in blocks(page))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_what_is_typed_answers_as_the_page_says(page: Path, tmp_path: Path) -> None:
     for block in blocks(page):

@@ -50,6 +50,7 @@ def first_word(client: httpx.Client, given: Given, streams: ExitStack) -> str:
     return last
 
 
+@pytest.mark.slow
 def test_threads_go_on_at_once_after_a_kill_in_mid_stream(tmp_path: Path) -> None:
     """One with a new message, another one by the documented way back."""
     with server(tmp_path, "hold") as (client, process), ExitStack() as streams:

@@ -223,6 +223,7 @@ async def test_settings_bound_the_whole_server() -> None:
         assert answer.status_code == 413
 
 
+@pytest.mark.slow
 def test_a_process_that_is_told_to_stop_ends_streams_and_actions_and_another_one_goes_on(
     tmp_path: Path,
 ) -> None:

@@ -11,6 +11,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 CHAT = [sys.executable, "-m", "examples.code_assistant.chat"]
 
@@ -80,6 +82,7 @@ def test_in_a_pipe_lines_are_questions_and_answers(tmp_path: Path) -> None:
     assert not (tmp_path / "b.md").exists()
 
 
+@pytest.mark.slow
 def test_a_question_that_nobody_answered_is_asked_again_by_the_next_process(tmp_path: Path) -> None:
     assert "The question stays open" in piped(tmp_path, "write a.md: tea")
     assert not (tmp_path / "a.md").exists()
