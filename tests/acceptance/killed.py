@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 def kill_in_the_middle(command: str) -> None:
     """Run a process in this folder until it kills itself."""
     module = [sys.executable, "-m", "tests.acceptance.dying", command]
-    died = subprocess.run(module, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60, check=False)
+    died = subprocess.run(module, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=240, check=False)
     assert died.returncode == -signal.SIGKILL
 
 

@@ -38,7 +38,7 @@ def turns(till: Till, conversation: str) -> str:
 def piped(till: Till, *words: str, given: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pilotage", *words, "--app", "till:app"]
     return subprocess.run(  # noqa: S603 - our own command
-        command, cwd=till.folder, input=given, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=till.folder, input=given, capture_output=True, text=True, timeout=240, check=False
     )
 
 

@@ -30,7 +30,7 @@ async def test_an_order_is_brought_to_its_end_by_another_process(
         rig = Rig(tmp_path, database, [f"o{uuid4().hex[:8]}-{4 * moment}"])
         try:
             mortal = rig.start_worker(last_moment=moment)
-            findings = await served(rig, 60, heir_of=mortal)
+            findings = await served(rig, 240, heir_of=mortal)
         finally:
             rig.close()
     assert findings.kills == 1

@@ -37,6 +37,6 @@ def typed(command: str, folder: Path) -> str:
     """What a command answers."""
     program, *words = shlex.split(command)
     line = [sys.executable if program == "python" else program, *words]
-    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=240, check=False)  # noqa: S603
     assert done.stderr == ""
     return done.stdout

@@ -32,11 +32,11 @@ def server(folder: Path, does: str) -> Iterator[tuple[httpx.Client, subprocess.P
             assert process.stderr is not None
             while b"Uvicorn running" not in (line := process.stderr.readline()):
                 assert line, "the server did not start"
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=240) as client:
                 yield client, process
         finally:
             process.kill()
-            process.wait(20)
+            process.wait(240)
 
 
 def first_word(client: httpx.Client, given: Given, streams: ExitStack) -> str:
@@ -58,7 +58,7 @@ def test_threads_go_on_at_once_after_a_kill_in_mid_stream(tmp_path: Path) -> Non
         back = said("Hello", threadId="thread-2", runId="client-9")
         last = first_word(client, back, streams)
         process.kill()
-        process.wait(20)
+        process.wait(240)
     with server(tmp_path, "answer") as (client, _):
         frames = frames_in(client.post("/holder", json=said("And?", runId="client-2")).text)
         again = client.post("/holder", json=back, headers={"last-event-id": last})

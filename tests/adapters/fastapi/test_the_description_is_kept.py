@@ -157,7 +157,7 @@ def world() -> Iterator[World]:
         thread = threading.Thread(target=asyncio.run, args=(server.serve([listening]),))
         thread.start()
         try:
-            with httpx.Client(base_url=address, timeout=20) as client:
+            with httpx.Client(base_url=address, timeout=240) as client:
                 world = World(client, vault)
                 world.own = [world.start(ADA, f"own {number}") for number in range(3)]
                 client.post(f"/runs/{world.own[0]}/cancel", headers=ADA)

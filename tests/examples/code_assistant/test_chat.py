@@ -24,7 +24,7 @@ def piped(folder: Path, *lines: str) -> str:
         input="\n".join(lines),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
     assert said.stderr == ""
