@@ -61,6 +61,7 @@ class Canary(StrEnum):
     TOKEN_IN_PAGE_TOOL = "tok_pagetool0036"
     EMAIL_IN_PAGE_METADATA = "pagemeta37@leaks.example"
     EMAIL_IN_FOLDED_TURN = "folded38@leaks.example"
+    EMAIL_IN_NAME_OF_FILE = "file39@leaks.example"
     SECRET_IN_FOLDED_TURN = "s14-marble-orchid-Df14"
 
     @property

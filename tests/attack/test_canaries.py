@@ -17,6 +17,7 @@ import sqlite3
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, chdir, closing, redirect_stderr, redirect_stdout
+from hashlib import sha256
 from io import StringIO
 from pathlib import Path
 from types import ModuleType
@@ -44,6 +45,7 @@ from pilotage.agent import (
     ContextFreshness,
     ContextPack,
     ContextPackRole,
+    MediaPart,
     RecoveryDecision,
     RunAgentInput,
     StreamingExposureMode,
@@ -60,12 +62,14 @@ from pilotage.runtime.journal.seals import Seals
 from pilotage.runtime.reading import ReadsRuns
 from tests.attack.canaries import POLICY, Canary, leaks
 from tests.attack.sockets import connected
+from tests.media.pictures import png
 
 pytestmark = pytest.mark.attack("canaries")
 
 ADA, BOB = Principal("ada"), Principal("bob")
 TOKEN_OF_BOB = "token-of-bob-0123456789"
 CONVERSATION = "talk-1"
+PICTURE = png()
 
 
 class Story:
@@ -142,6 +146,7 @@ async def tell_runs(story: Story, runs: AgentRuns, of: ModuleType) -> None:
         f"work for {Canary.EMAIL_IN_INPUT}",
         conversation_id=CONVERSATION,
         context=AgentContext([pack]),
+        attachments=[MediaPart.of(PICTURE, name=f"{Canary.EMAIL_IN_NAME_OF_FILE}.png")],
     )
     facts = {"asked_by": Canary.EMAIL_IN_METADATA.value}
     handle = await runs.start(of.Teller, given, principal=ADA, metadata=facts)
@@ -248,6 +253,7 @@ def joined_texts(events: Sequence[AgentEvent]) -> list[str]:
 # The body that calls a route; the name of the run that it is about is in front.
 BODIES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "/runs": ("teller", {"agent": "teller", "input": "chat over HTTP"}),
+    "/media": ("teller", {"a": "text"}),
     "/runs/{run_id}/signals": ("wait", {"kind": "pause", "payload": {}}),
     "/runs/{run_id}/answers": ("pay", {"request_id": "none", "decision": "approve"}),
     "/runs/{run_id}/decisions": ("pay", {"request_id": "none", "decision": "approve"}),
@@ -379,6 +385,7 @@ def filled(story: Story, path: str) -> list[str]:
     """Return the paths of a route, with every run or every thread of the story."""
     if path.endswith(THREAD):
         return [path.replace(THREAD, quote(thread)) for thread in THREADS]
+    path = path.replace("{digest}", sha256(PICTURE).hexdigest())
     assert "{" not in path.replace("{run_id}", ""), f"the canary test cannot fill {path}"
     return [path.format(run_id=run_id) for run_id in story.runs.values()] if "{run_id}" in path else [path]
 
@@ -541,7 +548,7 @@ PORTS: Mapping[str, str] = {
         (
             "IAgentJournal IStoredRow IAgentStateRepository IAgentSignalRepository IAgentEvidenceRepository "
             "IAgentLateOutcomes IAgentRetention ITaskStore IAgentAuditLog IAgentMemory IAgentOutbox IAgentLeases "
-            "IAgentBacklog IAgentCosts ITenantSpending IAgentSwitches"
+            "IAgentBacklog IAgentCosts IBlobs ITenantSpending IAgentSwitches"
         ).split(),
         "table",
     ),
@@ -554,7 +561,7 @@ PORTS: Mapping[str, str] = {
             "IAgentRecoveryHandler IAgentToolHandler IAgentCancellationCleanup IWakeUpSubscription IAgentWakeUps "
             "IAgentModel IAgentModelResolver IAgentPermissions ISecrets IPrincipalResolver IAgentRunner IAgentRunnerFactory "
             "IAgentDelegate IRecordSealer IScopedModel IScopedTools IScopedRuntime "
-            "IAgentToolProvider IToolCalls IClock IIds IContainer IContainerAware IPostProcessor ILifecycle"
+            "IAgentToolProvider IMediaSource IToolCalls IClock IIds IContainer IContainerAware IPostProcessor ILifecycle"
         ).split(),
         "asked",
     ),

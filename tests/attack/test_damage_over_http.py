@@ -5,6 +5,7 @@ Without a key rows have no codes, so that only decoding them finds what is damag
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from pilotage import Application
 from pilotage.agent import AgentSignalKind
 from pilotage.agent.principal import LOCAL
-from pilotage.errors import PilotageError
+from pilotage.errors import DamagedEntryError, PilotageError
 from pilotage.runtime.runs import AgentRuns
 from tests.adapters.sqlalchemy.test_damaged_rows import Filed, ended_run, waiting_run
 from tests.attack.outsiders import is_raw, reader
@@ -202,13 +203,28 @@ async def test_no_damage_of_a_database_without_a_key_is_an_internal_error(
     assert not broken, f"{len(broken)}\n" + "\n".join(broken[:60])
 
 
-async def test_a_run_without_its_agent_is_named_in_the_list(filed: Filed) -> None:
-    run_id = await ended_run(filed)
-    filed.damage("UPDATE pilotage_runs SET agent_type = NULL")
+async def test_a_damaged_run_is_named_in_the_list_and_hides_no_other(filed: Filed) -> None:
+    run_id, other = await ended_run(filed), await waiting_run(filed)
+    filed.damage(f"UPDATE pilotage_runs SET agent_type = NULL WHERE run_id = '{run_id}'")  # noqa: S608
     async with filed.process() as app, reader(app, settled=frozenset()) as http:
         answers = await http.answers([run_id])
-    for path in ("GET /runs?limit=200", f"GET /runs/{run_id}", f"GET /runs/{run_id}/result"):
+        asked = await app.get(AgentRuns).open_questions()
+        pages = [await app.get(AgentRuns).list(limit=1)]
+        pages.append(await app.get(AgentRuns).list(limit=1, after=pages[0].cursor))
+        with pytest.raises(DamagedEntryError, match=run_id):
+            pages[1].whole()
+    for path in (f"GET /runs/{run_id}", f"GET /runs/{run_id}/result"):
         assert answers[path].startswith("error 409 ")
         assert "damaged_entry" in answers[path]
         assert run_id in answers[path]
         assert "column 'agent_type'" in answers[path]
+    status, _, body = answers["GET /runs?limit=200"].partition(" ")
+    listed = json.loads(body)
+    assert (status, [each["id"] for each in listed["runs"]]) == ("200", [other])
+    (damaged,) = listed["damaged"]
+    assert damaged["id"] == run_id
+    assert "column 'agent_type'" in damaged["problem"]
+    assert [each.agent_state_id for each in asked.questions] == [other]
+    assert [[each.id for each in (*page.runs, *page.damaged)] for page in pages] == [[other], [run_id]]
+    assert pages[0].whole() == pages[0].runs
+    assert pages[1].cursor is None

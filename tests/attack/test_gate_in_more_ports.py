@@ -45,6 +45,8 @@ from pilotage.agent import (
     IAgentToolProvider,
     ISecrets,
     JsonValue,
+    MediaPart,
+    MediaSafetyLimits,
     ModelCost,
     ModelSelection,
     ModelUsage,
@@ -56,6 +58,7 @@ from pilotage.agent import (
 from pilotage.agent.cancellation import AgentCancellationCleanupResult, AgentCancellationRequest
 from pilotage.agent.context import ContextHealthSignal, ContextManifest, ContextOptimizationAction
 from pilotage.agent.messages import ModelToolCall
+from pilotage.agent.ports.blobs import IMediaSource
 from pilotage.agent.ports.handlers import (
     IAgentCancellationCleanup,
     IAgentContextHandler,
@@ -69,7 +72,7 @@ from pilotage.agent.ports.observability import TelemetryValue
 from pilotage.agent.recovery import AgentResumeBoundary
 from pilotage.agent.recovery_request import RecoveryAnswer
 from pilotage.agent.tools.catalog import AgentToolDescriptor
-from pilotage.errors import AgentModelConfigurationError
+from pilotage.errors import AgentModelConfigurationError, MediaRefusedError
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.plugin import initialize
 from pilotage.safety import SecretField, SecretRef
@@ -78,6 +81,7 @@ from tests.attack import test_gate_in_ports
 from tests.attack.test_canaries import PORTS as KNOWN_TO_CANARIES
 from tests.attack.test_canaries import ports_in
 from tests.attack.test_gate import PAID, Bank
+from tests.media.pictures import png
 
 pytestmark = pytest.mark.attack("gate")
 
@@ -173,6 +177,12 @@ class Secrets(Port, ISecrets):
         return "a-secret-of-some-length"
 
 
+class Source(Port, IMediaSource):
+    async def fetch(self, url: str, most_bytes: int) -> bytes:
+        await self._till.pay()
+        return png()
+
+
 class Prices(Port, IAgentPricing):
     def cost_of(self, model: str, usage: ModelUsage) -> ModelCost | None:
         self._till.pay_at_once()
@@ -225,6 +235,7 @@ class SyncSubscriber(Subscriber):
 
 PORTS: dict[str, Callable[[Till], object]] = {
     "IAgentModelResolver": Resolver,
+    "IMediaSource": Source,
     "IAgentContextProvider": Provider,
     "IAgentContextObserver": Observer,
     "IAgentContextHandler": Handler,
@@ -287,6 +298,7 @@ class Desk:
         name="reader",
         recovery=RecoveryStrategy.ACTION_BOUNDARY,
         accepted_signals=[AgentSignalKind.EXTERNAL_EVENT],
+        media_limits=MediaSafetyLimits(url_schemes={"https"}),
     )
 )
 class Reader:
@@ -303,7 +315,9 @@ class Reader:
 
 async def driven(runs: AgentRuns, port: str, desk: Desk) -> None:
     """Bring a run as far as it gets, in a way that lets the port be asked."""
-    handle = await runs.start(Reader, "Read.")
+    picture = MediaPart("image/png", url="https://pictures.example/a.png")
+    attached = [picture] if port == "IMediaSource" else []
+    handle = await runs.start(Reader, RunAgentInput("first", "Read.", attachments=attached))
     if port == "a signal handler":
         await runs.signal(handle.id, AgentSignalKind.EXTERNAL_EVENT, {"a": 1})
     if port == "IAgentCancellationCleanup":
@@ -338,7 +352,7 @@ async def nothing_is_paid(port: str, how: str, around: AbstractContextManager[No
         runs = app.get(AgentRuns)
         if isinstance(paying, Tools):
             assert paying.tool_catalog is not None
-        with suppress(AgentModelConfigurationError), around:
+        with suppress(AgentModelConfigurationError, MediaRefusedError), around:
             await driven(runs, port, desk)
         for _ in range(200):
             if till.tries:

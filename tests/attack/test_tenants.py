@@ -41,6 +41,7 @@ _ID = re.compile(r"[0-9a-f]{32}")
 NONE = "0" * 32
 """The id of no run."""
 CANARY = "canary-7f3a"
+DIGEST = "0" * 64
 
 
 class Victim:
@@ -111,6 +112,7 @@ METHODS: dict[str, Method] = {
     "evidence": lambda v, run, q: v.runs.evidence(run, principal=EVE),
     "fork": lambda v, run, q: v.runs.fork(run, principal=EVE),
     "get": lambda v, run, q: v.runs.get(run, principal=EVE),
+    "media": lambda v, run, q: v.runs.media(run, DIGEST, principal=EVE),
     "modify": lambda v, run, q: v.runs.modify(q, {"amount": 9}, principal=EVE),
     "outline": lambda v, run, q: v.runs.outline(run, principal=EVE),
     "prompts": lambda v, run, q: v.runs.prompts(run, principal=EVE),
@@ -129,6 +131,7 @@ WITHOUT_A_FOREIGN_ID = {
     "list": "the runs of the principal's tenant, tested below",
     "open_questions": "the questions of the principal's tenant, tested below",
     "costs": "what the principal's tenant paid, tested below",
+    "upload": "new media of the principal's tenant, tested in tests/media",
     "start": "a new run of the principal's tenant, tested below",
     "is_driven": "for the process itself, after a call that checks the principal",
     "hand_over": "for the process itself",
@@ -182,6 +185,7 @@ BODIES: dict[tuple[str, str], Callable[[str], object]] = {
     ("GET", "/runs/{run_id}/questions"): lambda q: None,
     ("GET", "/runs/{run_id}/evidence"): lambda q: None,
     ("GET", "/runs/{run_id}/verification"): lambda q: None,
+    ("GET", "/runs/{run_id}/media/{digest}"): lambda q: None,
     ("POST", "/runs/{run_id}/signals"): lambda q: {"kind": "pause"},
     ("POST", "/runs/{run_id}/answers"): lambda q: {"request_id": q, "decision": "approve"},
     ("POST", "/runs/{run_id}/decisions"): lambda q: {"request_id": q, "decision": "approve"},
@@ -221,7 +225,7 @@ async def test_a_run_of_another_tenant_is_not_found_over_http(method: str, path:
         async with httpx.AsyncClient(transport=transport, base_url="http://t", headers=headers) as client:
             for run_id in (found.run_id, NONE):
                 body = BODIES[method, path](of(run_id, found.request_id))
-                response = await client.request(method, path.format(run_id=run_id), json=body)
+                response = await client.request(method, path.format(run_id=run_id, digest=DIGEST), json=body)
                 assert response.status_code == 404
                 said.append(response.text.replace(run_id, NONE))
         assert said[0] == said[1]
@@ -234,7 +238,8 @@ async def test_the_list_over_http_is_that_of_the_tenant() -> None:
         headers = {"authorization": f"Bearer {EVES}"}
         async with httpx.AsyncClient(transport=transport, base_url="http://t", headers=headers) as client:
             for query in ("", "?agent=payer", "?conversation_id=talk", "?status=interrupted"):
-                assert (await client.get(f"/runs{query}")).json() == {"runs": [], "cursor": None}
+                listed = (await client.get(f"/runs{query}")).json()
+                assert listed == {"runs": [], "cursor": None, "damaged": []}
             assert (await client.get("/questions")).json() == {"questions": [], "cursor": None}
             for query in ("", "?by=run", "?by=conversation&by=tree"):
                 assert (await client.get(f"/costs{query}")).json() == {"sums": []}

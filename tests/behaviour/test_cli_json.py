@@ -65,7 +65,7 @@ def steadied(called: Called, run: str) -> list[Any]:
 def test_a_list(till: Till) -> None:
     run = till.waiting_run()
     outline = {"input": "pay to DE-0815-4711 amount 5", "conversation_id": None, "is_driven": None}
-    listed = [{"runs": [WAITING | outline], "cursor": None}]
+    listed = [{"runs": [WAITING | outline], "cursor": None, "damaged": []}]
     assert steadied(till.call("runs", "list", "--json"), run) == listed
 
 

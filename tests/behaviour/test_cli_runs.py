@@ -344,6 +344,27 @@ def test_a_record_is_verified_and_a_changed_one_is_found(till: Till) -> None:
     assert "does not follow from the row before it" in broken.err
 
 
+def test_a_damaged_run_is_named_and_the_others_are_listed(till: Till) -> None:
+    damaged, other = till.waiting_run(), till.waiting_run()
+    database = sqlite3.connect(till.folder / ".pilotage" / "pilotage.db")
+    with database:
+        database.execute("UPDATE pilotage_runs SET epoch = 7 WHERE run_id = ?", (damaged,))
+    database.close()
+    listed = till.call("runs", "list")
+    assert listed.code == 1
+    assert other in listed.out
+    assert damaged not in listed.out
+    problem = f"run '{damaged}' is not stored as it was written. Restore it from a backup."
+    assert f"damaged: {problem}" in listed.err
+    page = till.call("runs", "list", "--json")
+    assert (page.code, page.err) == (1, "")
+    assert [each["id"] for each in page.json["runs"]] == [other]
+    assert page.json["damaged"] == [{"id": damaged, "problem": problem}]
+    shown = till.call("runs", "show", damaged[:12])
+    assert (shown.code, shown.err) == (2, f"{problem}\n")
+    assert till.call("runs", "show", other[:12]).code == 0
+
+
 def test_a_fork_goes_its_own_way(till: Till) -> None:
     run = till.waiting_run()
     till.call("runs", "approve", run, "--resume")

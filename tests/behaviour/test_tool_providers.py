@@ -256,7 +256,7 @@ class Caller:
 async def test_a_hand_written_agent_calls_them_as_actions_of_its_run() -> None:
     model = ScriptedModel([calls("search", query="a")])
     report = await crash_matrix(Caller, 7, model=model, add=[Server(), remote])
-    assert report.reference.output == "{'paid': 7} {'found': ['a'], 'asked': {'query': 'a'}}"
+    assert report.reference.output == "{'paid': 7} {'asked': {'query': 'a'}, 'found': ['a']}"
     assert report.key("pay")
     report.assert_same_result()
     report.assert_no_repeated_effects()

@@ -332,7 +332,32 @@ class GoesOnWithoutItsConversation(Lenient):
         return outcome
 
 
+class BeginsWithAnOldHistory(Lenient):
+    """Does not look whether a run knows the last turns of its conversation."""
+
+    def take(self, commit: JournalCommit) -> CommitOutcome:
+        return super().take(replace(commit, known_turns=None))
+
+
+class ForgetsTurnsOfApplications(Lenient):
+    """Counts the turns that runs have added."""
+
+    def take(self, commit: JournalCommit) -> CommitOutcome:
+        conversation = self._tables.conversations.find(commit.run.tenant_id, "chat")
+        if commit.known_turns is None or any(conversation.added_by):
+            return super().take(commit)
+        return super().take(replace(commit, known_turns=None))
+
+
 CONVERSATION_BUGS = [
+    (
+        BeginsWithAnOldHistory,
+        ConversationCommitConformance.test_a_run_that_does_not_know_the_last_turns_does_not_begin,
+    ),
+    (
+        ForgetsTurnsOfApplications,
+        ConversationCommitConformance.test_turns_of_an_application_count_among_those_that_a_run_knows,
+    ),
     (
         LooksAtPayloadsFirst,
         ConversationCommitConformance.test_a_held_conversation_is_found_before_a_payload_is_looked_at,

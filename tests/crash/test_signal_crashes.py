@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import cast
 
 import pytest
@@ -20,6 +21,9 @@ from pilotage import (
     IAgentModel,
     ModelMessage,
     ModelRequest,
+    ModelResponse,
+    ModelStreamEvent,
+    ModelStreamEventKind,
     Progress,
     RecoveryStrategy,
     Token,
@@ -37,6 +41,7 @@ from pilotage.testing import (
     StopBefore,
     crash_matrix,
 )
+from tests.behaviour.bureau import DURABLE, Bureau
 from tests.behaviour.office import World
 from tests.behaviour.postbox import EVENT, MESSAGE, WAKE_UP, Parrot, Postbox
 
@@ -184,3 +189,52 @@ async def test_what_handlers_say_is_told_once_whatever_happens() -> None:
     for number in range(2, undisturbed.commits + 1):
         for fault in (StopBefore(number), StopAfter(number)):
             assert await Place().told(fault) == expected, str(fault)
+
+
+@Agent(spec=AgentExecutionSpec(name="talker", recovery=DURABLE, accepted_signals=[MESSAGE]))
+class Talker:
+    """Answers, and goes on with a message that comes meanwhile."""
+
+
+class SlowEar(IAgentModel):
+    """Counts the messages it is shown; a message is sent during its first call, and what is recorded is committed."""
+
+    def __init__(self, post: Callable[[], Awaitable[object]]) -> None:
+        self._post: Callable[[], Awaitable[object]] | None = post
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        post, self._post = self._post, None
+        if post is not None:
+            await post()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return ModelResponse(f"{len(request.messages)} messages")
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
+        yield ModelStreamEvent(ModelStreamEventKind.DONE, response=await self.complete(request))
+
+
+@pytest.mark.parametrize("kind", [StopBefore, StopAfter])
+@pytest.mark.parametrize("number", range(1, 5))
+async def test_a_message_that_was_taken_in_behind_an_answer_is_answered_after_any_crash(
+    number: int, kind: type[StopBefore | StopAfter]
+) -> None:
+    """The row of the intake may be the last one: the process died in the model call that it led to."""
+    bureau = Bureau()
+
+    async def drive(fault: Fault | None = None) -> object:
+        async def post() -> None:
+            (run,) = (await runs.list()).runs
+            await runs.signal(run.id, MESSAGE, {"text": "And then?"}, id="message-1")
+
+        async with bureau.process(Talker, model=SlowEar(post), fault=fault) as runs:
+            with suppress(ProcessStopped):
+                handle = await runs.start(Talker, "Hello.", id="talk")
+                if fault is None and (await runs.get(handle.id)).status is not AgentStatus.COMPLETED:
+                    handle = await runs.resume(handle.id)
+                return (await handle.result()).output
+        return None
+
+    await drive(kind(number))
+    # Two turns, or one in which the message came before the first call that was recorded.
+    assert await drive() in ("4 messages", "3 messages")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from pilotage import Agent, AgentExecutionSpec, AgentStatus, ToolEffects, agent_tool
-from pilotage.agent import MediaPart, RecordSealError, RunKey, StoredBlob
-from pilotage.errors import MediaBrokenError
+from pilotage.agent import IMediaSource, MediaPart, RecordSealError, RunKey, StoredBlob
+from pilotage.errors import MediaBrokenError, MediaRefusedError
 from pilotage.runtime.journal.interruptions import StoreUnavailable
 from pilotage.testing import MemoryBlobs, MemorySealer, ScriptedModel, calls, says
 from tests.behaviour.bureau import DURABLE, Bureau, resumed, started
@@ -87,3 +89,33 @@ async def test_sealed_bytes_open_in_their_place_alone() -> None:
     async with bureau.process(Drawer, None, bureau.store.blobs, model=ScriptedModel([])) as runs:
         with pytest.raises(RecordSealError):
             await runs.services.media.read("default", digest_of(CAT))
+
+
+class StrangeSource(IMediaSource):
+    """A source that fails, or gives something else than bytes."""
+
+    def __init__(self, answer: object) -> None:
+        self._answer = answer
+
+    async def fetch(self, url: str, most_bytes: int) -> bytes:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return cast("bytes", self._answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (OSError("no route to https://ada:word@pictures.example"), r"did not fetch media \(OSError\)"),
+        ("<html>", "it gave a str"),
+        (None, "it gave a NoneType"),
+    ],
+    ids=["it fails", "a text", "nothing"],
+)
+async def test_a_source_without_bytes_starts_no_run(answer: object, words: str) -> None:
+    bureau = Bureau()
+    source, given = StrangeSource(answer), MediaPart("image/png", url="https://pictures.example/cat.png")
+    async with bureau.process(Drawer, None, bureau.store.blobs, source, model=ScriptedModel([])) as runs:
+        with pytest.raises(MediaRefusedError, match=f"StrangeSource .*{words}"):
+            await runs.start(Drawer, asks(given))
+        assert (await runs.list()).runs == ()

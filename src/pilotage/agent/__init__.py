@@ -125,7 +125,7 @@ _NAMES = {
         BacklogEntry ClaimRecord IAgentBacklog IAgentLeases IAgentWakeUps IWakeUpSubscription Lease""",
     "pilotage.agent.ports.persistence": "ErasedRecord JournalRow JournalStage RunKey SealedRecord",
     "pilotage.agent.ports.repositories": """
-        EvidencePage IAgentEvidenceRepository IAgentLateOutcomes IAgentRetention IAgentSignalRepository
+        DamagedRun EvidencePage IAgentEvidenceRepository IAgentLateOutcomes IAgentRetention IAgentSignalRepository
         IAgentStateRepository LateOutcome RunPage consume_pending_agent_signals""",
     "pilotage.agent.ports.sealing": "IRecordSealer RecordSealError SealContext",
     # Facts and their delivery

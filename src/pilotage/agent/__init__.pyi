@@ -244,6 +244,7 @@ from pilotage.agent.ports.persistence import JournalRow as JournalRow
 from pilotage.agent.ports.persistence import JournalStage as JournalStage
 from pilotage.agent.ports.persistence import RunKey as RunKey
 from pilotage.agent.ports.persistence import SealedRecord as SealedRecord
+from pilotage.agent.ports.repositories import DamagedRun as DamagedRun
 from pilotage.agent.ports.repositories import EvidencePage as EvidencePage
 from pilotage.agent.ports.repositories import IAgentEvidenceRepository as IAgentEvidenceRepository
 from pilotage.agent.ports.repositories import IAgentLateOutcomes as IAgentLateOutcomes

@@ -252,11 +252,15 @@ def _changed(
         case TextPart() | ReasoningPart() | RefusalPart():
             changed = replace(part, text=text(part.text))
         case MediaPart():
-            url, name = part.url and text(part.url), part.name and text(part.name)
+            url, name = part.url and _not_blank(text(part.url)), part.name and _not_blank(text(part.name))
             changed = replace(part, url=url, name=name)
         case OpaquePart():
             changed = part
     return part if changed == part else _stateless(changed)
+
+
+def _not_blank(changed: str) -> str:
+    return changed if changed.strip() else "..."
 
 
 def _with_reasoning(parts: Sequence[MessagePart], text: str) -> list[MessagePart]:

@@ -148,6 +148,10 @@ def words_of(payload: JsonObject) -> str | None:
     return words if isinstance(words, str) and words.strip() else None
 
 
+ATTACHMENTS = "attachments"
+"""The key of the media that a user message has in the payload of its signal."""
+
+
 def refuse_wordless(kind: AgentSignalKind, payload: JsonObject) -> None:
     """Refuse a message or a steering instruction that says nothing: the model would be shown an empty one.
 

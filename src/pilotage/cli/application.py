@@ -34,7 +34,8 @@ from pilotage.agent.ports.repositories import (
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.agent.principal import Principal
 from pilotage.cli.options import CommandOptions
-from pilotage.cli.screen import Screen, ScreenLogHandler, Spinner
+from pilotage.cli.screen import Screen, ScreenLogHandler
+from pilotage.cli.spinner import Spinner
 from pilotage.cli.target import (
     APP,
     TargetNotFoundError,

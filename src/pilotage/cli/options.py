@@ -7,6 +7,7 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature, signature
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -43,6 +44,10 @@ _SHARED: Mapping[str, tuple[Any, Any]] = {
 READS = ("app", "tenant", "as_json")
 CHANGES = ("app", "tenant", "principal_id", "as_json")
 
+AttachOption = Annotated[
+    list[Path] | None,
+    typer.Option("--attach", metavar="FILE", help="A picture, a sound or a file for the model; repeatable."),
+]
 ReasoningOption = Annotated[bool, typer.Option("--reasoning", help="Show the model's reasoning, too.")]
 
 

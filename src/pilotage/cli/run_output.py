@@ -24,7 +24,8 @@ from pilotage.agent.state import AgentStatus
 from pilotage.cli.json_view import event_json, view_json
 from pilotage.cli.question_view import open_questions
 from pilotage.cli.run_view import ending_lines, output_text, spent_words
-from pilotage.cli.screen import Screen, Spinner
+from pilotage.cli.screen import Screen
+from pilotage.cli.spinner import Spinner
 from pilotage.cli.text import Hints, Line, TextSpan, Tone, cleaned, line, one_line
 from pilotage.cli.timeline import call_arguments
 from pilotage.inbound.questions import QuestionView

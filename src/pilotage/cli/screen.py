@@ -1,4 +1,4 @@
-"""`Screen`: the output of a command, on a terminal or through pipes; `Spinner`: its last line while it waits.
+"""`Screen`: the output of a command, on a terminal or through pipes.
 
 The answer to a command goes to standard output. Everything else goes there too on a terminal, otherwise to standard
 error, so that a pipe carries nothing but the answer.
@@ -6,19 +6,14 @@ error, so that a pipe carries nothing but the answer.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
 import sys
-import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
-from itertools import cycle
 from typing import TextIO
 
-from pilotage.cli.text import Line, StreamWrapper, TextSpan, Tone, cleaned, cut, length, line, wrapped
+from pilotage.cli.text import Line, StreamWrapper, TextSpan, Tone, cleaned, cut, line, wrapped
 from pilotage.jsonvalue import to_json_value
 
 _END = TextSpan("\n")
@@ -216,41 +211,3 @@ def terminal_width(stream: TextIO) -> int:
 
 def _safe(spans: Line) -> Line:
     return tuple(TextSpan(cleaned(span.text), span.tone, span.hangs) for span in spans)
-
-
-_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_FRAME_SECONDS = 0.1
-_SHOWN_AFTER_SECONDS = 1.0
-
-
-class Spinner:
-    """Shows what a command waits for, and for how many seconds, after the first second without output."""
-
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        self._what = ""
-        self._since = time.monotonic()
-
-    def wait_for(self, what: str) -> None:
-        """Name what the command waits for from now on; "" for nothing."""
-        self._what, self._since = what, time.monotonic()
-
-    @asynccontextmanager
-    async def running(self) -> AsyncGenerator[None]:
-        """Show it while the context is open; on a pipe nothing is shown."""
-        spinning = asyncio.ensure_future(self._spin()) if self._screen.is_terminal else None
-        try:
-            yield
-        finally:
-            if spinning is not None:
-                spinning.cancel()
-                with suppress(asyncio.CancelledError):
-                    await spinning
-                self._screen.show_status("")
-
-    async def _spin(self) -> None:
-        for frame in cycle(_FRAMES):
-            seconds = time.monotonic() - self._since
-            if self._what and seconds >= _SHOWN_AFTER_SECONDS:
-                self._screen.show_status(f"{frame} {self._what}, {length(seconds)}")
-            await asyncio.sleep(_FRAME_SECONDS)

@@ -97,16 +97,31 @@ class AnsweredView(RunView):
         return cls(**RunView.of(state).model_dump(), is_waiting=is_waiting)
 
 
+class DamagedRunView(View):
+    """A run whose stored state is damaged; `problem` names the entry and the way out."""
+
+    id: str
+    problem: str
+
+
 class RunPageView(BaseModel):
-    """Some runs, newest first; `cursor` given as `after` leads to the next page."""
+    """Some runs, newest first; `cursor` given as `after` leads to the next page.
+
+    Runs of the page whose stored state is damaged are in `damaged`, and not in `runs`.
+    """
 
     runs: list[RunView]
     cursor: str | None
+    damaged: list[DamagedRunView] = []
 
     @classmethod
     def of(cls, page: RunPage) -> RunPageView:
         """Return a page of runs."""
-        return cls(runs=[RunView.of(state) for state in page.runs], cursor=page.cursor)
+        return cls(
+            runs=[RunView.of(state) for state in page.runs],
+            cursor=page.cursor,
+            damaged=[DamagedRunView.showing(each) for each in page.damaged],
+        )
 
 
 class MediaView(View):

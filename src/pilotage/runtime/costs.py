@@ -48,10 +48,10 @@ class CostsByRun(IAgentCosts):
     async def _runs_of(self, tenant_id: str) -> dict[str, AgentState]:
         found: dict[str, AgentState] = {}
         page = await self._states.list_runs(tenant_id, limit=_PAGE)
-        found |= {state.id: state for state in page.runs}
+        found |= {state.id: state for state in page.whole()}
         while page.cursor is not None:
             page = await self._states.list_runs(tenant_id, after=page.cursor, limit=_PAGE)
-            found |= {state.id: state for state in page.runs}
+            found |= {state.id: state for state in page.whole()}
         return found
 
 

@@ -46,7 +46,7 @@ class AgentRuns(StartsRuns, ReadsRuns, StoresMedia):
         self._starts = RunStarts(self.services, self.launcher)
         self._answers = OpenQuestions(self.services, self._records)
         self._watch = SignalWatch(self.services, self.launcher)
-        self._sender = SignalSender(self.services, self._watch)
+        self._sender = SignalSender(self.services, self.launcher, self._watch)
         self._acceptance = AnswerAcceptance(self.services, self._answers, self._sender)
         self._resumer = RunResumer(self.services, self.launcher, self._watch)
         self._resolver = RunResolver(self.services, self.launcher, self._starts)

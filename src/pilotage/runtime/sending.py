@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pilotage.agent.messages import MediaPart
 from pilotage.agent.ports.commit_rules import refuse_after_end
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.signals import (
+    ATTACHMENTS,
     AgentSignal,
     AgentSignalKind,
     AgentSteeringUpdate,
@@ -15,13 +17,17 @@ from pilotage.agent.signals import (
     update_of,
 )
 from pilotage.agent.state import AgentState
-from pilotage.errors import CallerError
-from pilotage.jsonvalue import JsonObject
+from pilotage.errors import CallerError, MediaTooLargeError
+from pilotage.jsonvalue import JsonObject, JsonValue, to_json_value
+from pilotage.runtime.door.run_source import NO_OVERRIDES
+from pilotage.runtime.journal.record_fields import DamagedRecordError, contract_value, objects_field
 from pilotage.runtime.journal.seals import SEALED
+from pilotage.runtime.journal.start_record import decode_start
 from pilotage.runtime.people.answers import OWN_IDS
 from pilotage.runtime.people.requests import redacted_signal
 from pilotage.runtime.people.steering import refuse_other_content, refuse_revision
 from pilotage.runtime.run.resume import SignalWatch
+from pilotage.runtime.run.supervise import RunSupervisor
 from pilotage.runtime.services import Services
 
 
@@ -31,11 +37,31 @@ def reject_own_id(signal_id: str | None) -> None:
         raise CallerError(f"the id {signal_id!r} begins like one of an answer. Choose another one.")
 
 
+_UNKNOWN_TYPE = "application/octet-stream"
+
+
+def _attached(given: JsonValue) -> tuple[MediaPart, ...]:
+    """Return the media parts in the payload of a message; their type is that of their bytes.
+
+    Raises:
+        CallerError: these are none.
+    """
+    try:
+        parts = objects_field({ATTACHMENTS: given}, ATTACHMENTS)
+        return tuple(contract_value(MediaPart, {"media_type": _UNKNOWN_TYPE, **part}) for part in parts)
+    except DamagedRecordError as error:
+        raise CallerError(
+            f"the {ATTACHMENTS!r} of a message are no media: {error}. Give a list of objects as an upload returns "
+            "them, or the JSON of MediaPart values."
+        ) from error
+
+
 class SignalSender:
     """Stores signals to runs, and delivers them."""
 
-    def __init__(self, services: Services, watch: SignalWatch) -> None:
+    def __init__(self, services: Services, launcher: RunSupervisor, watch: SignalWatch) -> None:
         self._services = services
+        self._launcher = launcher
         self._watch = watch
 
     async def send(
@@ -87,8 +113,34 @@ class SignalSender:
             raise CallerError(
                 f"a payload has the key {SEALED!r}, which is the run's own. Choose another one."
             )
+        if kind is AgentSignalKind.USER_MESSAGE and payload.get(ATTACHMENTS):
+            payload = await self._with_media_taken_in(state, payload)
         signal = AgentSignal(signal_id or self._services.ids.uid(), state.id, kind, payload)
         return await self.store(state, signal, is_redacted=spec.redaction is not None)
+
+    async def _with_media_taken_in(self, state: AgentState, payload: JsonObject) -> JsonObject:
+        """Return the payload of a message with its media as runs have them; the run holds them from now on.
+
+        Raises:
+            CallerError: what is attached are no media.
+            MediaRefusedError: they are not allowed, too large, or not what they would have to be, or the model of the
+                run does not take them.
+        """
+        media, run = self._services.media, RunKey(state.tenant_id, state.id)
+        definition = self._services.definition_of(state.agent_type)
+        limits = definition.spec.media_limits
+        taken = await media.take_in(_attached(payload[ATTACHMENTS]), state.tenant_id, limits)
+        rows = await self._launcher.records.rows(run)
+        live = self._launcher.live(run.run_id)
+        overrides = NO_OVERRIDES if live is None else live.run.source.overrides
+        self._launcher.models.check_taken(definition, decode_start(rows[0]), overrides, taken.value)
+        known = len(taken.digests.union(await media.held(run)))
+        if known > limits.max_parts:
+            raise MediaTooLargeError(
+                f"with this message the run has {known} media; {limits.max_parts} are allowed in a request."
+            )
+        await media.store(run, taken)
+        return {**payload, ATTACHMENTS: [to_json_value(part) for part in taken.value]}
 
     async def store(
         self, state: AgentState, signal: AgentSignal, *, is_redacted: bool = False

@@ -255,6 +255,9 @@ class MemoryTables:
         status = self.status_of(holder) if holder else None
         return None if holder is None or (status and status.is_terminal) else holder.run_id
 
+    def turns_in(self, tenant_id: str, conversation_id: str) -> int:
+        return len(self.conversations.find(tenant_id, conversation_id).turns)
+
     def is_pending(self, run: RunKey, signal_id: str) -> bool:
         return signal_id in self.queues.get(run, {})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from dataclasses import replace
@@ -13,6 +14,7 @@ from ag_ui.encoder import EventEncoder
 from tests.adapters.agui.bank import PAY, Bank, Teller, ask, interrupts_of, texts
 from tests.adapters.agui.samples import PICK, ag_ui_input, resume, said, tool_message, types
 from tests.adapters.agui.server import client, endpoints, served, teller
+from tests.media.pictures import png
 
 from pilotage import Agent, Application
 from pilotage.adapters.agui import (
@@ -28,7 +30,8 @@ from pilotage.agent import RunAgentInput as CoreRunInput
 from pilotage.runtime import AgentRunner
 from pilotage.testing import MemoryStore, ScriptedModel, calls, says
 
-IMAGE = {"type": "image", "source": {"type": "data", "value": "aGk=", "mimeType": "image/png"}}
+PNG = base64.b64encode(png()).decode()
+IMAGE = {"type": "image", "source": {"type": "data", "value": PNG, "mimeType": "image/png"}}
 HUGE = '{"a":[1e309]}'
 
 

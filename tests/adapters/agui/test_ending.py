@@ -14,7 +14,8 @@ from tests.adapters.agui.server import endpoints, frames_in, served
 
 from pilotage import Application, Principal
 from pilotage.adapters.agui import driver_for
-from pilotage.testing import ScriptedModel, calls, says
+from pilotage.agent import DamagedRun, RunPage
+from pilotage.testing import MemoryStateRepository, MemoryStore, ScriptedModel, calls, says
 
 
 def end(name: str | bool = "client-1", **fields: Any) -> Any:
@@ -50,6 +51,29 @@ async def test_a_page_that_does_not_know_who_started_the_run_of_its_thread_ends_
     assert [frames[-1]["outcome"]["type"] for frames in (await one, ended)] == ["cancelled", "cancelled"]
     assert [frames[-1]["outcome"]["type"] for frames in (elsewhere, again)] == ["success", "success"]
     assert misplaced["code"] == "run_conflict"
+
+
+class DamagedStates(MemoryStateRepository):
+    """Says that each run of a list is damaged."""
+
+    async def list_runs(self, *given: Any, **named: Any) -> RunPage:
+        found = await super().list_runs(*given, **named)
+        damaged = [
+            DamagedRun(each.id, f"run {each.id!r} is not stored as it was written.") for each in found.runs
+        ]
+        return RunPage((), found.cursor, tuple(damaged))
+
+
+async def test_a_page_is_told_of_a_damaged_run_of_its_thread_and_not_that_none_was_to_be_ended() -> None:
+    store = MemoryStore()
+    store.states = DamagedStates(store)
+    async with Bank(store).open(paying()) as app:
+        await ask(app, ag_ui_input("Pay Bo"))
+        (refused,) = await ask(app, end(name=True))
+        elsewhere = await ask(app, end(name=True, threadId="thread-2"))
+    assert (refused["type"], refused["code"]) == ("RUN_ERROR", "damaged_entry")
+    assert "is not stored as it was written" in refused["message"]
+    assert elsewhere[-1]["outcome"] == {"type": "success"}
 
 
 async def test_nobody_ends_runs_of_others() -> None:

@@ -3,7 +3,8 @@
 Rows of earlier versions look like this, so a line that differs is a change of the stored format. Records are as ever;
 views of calls that only read have had their arguments (`asked`) since these calls show them in the evidence, and rows
 of actions their events since events follow from rows (before, every commit with events had a `told` row). Starts name
-the version of the rules of replay since tasks are named by what they were given.
+the version of the rules of replay since tasks are named by what they were given. Rows of summaries have what was paid for
+them since reports of costs read it there.
 """
 
 from __future__ import annotations

@@ -94,6 +94,8 @@ class AnsweredRuns(Opener):
     async def _came_too_late(self, run_id: str, message: AgentSignal) -> bool:
         kind, payload = message.kind, message.payload
         sent = await self._runs.signal(run_id, kind, payload, id=message.id, principal=self._principal)
+        if sent.end is None:
+            return await self._is_ended_at_limit(await self._runs.get(run_id, principal=self._principal))
         return sent.end is AgentSignalEnd.TOO_LATE
 
     async def _going_on(
@@ -173,7 +175,7 @@ class AnsweredRuns(Opener):
             conversation_id=thread,
             principal=self._principal,
         )
-        for state in page.runs:
+        for state in page.whole():
             if await self._awaited(state):
                 return state
         calls = ", ".join(repr(each.call_id) for each in self._results)

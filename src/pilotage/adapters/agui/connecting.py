@@ -8,7 +8,7 @@ from ag_ui import core as agui
 from ag_ui.core import Message, MessagesSnapshotEvent
 
 from pilotage.adapters.agui.frames import TranscriptOfFrames
-from pilotage.adapters.agui.openers import StartedRuns
+from pilotage.adapters.agui.openers import StartedRuns, is_at_limit
 from pilotage.adapters.agui.projector import AgUiProjector
 from pilotage.adapters.agui.reading import NoticedRun
 from pilotage.adapters.agui.stream import Bookmark, NotedRun, StreamedRun
@@ -154,7 +154,7 @@ class ConnectedThreads(StartedRuns):
         history = history_of(self._runs, self._runner)
         thread = given.effective_conversation_id
         state = await self._run_of_thread(given.conversation_id)
-        if state is None:
+        if state is None or is_at_limit(state):
             return self._at_rest(given, [MessagesSnapshotEvent(messages=await history.messages(thread))])
         self._check_agent(state)
         if not await self._has_work(state):

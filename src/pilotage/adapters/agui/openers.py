@@ -3,7 +3,7 @@
 A thread has one run at a time. A message that comes while one is under way is given to that run, if its agent accepts
 messages; a run without an owner is taken up first, and the message starts the next one in the same stream. A message
 that comes while a question is open gets the question again. A run that ends without a message that it was given is
-followed by one that answers it.
+followed by one that answers it; one that stopped at a limit is ended for that.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from pilotage.agent.events import (
 )
 from pilotage.agent.run_values import RunAgentInput as CoreRunInput
 from pilotage.agent.run_values import RunResult
-from pilotage.agent.signals import AgentSignalEnd, AgentSignalKind, AgentSignalLane
-from pilotage.agent.state import AgentState, AgentStatus
+from pilotage.agent.signals import ATTACHMENTS, AgentSignalEnd, AgentSignalKind, AgentSignalLane
+from pilotage.agent.state import AgentState, AgentStateReason, AgentStatus
 from pilotage.errors import CallerError, RunConflictError
-from pilotage.jsonvalue import JsonObject, text_digest, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, text_digest, to_json_value
 from pilotage.runtime.events.feed import START, EventCursor
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.run.start import run_id_of
@@ -121,14 +121,21 @@ class Opener:
         """Return a snapshot that gives the client these messages; nothing where it has them."""
         return () if messages == list(self._messages) else (MessagesSnapshotEvent(messages=messages),)
 
+    async def _is_ended_at_limit(self, state: AgentState) -> bool:
+        """End a run that stopped at a limit, so that the thread goes on; return whether it had stopped at one."""
+        if not is_at_limit(state):
+            return False
+        await self._runs.cancel(state.id, reason="a message followed", principal=self._principal)
+        return True
+
     async def _run_of_thread(self, thread: str | None) -> AgentState | None:
         """Return the run that has a thread; None where there is none.
 
         Raises:
-            CallerError: the store does not know the threads of its runs.
+            CallerError: the store does not know the threads of its runs, or one of them is damaged.
         """
         page = await self._runs.list(statuses=_UNDER_WAY, conversation_id=thread, principal=self._principal)
-        return next((state for state in page.runs if state.metadata.get(words.PARENT) is None), None)
+        return next((state for state in page.whole() if state.metadata.get(words.PARENT) is None), None)
 
     def _at_rest(self, given: CoreRunInput, notices: Sequence[BaseEvent] = ()) -> GivenRun:
         """Return a run that ends at once, for a thread that no run has."""
@@ -211,6 +218,8 @@ class StartedRuns(Opener):
         if state.is_terminal:
             return None
         self._check_agent(state)
+        if await self._is_ended_at_limit(state):
+            return None
         if not await self._has_work(state) and (asked := await self._asked(state)) is not None:
             return await self._beside_question(asked, state, given)
         if (taken_up := await self._taken_up(run_id, given)) is not None:
@@ -271,7 +280,7 @@ class StartedRuns(Opener):
         if self._accepts(given):
             return None if await self._is_given(earlier, given) else await self._started(given)
         state = await self._runs.get(earlier, principal=self._principal)
-        if state.is_terminal:
+        if state.is_terminal or await self._is_ended_at_limit(state):
             return await self._started(given)
         asked = await self._asked(state, self._not_taken(given))
         if asked is None:
@@ -280,8 +289,7 @@ class StartedRuns(Opener):
 
     def _accepts(self, given: CoreRunInput) -> bool:
         """Return whether runs of the agent accept the message while they are under way."""
-        spec = self._runner.definition.spec
-        return AgentSignalKind.USER_MESSAGE in spec.accepted_signals and not given.attachments
+        return AgentSignalKind.USER_MESSAGE in self._runner.definition.spec.accepted_signals
 
     @property
     def _busy(self) -> str:
@@ -303,13 +311,15 @@ class StartedRuns(Opener):
         """Give a message to a run; return False where the run has ended without it."""
         # The same input again is the same message.
         name = MESSAGE_IDS + text_digest(f"{run_id}\n{given.state_id}")[:32]
-        kind, payload = AgentSignalKind.USER_MESSAGE, {"text": given.instruction}
+        kind, payload = AgentSignalKind.USER_MESSAGE, _message_of(given)
         try:
             sent = await self._runs.signal(run_id, kind, payload, id=name, principal=self._principal)
         except CallerError:
             if not (await self._runs.get(run_id, principal=self._principal)).is_terminal:
                 raise
             return False
+        if sent.end is None:
+            return not await self._is_ended_at_limit(await self._runs.get(run_id, principal=self._principal))
         return sent.end is not AgentSignalEnd.TOO_LATE
 
 
@@ -372,6 +382,11 @@ class EndedRuns(Opener):
         )
 
 
+def is_at_limit(state: AgentState) -> bool:
+    """Return whether a run stopped at a limit, or without an answer: it waits for nothing that a page has."""
+    return state.status is AgentStatus.INTERRUPTED and state.reason is AgentStateReason.LIMIT_REACHED
+
+
 def _notice(name: str, run_id: str) -> CustomEvent:
     return CustomEvent(name=name, value={"runId": run_id})
 
@@ -393,3 +408,9 @@ def _with_problem(event: RunPausedEvent, problem: str | None) -> RunPausedEvent:
         problem = problem.replace(f" {name!r}", "")
     takes = f" It takes: {', '.join(event.allowed_decisions)}." if event.allowed_decisions else ""
     return replace(event, prompt=f"{event.prompt} The answer was not accepted: {problem}{takes}")
+
+
+def _message_of(given: CoreRunInput) -> JsonObject:
+    """Return the payload of the signal that gives a message to a run."""
+    media: list[JsonValue] = [to_json_value(part) for part in given.attachments]
+    return {"text": given.instruction, ATTACHMENTS: media} if media else {"text": given.instruction}

@@ -81,6 +81,7 @@ class AgUiProjector:
         self._subagents = SubAgents()
         self._interrupts: list[agui.Interrupt] = []
         self._calls_of_client: list[neutral.RunPausedEvent] = []
+        self._stopped: neutral.RunPausedEvent | None = None
         self._usage = TokensUsed()
         self._transcript = TranscriptOfFrames(self._messages)
         self._has_begun = self._has_ended = False
@@ -122,7 +123,7 @@ class AgUiProjector:
         if ended is not None and ended.error is not None:
             frames_out.append(_ended_early(ended))
         self._root, self._held_end, self._is_earlier = None, None, not is_last
-        self._interrupts, self._calls_of_client = [], []
+        self._interrupts, self._calls_of_client, self._stopped = [], [], None
         return [*frames_out, *notices]
 
     def project(self, event: neutral.AgentEvent) -> list[agui.BaseEvent]:
@@ -145,6 +146,8 @@ class AgUiProjector:
         calls = self._open_calls()
         if self._interrupts:
             return [*calls, *self._end(agui.RunFinishedInterruptOutcome(interrupts=self._interrupts))]
+        if self._stopped is not None:
+            return self._end(agui.RunFinishedSuccessOutcome(), self._stopped.metadata.get("output") or None)
         if self._calls_of_client:
             # The client continues: it has a tool call without a result.
             return [*calls, *self._end(agui.RunFinishedSuccessOutcome())]
@@ -242,7 +245,7 @@ class AgUiProjector:
 
     def _started(self, event: neutral.RunStartedEvent) -> list[agui.BaseEvent]:
         # A run that paused and was resumed is one run here: its questions were answered.
-        self._interrupts, self._calls_of_client = [], []
+        self._interrupts, self._calls_of_client, self._stopped = [], [], None
         if self._has_begun:
             return []
         return self._run_started(event.attribution.parent_run_id, *self._ids())
@@ -260,6 +263,10 @@ class AgUiProjector:
         if questions.is_for_the_client(event):
             self._calls_of_client.append(event)
             return frames_out
+        if (stopped := questions.stopped_at_limit(event)) is not None:
+            self._stopped, (words, facts) = event, stopped
+            shown = self._frames.text(f"{event.state_id}:{facts.name}", words)
+            return [*frames_out, *shown, *self._frames.close_all(), facts]
         asked_by = event.metadata.get("agent_state_id")
         asking = asked_by if isinstance(asked_by, str) and asked_by != self._top.run_id else None
         self._interrupts.append(questions.interrupt_of(event, asking))

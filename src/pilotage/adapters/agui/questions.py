@@ -1,6 +1,7 @@
-"""Questions of a run as AG-UI shows them. Pure.
+"""Questions of a run as AG-UI shows them, and what it shows of a run that stopped without an answer. Pure.
 
-A question is a native interrupt, and for clients that know none a deferred tool call, if the settings say so.
+A question is a native interrupt, and for clients that know none a deferred tool call, if the settings say so. A run
+that stopped at a limit asks nothing: a client would keep an interrupt open, and send no further message.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from pilotage.adapters.agui.frames import calls_in
 from pilotage.agent.events import AgentEventAttribution, RunPausedEvent
 from pilotage.agent.recovery_request import ACTIONS, DEFERRED_CALL
 from pilotage.agent.signals import ApprovalDecision
-from pilotage.agent.state import AgentState
+from pilotage.agent.state import AgentState, AgentStateReason
 from pilotage.agent.yields import Approval
 from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
 from pilotage.values import value
 
 HITL_TOOL = "hitl_approval"
 """The tool that older clients see called, and answer with a decision."""
+LIMIT_REACHED = "limit_reached"
+"""The name of the CUSTOM event of a run that stopped at a limit, or without an answer."""
 PAUSE = "pause:"
 """The prefix of the id of an interrupt without a question; the run's id follows."""
 
@@ -36,6 +39,19 @@ _RISKS = {
     "destructive": "destroys something",
     "network": "reaches other systems",
 }
+_STOPPED = {
+    "agent_max_steps_exceeded": "the agent has reached its limit of steps",
+    "agent_max_tool_calls_exceeded": "the agent has reached its limit of tool calls",
+    "agent_max_tokens_exceeded": "the agent has reached its limit of tokens",
+    "agent_max_cost_exceeded": "the agent has reached its limit of cost",
+    "agent_budget_exhausted": "the budget is used up",
+    "agent_tool_errors_exceeded": "too many calls of tools failed",
+    "agent_finish_length": "the reply of the model became too long",
+    "agent_content_filter": "the provider of the model withheld the answer",
+    "agent_refusal": "the model refused to answer",
+    "agent_empty_reply": "the model gave no answer",
+}
+_STOPPED_OTHERWISE = "the agent stopped before it had one"
 _PLAIN = {
     "tools of the caller": "tools that the page brought",
     "ag-ui client": "the page",
@@ -145,6 +161,16 @@ def interrupt_of(event: RunPausedEvent, by: str | None = None) -> agui.Interrupt
         metadata=_in_order(_with_reason(event.metadata)) or None,
         subagent_run_id=by,
     )
+
+
+def stopped_at_limit(event: RunPausedEvent) -> tuple[str, agui.CustomEvent] | None:
+    """Return the words and the facts about a run that stopped without an answer; None for any other pause."""
+    if event.reason is not AgentStateReason.LIMIT_REACHED or event.approval_id is not None:
+        return None
+    code = str(event.metadata.get("code", event.reason.value))
+    facts = {"runId": event.state_id, "code": code, "message": event.prompt}
+    words = f"There is no complete answer: {_STOPPED.get(code, _STOPPED_OTHERWISE)}."
+    return words, agui.CustomEvent(name=LIMIT_REACHED, value=facts)
 
 
 def _message(event: RunPausedEvent) -> str:

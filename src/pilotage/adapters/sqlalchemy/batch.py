@@ -81,12 +81,13 @@ class StoredRun(RunSnapshot):
 
 
 class KnownRuns:
-    """Runs and parents, pending signals, holders of conversations, and evidence that was looked for."""
+    """Runs and parents, pending signals, holders and turns of conversations, and evidence that was looked for."""
 
     def __init__(self) -> None:
         self.runs: dict[RunKey, StoredRun] = {}
         self.pending: set[tuple[RunKey, str]] = set()
         self.holders: dict[tuple[str, str], str] = {}
+        self.turns: dict[tuple[str, str], int] = {}
         self.evidence: set[tuple[str, str]] = set()
 
     def status_of(self, run: RunKey) -> AgentStatus | None:
@@ -95,6 +96,9 @@ class KnownRuns:
 
     def holder_of(self, tenant_id: str, conversation_id: str) -> str | None:
         return self.holders.get((tenant_id, conversation_id))
+
+    def turns_in(self, tenant_id: str, conversation_id: str) -> int:
+        return self.turns.get((tenant_id, conversation_id), 0)
 
     def is_pending(self, run: RunKey, signal_id: str) -> bool:
         return (run, signal_id) in self.pending
@@ -257,6 +261,8 @@ class Batch:
             self.consumed.append(ended)
         if commit.turns is not None:
             self.turns.append((key, commit.turns))
+            place = (key.tenant_id, commit.turns.conversation_id)
+            known.turns[place] = known.turns.get(place, 0) + len(commit.turns.turns)
         self.settled += [(key.tenant_id, settlement) for settlement in commit.settled]
         if commit.lease is not None:
             owner, seconds = commit.lease.owner, commit.lease.seconds

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, literal_column, select, type_coerce
+from sqlalchemy import Connection, bindparam, func, literal_column, select, type_coerce
 from sqlalchemy.types import NullType
 
 from pilotage.adapters.sqlalchemy.batch import SHOWN, Batch, KnownRuns, RecentRuns, StoredRun
@@ -24,7 +24,7 @@ from pilotage.adapters.sqlalchemy.mapping import Stored
 from pilotage.adapters.sqlalchemy.rows import COLUMNS, RECORD_BLOB, VIEW_BLOB, Columns, Page, rows_of
 from pilotage.adapters.sqlalchemy.statements import Prepared, in_keys, of_run, place_of
 from pilotage.adapters.sqlalchemy.stored_entries import RowCodes
-from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, evidence, journal, runs, signals
+from pilotage.adapters.sqlalchemy.tables import PLACES, blobs, evidence, journal, runs, signals, turns
 from pilotage.adapters.sqlalchemy.writing import LastSignals, write, write_in_transaction
 from pilotage.agent.ports.commit_rules import signal_ends, wanted_conversation
 from pilotage.agent.ports.journal import (
@@ -83,6 +83,12 @@ _EPOCH_THEN = (
 
 _HOLDERS = select(runs.c.tenant_id, runs.c.conversation_id, runs.c.run_id).where(
     in_keys(runs, "tenant_id", "conversation_id"), runs.c.conversation_id.is_not(None), ~runs.c.ended
+)
+
+_TURNS = (
+    select(turns.c.tenant_id, turns.c.conversation_id, func.count())
+    .where(in_keys(turns, "tenant_id", "conversation_id"))
+    .group_by(turns.c.tenant_id, turns.c.conversation_id)
 )
 
 _PENDING = select(signals.c.tenant_id, signals.c.run_id, signals.c.signal_id).where(
@@ -251,6 +257,15 @@ def _look(connection: Connection, commits: Sequence[JournalCommit], codes: RowCo
     if wanted:
         for tenant, conversation, run_id in connection.execute(_HOLDERS, {"keys": sorted(wanted)}):
             known.holders[tenant, conversation] = run_id
+    begun = {
+        (commit.run.tenant_id, commit.conversation)
+        for commit in commits
+        if commit.conversation is not None and commit.known_turns is not None
+    }
+    if begun:
+        # After the holders: the turns of a run are there when it holds the conversation no more.
+        for tenant, conversation, count in connection.execute(_TURNS, {"keys": sorted(begun)}):
+            known.turns[tenant, conversation] = count
     consumed = {(commit.run.tenant_id, each) for commit in commits for each, _ in signal_ends(commit)}
     if consumed:
         for tenant, run_id, signal_id in connection.execute(_PENDING, {"keys": sorted(consumed)}):

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 from sqlalchemy import RowMapping
 
 from pilotage.agent.evidence import AgentEvidence, AgentEvidenceKind
+from pilotage.agent.messages import MediaPart
 from pilotage.agent.ports.conversations import ConversationTurn
 from pilotage.agent.ports.journal import OutboxEvent
 from pilotage.agent.ports.leases import WAITS_FOR_PERSON
@@ -260,7 +261,10 @@ def turn_of(values: Stored) -> ConversationTurn:
     """Return the turn in these columns."""
     trust = values["trust"]
     label = TrustLabel() if trust is None else TrustLabel.from_payload(document_of(trust))
-    return ConversationTurn(values["role"], values["content"], label)
+    media = () if values["media"] is None else document_of(values["media"])["parts"]
+    return ConversationTurn(
+        values["role"], values["content"], label, tuple(MediaPart(**each) for each in media)
+    )
 
 
 def trust_text(label: TrustLabel) -> str | None:

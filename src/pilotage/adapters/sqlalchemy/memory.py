@@ -44,6 +44,7 @@ from pilotage.agent.ports.memory import (
 from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.checks import reject_blank, reject_negative, reject_not_positive
 from pilotage.errors import AgentMemoryError
+from pilotage.jsonvalue import canonical_json, to_json_value
 from pilotage.safety.trust import TrustLabel
 
 _IS_CONVERSATION = (
@@ -54,7 +55,7 @@ _ALL = select(turns).where(*_IS_CONVERSATION).order_by(turns.c.number)
 _LAST = select(func.coalesce(func.max(turns.c.number), 0)).where(*_IS_CONVERSATION)
 _INSERT = bulk_insert(
     turns,
-    ("tenant_id", "conversation_id", "number", "role", "content", "trust", "run_id", "code"),
+    ("tenant_id", "conversation_id", "number", "role", "content", "trust", "run_id", "code", "media"),
     lambda given: {"created_at": func.coalesce(given["given_at"], now())},
     extra={"given_at": MomentColumn()},
 )
@@ -116,6 +117,7 @@ def append_turns(
             "content": turn.content,
             "trust": trust_text(turn.trust),
             "run_id": run_id,
+            "media": canonical_json({"parts": to_json_value(turn.media)}) if turn.media else None,
         }
         for number, turn in enumerate(added, start=last + 1)
     ]

@@ -114,7 +114,7 @@ _ERASURES = (
     update(signals).where(*of_run(signals)).values(payload="{}"),
     delete(evidence).where(*of_run(evidence)),
     delete(late_outcomes).where(*of_run(late_outcomes)),
-    update(turns).where(*of_run(turns)).values(content=ERASED_TURN),
+    update(turns).where(*of_run(turns)).values(content=ERASED_TURN, media=sa.null()),
 )
 
 _ERASE_STATE = (

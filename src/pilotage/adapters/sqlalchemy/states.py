@@ -25,11 +25,11 @@ from pilotage.adapters.sqlalchemy.supported import dialect_of
 from pilotage.adapters.sqlalchemy.tables import runs, signals
 from pilotage.agent.ports.journal import JournalHead
 from pilotage.agent.ports.persistence import RunKey
-from pilotage.agent.ports.repositories import IAgentStateRepository, RunPage
+from pilotage.agent.ports.repositories import DamagedRun, IAgentStateRepository, RunPage
 from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.checks import reject_naive, reject_not_positive
-from pilotage.errors import AgentDefinitionError, RunNotFoundError
+from pilotage.errors import AgentDefinitionError, DamagedEntryError, RunNotFoundError
 
 _RESUMABLE = (AgentStatus.ACTIVE, AgentStatus.INTERRUPTED, AgentStatus.CANCELLING)
 
@@ -139,9 +139,9 @@ class SqlAlchemyStateRepository(IAgentStateRepository):
         if after is not None:
             wanted = wanted.where(runs.c.position < before)
         wanted = wanted.order_by(runs.c.position.desc()).limit(limit + 1)
-        make = self._make
+        codes = self._database.codes
         return await self._database.read(
-            lambda connection: RunPage(*page_of(connection.execute(wanted).mappings().all(), limit, make))
+            lambda connection: _page(connection.execute(wanted).mappings().all(), limit, codes)
         )
 
     async def _list(self, statuses: Collection[AgentStatus]) -> Sequence[AgentState]:
@@ -165,6 +165,21 @@ def _find(
         return None
     row = found[0]
     return STATES.read(codes, row), JournalHead(row["head"], row["epoch"], row["digest"])
+
+
+def _page(found: Sequence[Stored], limit: int, codes: RowCodes) -> RunPage:
+    """Return the runs of a page; a damaged one is named beside them."""
+    damaged: list[DamagedRun] = []
+
+    def read(stored: Stored) -> AgentState | None:
+        try:
+            return STATES.read(codes, stored)
+        except DamagedEntryError as error:
+            damaged.append(DamagedRun(str(stored["run_id"]), str(error)))
+            return None
+
+    states, cursor = page_of(found, limit, read)
+    return RunPage(tuple(filter(None, states)), cursor, tuple(damaged))
 
 
 def _save(connection: Connection, values: dict[str, Any]) -> None:

@@ -87,7 +87,7 @@ COVERED: Mapping[str, tuple[str, ...]] = {
 }
 """The columns of each table that its codes cover. Columns about the storage of a row or its owner are left out."""
 
-COVERED_IF_SET: Mapping[str, tuple[str, ...]] = {memories.name: ("expires_at",)}
+COVERED_IF_SET: Mapping[str, tuple[str, ...]] = {memories.name: ("expires_at",), turns.name: ("media",)}
 """Columns of later versions: a code covers them after the others where they have a value, so older codes stay valid."""
 
 _END = ("tenant_id", "run_id", "signal_id", "consumed_at", "end")

@@ -260,6 +260,7 @@ turns = sa.Table(
     sa.Column("run_id", ExactText),
     sa.Column("created_at", MomentColumn, nullable=False),
     _code(),
+    sa.Column("media", ExactText),
     sa.PrimaryKeyConstraint("tenant_id", "conversation_id", "number"),
     _index("ix_pilotage_turns_run", "tenant_id", "run_id", where="run_id IS NOT NULL"),
 )

@@ -94,6 +94,10 @@ class CommitContext(Protocol):
         """Return the id of the run that holds a conversation and has not ended."""
         ...
 
+    def turns_in(self, tenant_id: str, conversation_id: str) -> int:
+        """Return the number of turns of a conversation; needed for a commit that has `known_turns`."""
+        ...
+
     def is_pending(self, run: RunKey, signal_id: str) -> bool:
         """Return whether the signal belongs to the run and is not consumed."""
         ...
@@ -123,6 +127,8 @@ def decide(commit: JournalCommit, run: RunSnapshot, known: CommitContext) -> Com
     wanted = wanted_conversation(commit, run)
     if wanted is not None and (held := _held_conversation(commit.run, wanted, known)):
         return held
+    if (moved := _moved_conversation(commit, known)) is not None:
+        return moved
     return SignalsUnread(run.last_signal) if _leaves_unread(commit, run) else None
 
 
@@ -278,6 +284,17 @@ def _held_conversation(run: RunKey, conversation: str, known: CommitContext) -> 
         return None
     words = f"conversation {conversation!r} is held by run {holder!r}, which has not ended"
     return CommitRefused(words, CommitRefusal.CONVERSATION_HELD, holder)
+
+
+def _moved_conversation(commit: JournalCommit, known: CommitContext) -> CommitRefused | None:
+    """Refuse a run that would not be shown the last turns of its conversation."""
+    if commit.conversation is None or commit.known_turns is None:
+        return None
+    stored = known.turns_in(commit.run.tenant_id, commit.conversation)
+    if stored <= commit.known_turns:
+        return None
+    words = f"conversation {commit.conversation!r} has {stored} turns, and the run knows {commit.known_turns}"
+    return CommitRefused(words, CommitRefusal.CONVERSATION_MOVED)
 
 
 def _first_repeated(ids: Iterable[str]) -> str | None:

@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import ClassVar, Literal
 from urllib.parse import quote
 
-from pilotage.agent.messages import ModelMessage
+from pilotage.agent.messages import MediaPart, ModelMessage, TextPart
 from pilotage.agent.ports.persistence import persistence_port
 from pilotage.agent.principal import DEFAULT_TENANT
 from pilotage.checks import reject_blank, reject_empty, reject_negative
@@ -24,7 +24,7 @@ from pilotage.values import shared, value
 
 @value
 class ConversationTurn:
-    """The text of one side in one turn.
+    """The text of one side in one turn, and the media that its user sent with it, by their digests.
 
     `trust` is the label of what was known when it was said; the neutral one adds nothing to what a run starts with.
     """
@@ -32,6 +32,7 @@ class ConversationTurn:
     role: Literal["user", "assistant"]
     content: str
     trust: TrustLabel = field(default_factory=shared(TrustLabel))
+    media: tuple[MediaPart, ...] = ()
 
     def __post_init__(self) -> None:
         if self.role not in ("user", "assistant"):
@@ -39,12 +40,17 @@ class ConversationTurn:
                 f"ConversationTurn.role is {self.role!r}. A turn belongs to 'user' or 'assistant'."
             )
         reject_blank(self, content=self.content)
+        if self.media and (self.role != "user" or any(part.digest is None for part in self.media)):
+            raise AgentDefinitionError(
+                "ConversationTurn.media are those of a user, by their digests. A turn has no bytes."
+            )
 
     @property
     def message(self) -> ModelMessage:
         """The turn as a model is shown it."""
-        message = ModelMessage.user if self.role == "user" else ModelMessage.assistant
-        return message(self.content)
+        if self.role == "assistant":
+            return ModelMessage.assistant(self.content)
+        return ModelMessage.user((TextPart(self.content), *self.media) if self.media else self.content)
 
 
 @value

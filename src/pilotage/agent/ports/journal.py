@@ -65,8 +65,9 @@ class JournalCommit:
     """One commit of a run. By the token the writer recognises its own rows after a lost reply.
 
     The first commit of a run may name the `parent` it was started by and the `conversation` it holds until it
-    ends, paused or not, and take the `lease` of the run. `turns` are added to that conversation. `settled` is what the
-    tenant has spent by it.
+    ends, paused or not, and take the `lease` of the run. `known_turns` is the number of turns of that conversation that
+    the run knows, None for a run that is shown none. `turns` are added to it. `settled` is what the tenant has spent by
+    it.
 
     `consumed_signals` are taken in, `closed_signals` end without that. `last_signal` is the number of the last signal
     that the writer has read; it counts in the commit that ends the run.
@@ -87,9 +88,10 @@ class JournalCommit:
     lease: LeaseRequest | None = None
     closed_signals: tuple[ClosedSignal, ...] = ()
     last_signal: int = 0
+    known_turns: int | None = None
 
     def __post_init__(self) -> None:
-        reject_negative(self, last_signal=self.last_signal)
+        reject_negative(self, last_signal=self.last_signal, known_turns=self.known_turns)
         if not self.token.strip() or self.conversation is not None or self.expected_head < 0:
             reject_blank(self, token=self.token, conversation=self.conversation)
             reject_negative(self, expected_head=self.expected_head)
@@ -143,6 +145,7 @@ class CommitRefusal(StrEnum):
     INVALID = "invalid"
     PARENT_CLOSED = "parent_closed"
     CONVERSATION_HELD = "conversation_held"
+    CONVERSATION_MOVED = "conversation_moved"
 
 
 @value
@@ -202,8 +205,9 @@ class IAgentJournal(ABC):
     another run or tenant, with evidence that the tenant has already, that consumes a signal which is unknown or was
     consumed, or that adds turns to a conversation which the run does not hold; a run that has ended holds none. Refused
     as PARENT_CLOSED is one whose parent has no state, is cancelling or has ended; as CONVERSATION_HELD one whose
-    conversation is held by a run that has not ended, the `holder`. Both are decided inside the transaction: a parent
-    that is being cancelled, or a second run of the conversation, cannot slip in between.
+    conversation is held by a run that has not ended, the `holder`; as CONVERSATION_MOVED one that knows fewer turns of
+    its conversation than there are. They are decided inside the transaction: a parent that is being cancelled, a second
+    run of the conversation, or the turns of one that has just ended, cannot slip in between.
 
     Every commit brings back the number of the run's last signal. The commit that ends a run names the last one that its
     writer knows; if there is a newer one it is not written, and the answer is `SignalsUnread`. That is decided under

@@ -26,17 +26,39 @@ from pilotage.agent.signals import (
 )
 from pilotage.agent.state import AgentState, AgentStatus
 from pilotage.checks import reject_blank, reject_naive, reject_not_positive
-from pilotage.errors import CallerError
+from pilotage.errors import CallerError, DamagedEntryError
 from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.values import value
 
 
 @value
+class DamagedRun:
+    """A run of a list whose stored state is damaged; `problem` names the entry and the way out."""
+
+    id: str
+    problem: str
+
+
+@value
 class RunPage:
-    """Some runs of a longer list. `cursor` given as `after` leads to the next page; None says that this is the last."""
+    """Some runs of a longer list. `cursor` given as `after` leads to the next page; None says that this is the last.
+
+    Runs of the page whose stored state is damaged are in `damaged`, newest first, and not in `runs`.
+    """
 
     runs: tuple[AgentState, ...]
     cursor: str | None = None
+    damaged: tuple[DamagedRun, ...] = ()
+
+    def whole(self) -> tuple[AgentState, ...]:
+        """Return the runs, for a decision that no run of the page may be missing from.
+
+        Raises:
+            DamagedEntryError: a run of the page is damaged.
+        """
+        for each in self.damaged:
+            raise DamagedEntryError(each.problem)
+        return self.runs
 
 
 @value
@@ -98,7 +120,8 @@ class IAgentStateRepository(ABC):
     ) -> RunPage:
         """Return the runs of a tenant, newest first: all, or those of the statuses, the agent, the conversation.
 
-        Created from `since` on and before `until`, where these are given.
+        Created from `since` on and before `until`, where these are given. A run whose stored state is damaged is named
+        in the page and does not hide the others.
 
         The order is that in which the store first saw the runs. A page begins after the cursor of the one
         before, so runs that are started or changed in between neither shift nor repeat anything. A store without a

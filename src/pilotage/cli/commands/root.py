@@ -6,19 +6,14 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import version as version_of
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from pilotage.agent.ports.costs import CostField
 from pilotage.cli.commands import runs, storage
-from pilotage.cli.options import CHANGES, READS, CommandOptions, ReasoningOption, takes
+from pilotage.cli.options import CHANGES, READS, AttachOption, CommandOptions, ReasoningOption, takes
 
-AttachOption = Annotated[
-    list[Path] | None,
-    typer.Option("--attach", metavar="FILE", help="A picture, a sound or a file for the model; repeatable."),
-]
 Target = Annotated[
     str | None,
     typer.Argument(

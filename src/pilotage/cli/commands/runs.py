@@ -10,7 +10,7 @@ import typer
 
 from pilotage.agent.signals import AgentSignalKind, AgentSteeringUpdate
 from pilotage.agent.state import AgentStatus
-from pilotage.cli.options import CHANGES, READS, CommandOptions, ReasoningOption, takes
+from pilotage.cli.options import CHANGES, READS, AttachOption, CommandOptions, ReasoningOption, takes
 from pilotage.jsonvalue import JsonObject
 
 Run = Annotated[
@@ -191,6 +191,7 @@ def send(
     withdraw: Annotated[
         bool, typer.Option("--withdraw", help="Steering: take the instruction back.")
     ] = False,
+    attach: AttachOption = None,
 ) -> int:
     """Send a message or a steering instruction. With --input it can be revised until it is taken in."""
     from pilotage.cli.application import change_runs
@@ -206,7 +207,9 @@ def send(
     if input_id is not None:
         update = AgentSteeringUpdate(input_id, text, revision, final=not draft, withdrawn=withdraw)
         payload = update.to_payload()
-    return change_runs(options, work, run, kind, payload)
+    if attach and is_steering:
+        raise typer.BadParameter("--attach goes with a message, not with a steering instruction")
+    return change_runs(options, work, run, kind, payload, attach or ())
 
 
 @commands.command()

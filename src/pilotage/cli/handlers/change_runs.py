@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from pilotage.agent.recovery_request import ACTIONS, AgentRecoveryRequest, RecoveryDecision
-from pilotage.agent.signals import AgentSignalKind, ApprovalDecision
+from pilotage.agent.signals import ATTACHMENTS, AgentSignalKind, ApprovalDecision
 from pilotage.agent.state import AgentState
 from pilotage.cli.application import Session
 from pilotage.cli.exit_codes import ExitCode
 from pilotage.cli.follow import FollowedDurableRun, follow
 from pilotage.cli.handlers.read_runs import find_question, find_run
+from pilotage.cli.handlers.run import attached
 from pilotage.cli.json_view import view_json
 from pilotage.cli.prompt import prompt_for
 from pilotage.cli.question_view import short_names
@@ -19,7 +21,7 @@ from pilotage.cli.run_output import RunOutput
 from pilotage.cli.text import TextSpan, Tone, line, short
 from pilotage.errors import CallerError, RunConflictError
 from pilotage.inbound.views import RunView
-from pilotage.jsonvalue import JsonObject, JsonValue, parsed_input
+from pilotage.jsonvalue import JsonObject, JsonValue, parsed_input, to_json_value
 from pilotage.runtime.journal.resolution import ActionDone, ForkBefore, RunResolution, SkipAction
 from pilotage.runtime.open_questions import Question, run_of
 
@@ -88,9 +90,13 @@ async def cancel(session: Session, text: str, reason: str | None) -> int:
     return ExitCode.DONE
 
 
-async def send(session: Session, text: str, kind: AgentSignalKind, payload: JsonObject) -> int:
-    """Send a message or a steering instruction to a run."""
+async def send(
+    session: Session, text: str, kind: AgentSignalKind, payload: JsonObject, files: Sequence[Path]
+) -> int:
+    """Send a message, with files, or a steering instruction to a run."""
     state = await find_run(session.runs, text, session.principal)
+    if files:
+        payload = {**payload, ATTACHMENTS: [to_json_value(attached(path)) for path in files]}
     signal = await session.runs.signal(state.id, kind, payload, principal=session.principal)
     value = {"id": signal.id, "run_id": state.id, "kind": signal.kind}
     session.screen.answer(value, line(f"sent to run {state.id}"), as_json=session.options.as_json)

@@ -18,11 +18,11 @@ from pilotage.cli.question_view import open_questions
 from pilotage.cli.run_output import RunOutput
 from pilotage.cli.run_view import RunFacts, run_lines, run_page
 from pilotage.cli.screen import Screen
-from pilotage.cli.text import line
+from pilotage.cli.text import TextSpan, Tone, line
 from pilotage.cli.timeline import TimelineEntry, timeline_of
 from pilotage.errors import CallerError, RunErasedError, RunNotFoundError
 from pilotage.inbound.questions import QuestionView
-from pilotage.inbound.views import EvidenceView, ResultView, RunView
+from pilotage.inbound.views import DamagedRunView, EvidenceView, ResultView, RunView
 from pilotage.runtime.open_questions import Question
 from pilotage.runtime.run.start import run_id_of
 from pilotage.runtime.runs import AgentRuns
@@ -45,7 +45,7 @@ class RunFilter:
 
 
 async def list_runs(session: Session, wanted: RunFilter) -> int:
-    """List the runs of a tenant, newest first."""
+    """List the runs of a tenant, newest first; a damaged one makes the exit code 1."""
     now, since = session.runs.services.clock.now(), wanted.since
     page = await session.runs.list(
         statuses=wanted.statuses,
@@ -56,13 +56,16 @@ async def list_runs(session: Session, wanted: RunFilter) -> int:
         principal=session.principal,
     )
     listed = [(each, await session.runs.outline(each.id, principal=session.principal)) for each in page.runs]
+    damaged = [view_json(DamagedRunView.showing(each)) for each in page.damaged]
     session.screen.answer(
-        {"runs": [listed_json(*each) for each in listed], "cursor": page.cursor},
+        {"runs": [listed_json(*each) for each in listed], "cursor": page.cursor, "damaged": damaged},
         *run_lines(listed, now, session.screen.width),
         aside=None if page.cursor is None else line(f"there are more: --after {page.cursor}"),
         as_json=session.options.as_json,
     )
-    return ExitCode.DONE
+    for each in () if session.options.as_json else page.damaged:
+        session.screen.message(line(TextSpan("damaged: ", Tone.BAD), each.problem))
+    return ExitCode.WRONG if damaged else ExitCode.DONE
 
 
 async def show_run(session: Session, text: str) -> int:
@@ -178,12 +181,12 @@ async def find_run(runs: AgentRuns, text: str, principal: Principal) -> AgentSta
         raise CallerError(f"{text!r} is too short for a run. Give {_SHORTEST} characters or more.")
     found = await _beginning_with(runs, text, principal)
     if len(found) == 1:
-        return found[0]
+        return await runs.get(found[0], principal=principal)
     if not found:
         raise RunNotFoundError(
             f"there is no run {text!r} in tenant {principal.tenant!r}. Name another one with --tenant."
         )
-    ids = ", ".join(each.id for each in found[:5])
+    ids = ", ".join(found[:5])
     raise RunNotFoundError(f"{len(found)} runs begin with {text!r}: {ids}. Give more of the id.")
 
 
@@ -227,12 +230,14 @@ def _own(question: Question) -> str:
     return question.id.partition(":")[2]
 
 
-async def _beginning_with(runs: AgentRuns, text: str, principal: Principal) -> Sequence[AgentState]:
-    found: list[AgentState] = []
+async def _beginning_with(runs: AgentRuns, text: str, principal: Principal) -> Sequence[str]:
+    """Return the ids that begin with a text, damaged runs included."""
+    found: list[str] = []
     cursor: str | None = None
     for _ in range(_PAGES):
         page = await runs.list(after=cursor, limit=_PAGE, principal=principal)
-        found += [each for each in page.runs if each.id.startswith(text)]
+        ids = [*(run.id for run in page.runs), *(run.id for run in page.damaged)]
+        found += [run_id for run_id in ids if run_id.startswith(text)]
         cursor = page.cursor
         if cursor is None:
             break

@@ -173,10 +173,15 @@ def with_files(definition: AgentDefinition, given: object, files: Sequence[Path]
         raise CallerError(
             f"--attach goes with a text. {definition.target.__name__} takes {_taken(definition)}."
         )
-    return RunAgentInput("attached", given, attachments=[_attached(path) for path in files])
+    return RunAgentInput("attached", given, attachments=[attached(path) for path in files])
 
 
-def _attached(path: Path) -> MediaPart:
+def attached(path: Path) -> MediaPart:
+    """Return a file as media.
+
+    Raises:
+        CallerError: it cannot be read, or is empty.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -154,12 +154,12 @@ async def with_signals(run: Run, effect: Effect, request: ModelRequest) -> Model
 
 async def messages_for_another_turn(run: Run, number: int, *, is_possible: bool) -> list[ModelMessage]:
     """Return the messages that a loop which has its answer goes on with: recorded ones, or new ones if it may."""
-    liveness = run.replay.liveness
-    has_any = run.signals.is_waiting or not run.replay.is_used_up
-    if run.replay.pauses or liveness.is_ending or not has_any:
+    replay, boundary = run.replay, f"{words.MORE}#{number}"
+    # A recorded intake may be the last row: the attempt died before the call that it led to.
+    has_any = run.signals.is_waiting or not replay.is_used_up or replay.knows(boundary)
+    if replay.pauses or replay.liveness.is_ending or not has_any:
         return []
-    scope = StepScope("run", running_task())
-    intake = run.signals.for_another_turn(scope, f"{words.MORE}#{number}", is_possible=is_possible)
+    intake = run.signals.for_another_turn(StepScope("run", running_task()), boundary, is_possible=is_possible)
     record = await _taken(run, intake)
     if record is None:
         return []

@@ -17,7 +17,14 @@ from operator import is_
 from traceback import format_exception
 from typing import overload
 
-from pilotage.agent.messages import MessagePart, ModelMessage, ModelToolCall, TextPart, changed_parts
+from pilotage.agent.messages import (
+    MediaPart,
+    MessagePart,
+    ModelMessage,
+    ModelToolCall,
+    TextPart,
+    changed_parts,
+)
 from pilotage.agent.model_reply import ModelResponse
 from pilotage.agent.model_request import HiddenArguments, ModelRequest, ToolCallingSpec, hidden_arguments
 from pilotage.errors import AgentOutputGuardError, PilotageError, ToolError
@@ -251,7 +258,7 @@ def shown_response(response: ModelResponse, request: ModelRequest, redactor: Red
         structured_output=redactor.json(response.structured_output),
         tool_calls=[_call(each, redactor, hidden) for each in response.tool_calls],
         output=None,
-        ordered=_shown_parts(response.ordered, redactor, hidden),
+        ordered=None if response.ordered is None else _shown_parts(response.ordered, redactor, hidden),
     )
 
 
@@ -262,12 +269,10 @@ def _shown_order(parts: JsonValue) -> list[JsonValue]:
 
 
 def _shown_parts(
-    ordered: Sequence[MessagePart] | None, redactor: Redactor, hidden: HiddenArguments
-) -> Sequence[MessagePart] | None:
-    """Return the order of parts for others than their provider."""
-    if ordered is None:
-        return None
-    return changed_parts(ordered, redactor.text, lambda call: _call(call, redactor, hidden), shows=True)
+    parts: Sequence[MessagePart], redactor: Redactor, hidden: HiddenArguments
+) -> tuple[MessagePart, ...]:
+    """Return parts for others than their provider; names and addresses of media are texts, too."""
+    return changed_parts(parts, redactor.text, lambda call: _call(call, redactor, hidden), shows=True)
 
 
 def recorded_reply(record: JsonObject, calling: ToolCallingSpec | None) -> JsonObject:
@@ -290,10 +295,12 @@ def _message(message: ModelMessage, redactor: Redactor, hidden: HiddenArguments)
     shown = (
         redactor.text(content)
         if isinstance(content, str)
-        else [TextPart(redactor.text(part.text)) if isinstance(part, TextPart) else part for part in content]
+        else [
+            part for part in _shown_parts(content, redactor, hidden) if isinstance(part, TextPart | MediaPart)
+        ]
     )
     calls = [_call(each, redactor, hidden) for each in message.tool_calls]
-    ordered = _shown_parts(message.ordered, redactor, hidden)
+    ordered = None if message.ordered is None else _shown_parts(message.ordered, redactor, hidden)
     return replace(message, content=shown, tool_calls=calls, ordered=ordered)
 
 

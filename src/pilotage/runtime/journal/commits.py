@@ -27,6 +27,7 @@ from pilotage.ids import IClock
 from pilotage.runtime.journal.draft import CommitDraft, DraftMark
 from pilotage.runtime.journal.interruptions import (
     EndRefused,
+    HistoryMoved,
     RunOwnershipLost,
     StartRefused,
     StoreUnavailable,
@@ -242,6 +243,8 @@ class CommitQueue:
                 self._take_back_end(commit, last_signal)
             case CommitRefused(reason, CommitRefusal.CONVERSATION_HELD | CommitRefusal.PARENT_CLOSED, holder):
                 self.kill(StartRefused(reason, holder))
+            case CommitRefused(reason, CommitRefusal.CONVERSATION_MOVED):
+                self.kill(HistoryMoved(reason))
             case CommitRefused(reason):
                 self.kill(StoreUnavailable(f"run {run_id!r}: the store refused the commit: {reason}"))
             case _:

@@ -37,11 +37,14 @@ _new_commit = unchecked(JournalCommit)
 
 @value
 class Opening:
-    """The parts of a run's first commit only: its parent run, its conversation, the lease of its owner."""
+    """The parts of a run's first commit only: its parent run, its conversation with the turns that the run knows of it,
+    and the lease of its owner.
+    """
 
     parent: RunKey | None = None
     conversation: str | None = None
     lease: LeaseRequest | None = None
+    known_turns: int | None = None
 
 
 _NO_OPENING = Opening()
@@ -259,6 +262,7 @@ class CommitDraft:
             lease=opening.lease,
             closed_signals=tuple(self.closed),
             last_signal=self.read_signal,
+            known_turns=opening.known_turns,
         )
         self._rows, self.consumed, self.closed, self.state = [], [], [], None
         self.evidence, self.turns, self.facts, self.settled = [], None, [], []

@@ -185,6 +185,10 @@ class StartRefused(RunInterruption):
         self.holder = holder
 
 
+class HistoryMoved(RunInterruption):
+    """The run cannot begin with the history that it has: its conversation has got further turns."""
+
+
 _FIRST_TO_COUNT = (
     RunOwnershipLost,
     StoreUnavailable,

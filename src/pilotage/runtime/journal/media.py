@@ -22,6 +22,7 @@ from pilotage.agent.ports.blobs import IBlobs, IMediaSource, StoredBlob
 from pilotage.agent.ports.persistence import JournalStage, RunKey, SealedRecord
 from pilotage.agent.ports.sealing import IRecordSealer, RecordSealError, SealContext
 from pilotage.agent.safety_checks import WAY_OUT
+from pilotage.agent.tools.declare import OutsideRuns
 from pilotage.errors import CallerError, MediaBrokenError, MediaNotFoundError, MediaRefusedError
 from pilotage.runtime.journal.chain import Damage
 from pilotage.runtime.journal.interruptions import RecordDamaged, SealMissing, StoreUnavailable
@@ -97,12 +98,13 @@ class MediaStore:
         source = self._source()
         if source is None:
             return None
+        name = type(source).__name__
         try:
-            content = await source.fetch(part.url, limits.max_part_bytes)
+            with OutsideRuns():
+                content = _whole(await source.fetch(part.url, limits.max_part_bytes), name)
         except MediaRefusedError:
             raise
         except Exception as error:
-            name = type(source).__name__
             raise MediaRefusedError(f"{name} did not fetch media ({type(error).__name__}).") from error
         limits.check_sizes([by_digest(part, content)])
         return content
@@ -130,6 +132,18 @@ class MediaStore:
         """
         if wanted := frozenset(digests):
             await self._blobs(next(iter(wanted))).hold(run, wanted)
+
+    async def hold_present(self, run: RunKey, digests: Iterable[str]) -> frozenset[str]:
+        """Let a run hold those of some stored media that are still there, and return them."""
+        blobs, wanted = self._stored(), frozenset(digests)
+        if blobs is None or not wanted:
+            return frozenset()
+        present = wanted & await blobs.held(run)
+        for digest in wanted - present:
+            with suppress(MediaNotFoundError):
+                await blobs.hold(run, [digest])
+                present |= {digest}
+        return present
 
     async def upload(self, tenant: str, part: MediaPart, limits: MediaSafetyLimits) -> MediaPart:
         """Store media that no run has yet, and return them as a run takes them.
@@ -344,3 +358,9 @@ class RunMedia:
         if part.url is not None:
             raise MediaNotFoundError(f"the media at {part.url!r} were not fetched.")
         return bytes_of(part)
+
+
+def _whole(content: object, source: str) -> bytes:
+    if not isinstance(content, bytes):
+        raise MediaRefusedError(f"{source} did not fetch media: it gave a {type(content).__name__}.")
+    return content

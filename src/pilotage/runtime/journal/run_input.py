@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 from pilotage.agent.definition import AgentDefinition
-from pilotage.agent.messages import ModelMessage, ModelMessageRole, TextPart
+from pilotage.agent.messages import MediaPart, ModelMessage, ModelMessageRole, TextPart
 from pilotage.agent.model_request import StructuredOutputSpec
 from pilotage.agent.run_values import RunAgentInput
 from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError, MediaRefusedError
@@ -34,6 +34,14 @@ class Instruction:
 
     prompt: str
     messages: tuple[ModelMessage, ...] = ()
+
+    @property
+    def attached(self) -> tuple[MediaPart, ...]:
+        """The media that were sent with the prompt."""
+        last = self.messages[-1] if self.messages else None
+        if last is None or last.role is not ModelMessageRole.USER or last.text != self.prompt:
+            return ()
+        return tuple(part for part in last.parts if isinstance(part, MediaPart))
 
 
 _instruction = unchecked(Instruction)

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from pilotage.agent.context import ContextFreshness, ContextPack, ContextPackRole, render_context_pack
-from pilotage.agent.messages import ModelMessage
+from pilotage.agent.messages import MediaPart, ModelMessage, TextPart
 from pilotage.agent.model_request import ModelRequest
 from pilotage.agent.ports.persistence import JournalRow
 from pilotage.agent.recovery import AgentActionKind
-from pilotage.agent.signals import INPUT_ID, AgentSignal, AgentSignalKind, AgentSignalLane
+from pilotage.agent.signals import ATTACHMENTS, INPUT_ID, AgentSignal, AgentSignalKind, AgentSignalLane
 from pilotage.agent.spec import UNTRUSTED_SIGNALS
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, canonical_json, to_json_value
@@ -24,7 +24,14 @@ from pilotage.runtime.exposure.redactor import Redactor, secretless
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import AWAITS, Paused, RunDiverged
 from pilotage.runtime.journal.ledger import Ledger
-from pilotage.runtime.journal.record_fields import count_field, decode_row, objects_field, texts_field
+from pilotage.runtime.journal.record_fields import (
+    DamagedRecordError,
+    contract_value,
+    count_field,
+    decode_row,
+    objects_field,
+    texts_field,
+)
 from pilotage.runtime.journal.scope import Action, StepScope, fingerprint_of
 from pilotage.runtime.people.steering import SteeringInputs, signals_in
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
@@ -339,13 +346,24 @@ def message_of(signal: AgentSignal) -> ModelMessage:
     """
     text = signal.payload.get("text", signal.payload.get("message"))
     if signal.kind in _FROM_USERS:
-        return ModelMessage.user("" if text is None else str(text))
+        said, media = "" if text is None else str(text), attached_to(signal)
+        return ModelMessage.user((TextPart(said), *media) if media else said)
     is_all = isinstance(text, str) and len(signal.payload) == 1
     content = str(text) if is_all else canonical_json(signal.payload)
     pack = ContextPack(
         signal.id, content, signal.kind.value, ContextPackRole.EVIDENCE, ContextFreshness.CURRENT
     )
     return ModelMessage.evidence(render_context_pack(pack), source=signal.kind.value)
+
+
+def attached_to(signal: AgentSignal) -> tuple[MediaPart, ...]:
+    """Return the media that a user message was sent with; no other signal has any."""
+    if signal.kind is not AgentSignalKind.USER_MESSAGE or ATTACHMENTS not in signal.payload:
+        return ()
+    try:
+        return tuple(contract_value(MediaPart, each) for each in objects_field(signal.payload, ATTACHMENTS))
+    except DamagedRecordError:
+        return ()  # earlier versions took anything under this key, and showed the text alone
 
 
 def label_of(signal: AgentSignal, untrusted: Collection[AgentSignalKind]) -> TrustLabel | None:

@@ -21,7 +21,7 @@ from pilotage.runtime.events.event_log import PendingEvents
 from pilotage.runtime.history import RunHistory
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.chain import NO_HEAD
-from pilotage.runtime.journal.interruptions import RunOwnershipLost, StartRefused
+from pilotage.runtime.journal.interruptions import HistoryMoved, RunOwnershipLost, StartRefused
 from pilotage.runtime.journal.lease import HeldLease
 from pilotage.runtime.journal.ledger import Ledger, Opening
 from pilotage.runtime.journal.start_record import (
@@ -54,6 +54,7 @@ class RunClaims:
         If several processes begin a run with the same id, the journal accepts one; the others get no lease.
 
         Raises:
+            HistoryMoved: its conversation has got further turns.
             RunConflictError: another run has the conversation, or the id is taken.
             StartRefused: the parent run is ending.
         """
@@ -64,7 +65,7 @@ class RunClaims:
             return ledger
         try:
             await lease.acquire_with(committed)
-        except (RunConflictError, StartRefused):
+        except (HistoryMoved, RunConflictError, StartRefused):
             raise
         except BaseException:
             # The commit may be under way, or may have taken the lease without a confirmation.
@@ -99,7 +100,9 @@ class RunClaims:
         # A declarative agent that is given messages instead of the history adds no turns.
         is_held = start.history is not None or not definition.is_declarative
         conversation = start.conversation if is_held else None
-        ledger = self.ledger_at(state, NO_HEAD, PendingEvents(), Opening(parent, conversation, lease))
+        store = None if conversation is None else self._services.conversations
+        known = start.history if store is not None and store.is_journaled else None
+        ledger = self.ledger_at(state, NO_HEAD, PendingEvents(), Opening(parent, conversation, lease, known))
         record = {**encode_start(start), **self._owner}
         ledger.claim(record, self._view_of_start(definition, start, record))
         ledger.change_state(state.moved_to(AgentSituation.RUNNING))

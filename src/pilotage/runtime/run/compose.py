@@ -29,7 +29,6 @@ from pilotage.runtime.architecture.memory import ScopedMemory
 from pilotage.runtime.architecture.tools import ScopedTools
 from pilotage.runtime.budget.limits import BudgetWarnings
 from pilotage.runtime.budget.spending import Spending
-from pilotage.runtime.catalogs import DESCRIPTIONS
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.children.launch import ChildLauncher
 from pilotage.runtime.children.tasks import output_of
@@ -63,6 +62,7 @@ from pilotage.runtime.people.steering import SteeringInputs
 from pilotage.runtime.run.attempt import RunAttempt
 from pilotage.runtime.run.blueprint import Blueprint, RunPlan, blueprint_of, plan_of, with_deferred
 from pilotage.runtime.run.cancel import Cleanup
+from pilotage.runtime.run.conversation import messages_of
 from pilotage.runtime.run.ending import Ending, OpenTurn
 from pilotage.runtime.run.model_choice import context_policy, selected_model
 from pilotage.runtime.run.pausing import is_paused_by_person
@@ -133,7 +133,7 @@ class Composer:
             instruction = decode_instruction(start.input)
             program: Program = self._architecture_program(tools, instruction)
             if start.history is not None and start.conversation is not None:
-                turn = OpenTurn(start.conversation, instruction.prompt, self._task_store(run))
+                turn = OpenTurn(start.conversation, instruction, self._task_store(run))
         else:
             program = ExecuteProgram(run, decode_input(plan.definition, start.input))
         gate = None if claimed.found is None else self._gate(run, claimed.found)
@@ -208,9 +208,9 @@ class Composer:
             run.is_context_fitted = True
         if start.trust:
             run.trust = run.trust.join(TrustLabel.from_payload(start.trust))
-        described: TrustLabel | None = getattr(source.instance, DESCRIPTIONS, None)
-        if described is not None:
-            run.trust = run.trust.join(described)
+        provided = self._services.catalogs.provided(source.instance)
+        if provided is not None and provided.descriptions is not None:
+            run.trust = run.trust.join(provided.descriptions)
         for turn in source.history:
             # The history of the conversation has the content that earlier runs have read.
             run.trust = run.trust.join(turn.trust)
@@ -260,9 +260,10 @@ class Composer:
             offer = offer.within(start.capabilities)
         if start.deferred:
             offer = with_deferred(offer, start.deferred)
+        model = self._model(run, drawn)
         dependencies: Dependencies = RunDependencies(
             run,
-            ScopedModel(self._model(run, drawn), run),
+            ScopedModel(model, run),
             ScopedTools(offer, tools),
             services.provided,
             instructions=drawn.instructions,
@@ -271,10 +272,13 @@ class Composer:
             # Readers of a durable run come and go.
             streaming=run.ledger.is_durable or source.overrides.is_streaming,
         )
+        earlier: Sequence[ModelMessage] = ()
+        if source.history:
+            earlier = messages_of(source.history, definition.spec.media_limits, model.capability.media_types)
         session = AgentSession(
             run.id,
             drawn.instructions,
-            [*(map(_message_of, source.history)), *instruction.messages],
+            [*earlier, *instruction.messages],
             cumulative_usage=_NOTHING_USED,
         )
         if start.exits:
@@ -353,10 +357,6 @@ def _source(claimed: Claimed) -> RunSource:
         history=claimed.turns,
         overrides=claimed.overrides,
     )
-
-
-def _message_of(turn: ConversationTurn) -> ModelMessage:
-    return turn.message
 
 
 def _questions(run: Run) -> Questions:

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import NoneType
 
+from pilotage.agent.media import MediaSafetyLimits, is_one_of
+from pilotage.agent.messages import MediaPart, ModelMessage
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns, ITaskStore
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import IAgentStateRepository
@@ -22,7 +24,7 @@ from pilotage.runtime.door.run import LiveRun, Run
 from pilotage.runtime.exposure.redactor import Redactor, log_failure
 from pilotage.runtime.exposure.trust import label_to_keep
 from pilotage.runtime.history import RunReader
-from pilotage.runtime.journal.run_input import decode_instruction
+from pilotage.runtime.journal.run_input import Instruction, decode_instruction
 from pilotage.runtime.journal.start_record import RunStart, decode_start
 from pilotage.runtime.results import label_at_end, result_in
 from pilotage.runtime.services import Services
@@ -42,8 +44,12 @@ class Conversations:
         self._records = records
         self._live = live
 
-    async def history(self, start: RunStart) -> Sequence[ConversationTurn]:
-        """Return the turns of the run's conversation before the run began."""
+    async def history(self, start: RunStart, run: RunKey | None) -> Sequence[ConversationTurn]:
+        """Return the turns of the run's conversation before the run began; the run holds their media from now on.
+
+        Media that are gone, and those of an ephemeral run (None), are named in the words of their turn. A run holds
+        them before its program begins, so that every attempt finds the same.
+        """
         # Checked first: accessing `services.conversations` may open a database.
         if not start.history or start.conversation is None:
             return ()
@@ -51,6 +57,12 @@ class Conversations:
         if store is None:
             return ()
         turns = await store.tenant_history(tenant, start.conversation, up_to=start.history)
+        digests = {part.digest for turn in turns for part in turn.media if part.digest is not None}
+        if digests:
+            held = frozenset[str]() if run is None else await self._services.media.hold_present(run, digests)
+            turns = [
+                _with_media(turn, [part for part in turn.media if part.digest in held]) for turn in turns
+            ]
         if store.keeps_trust:
             return turns
         return [replace(turn, trust=turn.trust.join(_UNLABELLED)) for turn in turns]
@@ -105,8 +117,8 @@ class Conversations:
         if start.history is None:
             return 0, None
         redactor = self._services.redactor(self._services.definition_of(state.agent_type), run.tenant_id)
-        question, output = decode_instruction(start.input).prompt, result_in(state, rows).output
-        return start.history, turns_of(conversation, question, output, label_at_end(rows), redactor)
+        instruction, output = decode_instruction(start.input), result_in(state, rows).output
+        return start.history, turns_of(conversation, instruction, output, label_at_end(rows), redactor)
 
     async def _last_completed(self, tenant: str, conversation: str) -> AgentState | None:
         states = self._services.app.get_or_none(IAgentStateRepository)
@@ -137,16 +149,48 @@ async def append_turns_after(store: ITaskStore, run: Run, turns: ConversationTur
 
 
 def turns_of(
-    conversation: str, question: str, output: JsonValue, label: TrustLabel, redactor: Redactor
+    conversation: str, instruction: Instruction, output: JsonValue, label: TrustLabel, redactor: Redactor
 ) -> ConversationTurns | None:
     """Return the turns that a completed run adds to its conversation; None where its answer is empty."""
+    question, media = instruction.prompt, [part for part in instruction.attached if part.digest is not None]
     if not redactor.is_idle:
         question, output = redactor.text(question), redactor.json(output)
+        media = [replace(part, name=part.name and redactor.text(part.name)) for part in media]
     answer = output if isinstance(output, str) else canonical_json(output)
     if output is None or not answer.strip():
         return None
-    turns = (ConversationTurn("user", question), ConversationTurn("assistant", answer, label_to_keep(label)))
-    return ConversationTurns(conversation, turns)
+    asked = ConversationTurn("user", question, media=tuple(media))
+    return ConversationTurns(
+        conversation, (asked, ConversationTurn("assistant", answer, label_to_keep(label)))
+    )
+
+
+def messages_of(
+    turns: Sequence[ConversationTurn], limits: MediaSafetyLimits, taken: frozenset[str] | None
+) -> list[ModelMessage]:
+    """Return turns as a model is shown them: the newest media of a type that it takes, the others by their names.
+
+    Half of the limits of a request is left to the run itself.
+    """
+    parts, size, messages = limits.max_parts // 2, limits.max_total_bytes // 2, list[ModelMessage]()
+    for turn in reversed(turns):
+        shown = list[MediaPart]()
+        for part in turn.media:
+            size_after = size - (part.size or 0)
+            if parts > 0 and size_after >= 0 and (taken is None or is_one_of(part.media_type, taken)):
+                parts, size = parts - 1, size_after
+                shown.append(part)
+        messages.append(_with_media(turn, shown).message)
+    return messages[::-1]
+
+
+def _with_media(turn: ConversationTurn, shown: Sequence[MediaPart]) -> ConversationTurn:
+    """Return a turn with some of its media; its words name the others."""
+    if len(shown) == len(turn.media):
+        return turn
+    named = [part.name or part.media_type for part in turn.media if part not in shown]
+    words = f"{turn.content}\n[Sent with this, and not shown here: {', '.join(named)}]"
+    return replace(turn, content=words, media=tuple(shown))
 
 
 def _are_in(turns: Sequence[ConversationTurn], later: Sequence[ConversationTurn]) -> bool:

@@ -33,6 +33,7 @@ from pilotage.runtime.journal.interruptions import (
 )
 from pilotage.runtime.journal.media import RunMedia
 from pilotage.runtime.journal.records import Answer, encode_result
+from pilotage.runtime.journal.run_input import Instruction
 from pilotage.runtime.journal.stored_words import ACTION_ID
 from pilotage.runtime.people.requests import is_recovery
 from pilotage.runtime.results import cancellation_error
@@ -154,7 +155,7 @@ class OpenTurn:
     """The turn that a completed run adds to its conversation; `store` gets it if the journal does not append it."""
 
     conversation: str
-    question: str
+    instruction: Instruction
     store: ITaskStore | None
 
 
@@ -206,7 +207,7 @@ class Ending:
 
         record = await self._publisher.publish(published, settle)
         if turn is not None:
-            turns = turns_of(turn.conversation, turn.question, record["result"], run.trust, run.redactor)
+            turns = turns_of(turn.conversation, turn.instruction, record["result"], run.trust, run.redactor)
             run.ledger.add_turns(turns)
             return await self._finish(AgentSituation.COMPLETED, published, record, turns=turns)
         return await self._finish(AgentSituation.COMPLETED, published, record)

@@ -13,7 +13,7 @@ from types import NoneType
 from pilotage.agent.context import ContextHealthSignal, ContextManifest, ContextPack, ContextTokenBudget
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.media import check_taken_by
-from pilotage.agent.messages import ModelMessage
+from pilotage.agent.messages import MediaPart, ModelMessage
 from pilotage.agent.model_request import ModelSelection
 from pilotage.agent.ports.handlers import IAgentContextObserver, IAgentContextProvider
 from pilotage.agent.ports.model import IAgentModel, IAgentModelResolver
@@ -206,6 +206,16 @@ class ModelChoices:
         if not media:
             return
         definition.spec.media_limits.check(media)
+        self.check_taken(definition, start, overrides, media)
+
+    def check_taken(
+        self, definition: AgentDefinition, start: RunStart, overrides: Overrides, media: Sequence[MediaPart]
+    ) -> None:
+        """Check that the model that drives a run takes media.
+
+        Raises:
+            MediaTypeRefusedError: it does not; the message has the model and the type.
+        """
         if definition.is_declarative:
             capability = self._model(definition, start, overrides).capability
             check_taken_by(capability.model, capability.media_types, media)

@@ -167,7 +167,7 @@ class CallerRuns:
         start = (await take_in_start(media, definition, start, is_durable=False)).value
         run = _run_key(principal.tenant, named or self.services.ids.uid())
         start = await self._starts.with_model(definition, start, run.run_id, given, overrides)
-        history = await self._launcher.conversations.history(start) if start.history else ()
+        history = await self._launcher.conversations.history(start, None) if start.history else ()
         attempt, task = self._launcher.begin_ephemeral(
             definition, start, run, instance=instance, history=history, overrides=overrides
         )

@@ -45,6 +45,7 @@ from pilotage.runtime.exposure.trust import (
     label_of_sent,
 )
 from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.interruptions import HistoryMoved
 from pilotage.runtime.journal.media import TakenIn
 from pilotage.runtime.journal.record_fields import contract_value, list_field
 from pilotage.runtime.journal.run_input import encode_input, messages_of_caller
@@ -208,7 +209,7 @@ class RunStarts:
         origin = decode_start(rows[0])
         definition = self._services.definition_of(origin.agent)
         facts = {name: fact for name, fact in origin.metadata.items() if name != "alias"}
-        history = await self._launcher.conversations.history(origin)
+        history = await self._launcher.conversations.history(origin, RunKey(principal.tenant, run_id))
         start = replace(
             origin,
             input=_with_history(origin.input, history),
@@ -260,7 +261,15 @@ class RunStarts:
         start = await self.with_model(definition, taken.value, run_id, given, overrides)
         run = RunKey(start.principal.tenant, run_id)
         await self._services.media.store(run, taken)
-        return self._launcher.handle(await self._launcher.begin(definition, start, run, None, overrides))
+        while True:
+            try:
+                live = await self._launcher.begin(definition, start, run, None, overrides)
+            except HistoryMoved:
+                # Another run of the conversation has ended since its turns were counted.
+                history = await self._turns_before(definition, start.principal, start.conversation)
+                start = replace(start, history=history)
+            else:
+                return self._launcher.handle(live)
 
     async def _attached(self, run_id: str, start: RunStart) -> RunHandle | None:
         """Return the handle of the run that an earlier start with the same alias and input began."""

@@ -146,7 +146,7 @@ class RunSupervisor(RunStarter):
         lease = self._services.new_lease(run)
         ledger = await self.claims.begin(definition, start, run, lease)
         try:
-            history = await self.conversations.history(start)
+            history = await self.conversations.history(start, run)
             instance = self._services.instance_of(definition)
         except BaseException:
             await release_lease(lease)
@@ -274,7 +274,8 @@ class RunSupervisor(RunStarter):
         if is_resumed:
             # The signal is consumed: the state it requests must be recorded in the same commit.
             ledger.change_state(ledger.state.moved_to(AgentSituation.RUNNING))
-        turns, instance = await self.conversations.history(start), services.instance_of(definition)
+        turns = await self.conversations.history(start, ledger.run)
+        instance = services.instance_of(definition)
         return new_claimed(
             definition=definition,
             instance=instance,

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from pilotage.agent.messages import MediaPart
 from pilotage.agent.ports.conversations import ConversationTurn, ConversationTurns, ITaskStore
 from pilotage.agent.ports.journal import (
     CommitOutcome,
@@ -40,6 +41,14 @@ DOUBTED = ConversationTurn(
     "assistant",
     "A page says that it is lost.",
     TrustLabel(Integrity.UNTRUSTED, Confidentiality.TENANT, frozenset({"tool:page", "run input"})),
+)
+SHOWN = ConversationTurn(
+    "user",
+    "Is it this one?",
+    media=(
+        MediaPart("image/png", name="Paket 📦.png", digest="0f" * 32, size=12),
+        MediaPart("a/b", digest="1e" * 32),
+    ),
 )
 TURNS = ConversationTurns("chat", (ASKED, ANSWERED))
 
@@ -93,6 +102,10 @@ class TaskStoreConformance(Kit):
             DOUBTED.trust,
             TrustLabel(),
         ]
+
+    async def test_a_turn_keeps_its_media(self, conversations: ITaskStore) -> None:
+        await conversations.append_tenant_turns("default", "chat", [SHOWN, ANSWERED, ASKED])
+        assert [turn.media for turn in await history(conversations)] == [SHOWN.media, (), ()]
 
     async def test_a_history_is_read_up_to_a_turn_and_stays_what_it_was(
         self, conversations: ITaskStore
@@ -323,6 +336,34 @@ class ConversationCommitConformance(Kit):
         assert is_held(
             await commit_one(journal, replace(starts(OTHER_RUN), rows=(row(1, record=UNSTORABLE),)))
         )
+
+    @pytest.mark.parametrize("is_one_commit", [True, False])
+    async def test_a_run_that_does_not_know_the_last_turns_does_not_begin(
+        self, journal: IAgentJournal, is_one_commit: bool
+    ) -> None:
+        ended = [starts(RUN), moves(RUN, AgentStatus.COMPLETED, TURNS)]
+        late = replace(starts(OTHER_RUN), known_turns=1)
+        if is_one_commit:
+            *_, refused = await journal.commit([*ended, late])
+        else:
+            await journal.commit(ended)
+            refused = await commit_one(journal, late)
+        assert isinstance(refused, CommitRefused)
+        assert refused.code is CommitRefusal.CONVERSATION_MOVED
+        assert await numbers_of(journal, OTHER_RUN) == []
+        assert await commit_one(journal, replace(late, known_turns=2)) == Committed(1)
+
+    async def test_turns_of_an_application_count_among_those_that_a_run_knows(
+        self, journal: IAgentJournal, conversations: ITaskStore
+    ) -> None:
+        await conversations.append_tenant_turns("other", "chat", [ASKED])
+        assert await commit_one(journal, replace(starts(RUN), known_turns=0)) == Committed(1)
+        await journal.commit([moves(RUN, AgentStatus.FAILED)])
+        await conversations.append_tenant_turns("default", "chat", [ASKED])
+        refused = await commit_one(journal, replace(starts(OTHER_RUN), known_turns=0))
+        assert isinstance(refused, CommitRefused)
+        assert refused.code is CommitRefusal.CONVERSATION_MOVED
+        assert await commit_one(journal, starts(OTHER_RUN)) == Committed(1)
 
     async def test_an_application_may_speak_while_a_run_holds_the_conversation(
         self, journal: IAgentJournal, conversations: ITaskStore

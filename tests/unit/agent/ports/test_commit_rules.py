@@ -75,6 +75,9 @@ class Known:
     def holder_of(self, tenant_id: str, conversation_id: str) -> str | None:
         return "r9" if (tenant_id, conversation_id) == ("acme", "taken") else None
 
+    def turns_in(self, tenant_id: str, conversation_id: str) -> int:
+        return 2 if (tenant_id, conversation_id) == ("acme", "chat") else 0
+
     def is_pending(self, run: RunKey, signal_id: str) -> bool:
         return (run, signal_id) == (RUN, "s1")
 
@@ -256,7 +259,24 @@ RULES: dict[str, tuple[JournalCommit, RunSnapshot, CommitOutcome | None]] = {
     "going on after the end, another run holds it": (replace(NEXT, state=ACTIVE), LEFT_TAKEN, held()),
     "ending again, another run holds it": (replace(NEXT, state=DONE), LEFT_TAKEN, None),
     "a row behind the end, another run holds it": (NEXT, LEFT_TAKEN, None),
+    "all turns of a conversation": (replace(FIRST, conversation="chat", known_turns=2), NEW, None),
+    "no turn of a conversation": (replace(FIRST, conversation="chat", known_turns=None), NEW, None),
+    "the first turn of a conversation of two": (
+        replace(FIRST, conversation="chat", known_turns=1),
+        NEW,
+        refused("conversation 'chat' has 2 turns, and the run knows 1", CommitRefusal.CONVERSATION_MOVED),
+    ),
+    "the first turn of a conversation of two, sent again": (
+        replace(FIRST, conversation="chat", known_turns=1),
+        RunSnapshot(head=1, epoch=1, receipts={("t1", 1): 1}),
+        Committed(1),
+    ),
     # The order of the rules
+    "a conversation that is held and has turns": (
+        replace(FIRST, conversation="taken", known_turns=0),
+        NEW,
+        held(),
+    ),
     "a mistake before a conflict": (replace(FIRST, rows=(), conversation="taken"), NEW, NO_ROW),
 }
 

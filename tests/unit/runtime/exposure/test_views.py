@@ -46,6 +46,24 @@ def test_texts_are_redacted_in_messages_of_one_and_of_several_parts() -> None:
     assert list(second.content) == [TextPart("pay [REDACTED]"), picture]
 
 
+def test_names_and_addresses_of_media_are_texts_too() -> None:
+    named = MediaPart("image/png", data="AAAA", name="CARD-1234.png")
+    fetched = MediaPart("image/png", url="https://example.org/CARD-1234")
+    request = ModelRequest([ModelMessage.user((named, fetched))])
+    shown = [part for each in shown_request(request, Redactor(CARDS)).messages for part in each.content]
+    assert shown == [
+        MediaPart("image/png", data="AAAA", name="[REDACTED].png"),
+        MediaPart("image/png", url="https://example.org/[REDACTED]"),
+    ]
+
+
+def test_a_name_of_which_nothing_is_left_is_shown_as_such() -> None:
+    nothing = StreamingRedactionPolicy([StreamingSensitivePattern("card", r"CARD-\d{4}", "")])
+    request = ModelRequest([ModelMessage.user((MediaPart("image/png", data="AAAA", name="CARD-1234"),))])
+    (message,) = shown_request(request, Redactor(nothing)).messages
+    assert list(message.content) == [MediaPart("image/png", data="AAAA", name="...")]
+
+
 def test_arguments_that_only_a_tool_may_see_are_masked_on_both_ways() -> None:
     request = ModelRequest([ModelMessage.assistant("", [CALL])], tools=TOOLS)
     reply = ModelResponse("", tool_calls=[CALL])
