@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,16 +22,15 @@ ROOT = Path(__file__).parents[3]
 @contextmanager
 def server(folder: Path, does: str) -> Iterator[tuple[httpx.Client, subprocess.Popen[bytes]]]:
     """A server over the database of a folder, and a client of it."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     environ = {**os.environ, "PILOTAGE_DATABASE_URL": f"sqlite:///{folder / 'runs.db'}"}
-    command = [sys.executable, "-m", "tests.adapters.agui.mortal_server", str(port), does]
+    command = [sys.executable, "-m", "tests.adapters.agui.mortal_server", does]
     with subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE) as process:  # noqa: S603
         try:
             assert process.stderr is not None
             while b"Uvicorn running" not in (line := process.stderr.readline()):
                 assert line, "the server did not start"
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=240) as client:
+            address = line.split()[4].decode()
+            with httpx.Client(base_url=address, timeout=240) as client:
                 yield client, process
         finally:
             process.kill()
