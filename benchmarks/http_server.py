@@ -1,6 +1,6 @@
 """The server that `http_streams` measures, a process of its own: paced agents over SQLite, and what they noticed.
 
-Run it: python benchmarks/http_server.py FOLDER
+Run it: python -m benchmarks.http_server FOLDER
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from pathlib import Path
 from socket import create_server
-from time import perf_counter
+from time import perf_counter, process_time
+
+from benchmarks.bare_stream import SECONDS_PER_WORD, word
 
 from pilotage import (
     Agent,
@@ -60,9 +62,11 @@ class Paced(IAgentModel):
         raise NotImplementedError
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStreamEvent]:
-        for number in range(TOKENS):
-            await asyncio.sleep(SECONDS_PER_TOKEN)
-            yield ModelStreamEvent(ModelStreamEventKind.TOKEN_DELTA, token_delta=f" word{number}")
+        last = request.messages[-1].text
+        is_recited = last.isdigit()
+        for number in range(int(last) if is_recited else TOKENS):
+            await asyncio.sleep(SECONDS_PER_WORD if is_recited else SECONDS_PER_TOKEN)
+            yield ModelStreamEvent(ModelStreamEventKind.TOKEN_DELTA, token_delta=word(number))
         yield ModelStreamEvent(ModelStreamEventKind.DONE, response=ModelResponse("words"))
 
 
@@ -99,6 +103,21 @@ class Pacer:
         yield Final("done")
 
 
+@Agent(spec=AgentExecutionSpec(name="reciter", recovery=RecoveryStrategy.ACTION_BOUNDARY))
+class Reciter:
+    """Says so many words."""
+
+    def __init__(self, model: IAgentModel) -> None:
+        self.model = model
+
+    async def execute(self, words: int) -> AsyncGenerator[AgentYield[str], None]:
+        """One reply of so many tokens."""
+        async for event in self.model.stream(ModelRequest([ModelMessage.user(str(words))])):
+            if event.is_text_delta:
+                yield Token(event.text)
+        yield Final("done")
+
+
 class TimedJournal(IAgentJournal):
     """A journal that knows how long its commits took, as the run sees it."""
 
@@ -132,11 +151,16 @@ class Figures:
         self.noticed.turns, self.noticed.commits = [], []
         return found
 
+    @get("/cpu")
+    async def cpu(self) -> dict[str, list[float]]:
+        """The processor time of this process."""
+        return {"cpu": [process_time()]}
+
 
 def main(folder: Path) -> None:
     """Serve on a free port, which is printed first."""
     store, noticed = SqlAlchemyStore.open(DatabaseSettings(f"sqlite:///{folder / 'runs.db'}")), Noticed()
-    app = Application("benchmark").add(Pacer, Notebook, Paced(), noticed, Figures)
+    app = Application("benchmark").add(Pacer, Reciter, Notebook, Paced(), noticed, Figures)
     app.add(TimedJournal(store.journal, noticed), *store.ports[1:])
     initialize(app)
     with create_server(("127.0.0.1", 0), backlog=2_000) as listening:

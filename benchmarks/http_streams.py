@@ -26,7 +26,7 @@ def measure(effort: Effort = FULL) -> dict[str, float]:
     """Memory and time per reader, and ratios of the same run with readers and without."""
     readers, many = (READERS, MANY) if effort is FULL else (2 * SLOW, 2 * SLOW)
     turns = TURNS if effort is FULL else 1
-    with TemporaryDirectory() as folder, _served(Path(folder)) as server:
+    with TemporaryDirectory() as folder, served("http_server", folder) as server:
         return asyncio.run(_measure(server, effort, (readers, many), turns))
 
 
@@ -66,9 +66,11 @@ class Server:
 
 
 @contextmanager
-def _served(folder: Path) -> Iterator[Server]:
-    command = [sys.executable, str(Path(__file__).with_name("http_server.py")), str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+def served(module: str, *given: str) -> Iterator[Server]:
+    """Serve one of the modules here in a process of its own, as long as the context is open."""
+    command = [sys.executable, "-m", f"benchmarks.{module}", *given]
+    root = Path(__file__).parent.parent
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root) as process:
         try:
             assert process.stdout is not None
             yield Server(int(process.stdout.readline()), process.pid)

@@ -22,6 +22,8 @@ is what the framework itself costs. The *floor* is a loop written by hand, with 
 """
 WORDS = {
     "imports": "In fresh interpreters, interleaved.",
+    "starting": "Cold starts are processes of their own, with bytecode; the first of an application makes its tables "
+    "and drives a run of the offline model. The interpreter itself takes some ten milliseconds of each.",
     "container": "",
     "tools": "",
     "redaction": "Five patterns.",
@@ -47,6 +49,8 @@ WORDS = {
     "http_streams": "One process serves, over SQLite; another one has the readers, all of them of one run, and every "
     "tenth of them reads nothing. The model says a hundred tokens in a second. A turn is a model call of 20 tokens and "
     "a tool call with its commits.",
+    "http_tokens": "One reader of one durable run over SQLite, whose model says a thousand words in a second; beside "
+    "it an ASGI application by hand under the same server, that writes each word as a line of JSON.",
     "comparison": "The same scenarios with the same fake model, each framework in an environment of its own, with the "
     "floor beside it, by processor time. Durable runs are in an SQLite file. `make bench-peers` measures this.",
 }

@@ -18,6 +18,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
 SUITES = (
     "imports",
+    "starting",
     "container",
     "tools",
     "redaction",
@@ -31,6 +32,7 @@ SUITES = (
     "killed",
     "memory",
     "http_streams",
+    "http_tokens",
     "comparison",
 )
 

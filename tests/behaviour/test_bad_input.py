@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
+from typing import cast
 
 import pytest
 from tests.behaviour.bureau import COMPLETED, RECOVERY, WAITING, Bureau, hired, resumed, started, triple
@@ -162,6 +163,18 @@ async def test_a_decision_that_is_none_for_this_question_is_refused() -> None:
         with pytest.raises(CallerError, match="The request stays open"):
             await runs.answer(run_id, question.id, RecoveryDecision.RETRY)
         await story.is_unharmed(runs, run_id)
+
+
+async def test_a_decision_may_be_a_word_and_a_wrong_word_is_refused_with_those_that_there_are() -> None:
+    story = Waiting()
+    async with story.bureau.process(story.agent, refunds) as runs:
+        run_id, question = await story.begin(runs)
+        for wrong in ("perhaps", None, True):
+            with pytest.raises(CallerError, match="Use one of: approve, reject, modify"):
+                await runs.answer(run_id, question.id, cast("ApprovalDecision", wrong))
+        await runs.answer(run_id, question.id, cast("ApprovalDecision", "approve"), resume=False)
+        with pytest.raises(AnswerConflictError, match="was answered 'approve'"):
+            await runs.answer(run_id, question.id, cast("ApprovalDecision", "reject"))
 
 
 async def test_a_decision_that_is_made_twice_counts_once() -> None:

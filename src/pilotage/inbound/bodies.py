@@ -101,7 +101,11 @@ class StartBody(_Body):
 
 
 class SignalBody(_Body):
-    """A signal for a run; the same `id` is taken in once."""
+    """A signal for a run; the same `id` is taken in once.
+
+    The payload of a message or an instruction has a `text`; that of a message may have `attachments`, media that were
+    uploaded before.
+    """
 
     kind: AgentSignalKind
     payload: JsonDict = Field(default_factory=dict[str, Any])

@@ -51,7 +51,7 @@ class GivenAnswer:
     @property
     def payload(self) -> JsonObject:
         """The answer as a signal carries it."""
-        return {words.REQUEST_ID: self.request_id, words.DECISION: self.decision.value, **self.details}
+        return {words.REQUEST_ID: self.request_id, words.DECISION: str(self.decision), **self.details}
 
 
 @value

@@ -11,6 +11,7 @@ import dataclasses
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from types import NoneType
 from typing import (
     Annotated,
     Any,
@@ -37,6 +38,8 @@ from pilotage.values import is_in_json
 
 T = TypeVar("T")
 Found: TypeAlias = list[SensitiveFieldDescriptor]
+_PLAIN = (str, int, bool, float, NoneType, None)
+"""The types of most parameters: there is nothing in them to search."""
 
 
 def find_sensitive_fields(
@@ -47,6 +50,8 @@ def find_sensitive_fields(
     Raises:
         AgentDefinitionError: an annotation cannot be resolved, or the keys of a mapping are marked.
     """
+    if any(annotation is each for each in _PLAIN):
+        return ()
     found: Iterable[SensitiveFieldDescriptor] = _Search().visit(annotation)
     for name in reversed(path):
         found = _under(name, found)

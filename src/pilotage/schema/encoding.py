@@ -35,9 +35,11 @@ def encoder_of(annotation: object) -> Encode:
 
 def is_masked(schema: JsonValue) -> bool:
     """Return whether values of a JSON schema are masked when they are written."""
+    if schema is None or isinstance(schema, str | int | float):
+        return False
     if isinstance(schema, Mapping):
-        return schema.get("writeOnly") is True or any(is_masked(each) for each in schema.values())
-    return isinstance(schema, Sequence) and not isinstance(schema, str) and any(map(is_masked, schema))
+        return schema.get("writeOnly") is True or any(map(is_masked, schema.values()))
+    return any(map(is_masked, schema))
 
 
 def only_finite(value: JsonValue) -> JsonValue:

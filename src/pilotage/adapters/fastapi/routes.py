@@ -212,7 +212,13 @@ class RunCommands:
         post = partial(add, "POST", response_model=views.RunView, responses=problems)
         start = with_annotation(self.start_run, "body", start_body(agents))
         post("/runs", start, status_code=201, responses=starts)
-        post("/runs/{run_id}/signals", self.send_signal, status_code=202, response_model=views.SignalView)
+        post(
+            "/runs/{run_id}/signals",
+            self.send_signal,
+            status_code=202,
+            response_model=views.SignalView,
+            responses=problems | problem_responses(415),
+        )
         answered = partial(post, status_code=202, response_model=views.AnsweredView, tags=["questions"])
         answered("/runs/{run_id}/answers", self.answer_question)
         answered("/runs/{run_id}/decisions", self.decide, deprecated=True)

@@ -209,7 +209,7 @@ def send(
         payload = update.to_payload()
     if attach and is_steering:
         raise typer.BadParameter("--attach goes with a message, not with a steering instruction")
-    return change_runs(options, work, run, kind, payload, attach or ())
+    return change_runs(options, work, run, kind, payload, files=attach or ())
 
 
 @commands.command()

@@ -91,7 +91,7 @@ async def cancel(session: Session, text: str, reason: str | None) -> int:
 
 
 async def send(
-    session: Session, text: str, kind: AgentSignalKind, payload: JsonObject, files: Sequence[Path]
+    session: Session, text: str, kind: AgentSignalKind, payload: JsonObject, *, files: Sequence[Path]
 ) -> int:
     """Send a message, with files, or a steering instruction to a run."""
     state = await find_run(session.runs, text, session.principal)

@@ -234,8 +234,8 @@ class ModelCall(ModelEffect):
                 run.speaker = (self.action.id, run.ledger.epoch)
                 if run.ledger.epoch > 1:
                     run.events.supersede(run.message_id)
-            if self.unfit is None:
-                self.unfit = self._unfit_length()
+            if self.unfit is None and (wanted := self.program_request.sampling.max_tokens) is not None:
+                self.unfit = self._unfit_length(wanted)
             if self.unfit is None and (media := run.new_media(self.request.messages)):
                 await self._fill(media)
             if self.unfit is not None:
@@ -256,10 +256,10 @@ class ModelCall(ModelEffect):
         if share is not None:
             self._run.telemetry.count("agent.model.prefix_share", share, model=self.model)
 
-    def _unfit_length(self) -> ModelCallError | None:
-        """Return why the model cannot write a reply as long as the program asks for."""
-        wanted = self.program_request.sampling.max_tokens
-        if wanted is None or (why := self.source.capability.why_too_long(wanted)) is None:
+    def _unfit_length(self, wanted: int) -> ModelCallError | None:
+        """Return why the model cannot write a reply of so many tokens."""
+        why = self.source.capability.why_too_long(wanted)
+        if why is None:
             return None
         return ModelCallError(f"the model call is not made: {why}", failure="max_tokens_refused")
 

@@ -132,7 +132,7 @@ class ReplyRecorder(ReplyAssembly):
             AgentStructuredOutputError: the structured output is not of the type that was asked for.
         """
         if event.kind not in _DELTAS:
-            event = event_in_record_order(event)
+            event = event_in_record_order(event, self._calls)
         self.add(event)
         kind = event.kind
         if kind is _DONE:
@@ -153,9 +153,9 @@ class ReplyRecorder(ReplyAssembly):
     def end(self, response: ModelResponse) -> BudgetAmount:
         """Record the whole reply, and return its usage."""
         run = self._run
+        paid: tuple[PaidReply, ...] = ()
         if response.metadata:
-            self._model = response.answered_by or self._model
-        paid = paid_replies(response.metadata)
+            self._model, paid = response.answered_by or self._model, paid_replies(response.metadata)
         costs = run.spending.costs_of(self._model, response.usage, paid)
         if run.ledger.is_durable:
             reasoning = "".join(self.reasoning)

@@ -68,8 +68,13 @@ def decode_parts(
     return parts
 
 
-def event_in_record_order(event: ModelStreamEvent) -> ModelStreamEvent:
-    """Return an event whose JSON has the order of its record, as in replay; the event itself if it has."""
+def event_in_record_order(
+    event: ModelStreamEvent, ordered_calls: Sequence[ModelToolCall] = ()
+) -> ModelStreamEvent:
+    """Return an event whose JSON has the order of its record, as in replay; the event itself if it has.
+
+    `ordered_calls` are those of earlier events, which a whole reply has again.
+    """
     call, response = event.tool_call, event.response
     changed: dict[str, Any] = {}
     if event.metadata and (metadata := in_record_order(event.metadata)) is not event.metadata:
@@ -79,16 +84,23 @@ def event_in_record_order(event: ModelStreamEvent) -> ModelStreamEvent:
         changed["structured_output"] = structured
     if call is not None and (ordered := _call_in_order(call)) is not call:
         changed["tool_call"] = ordered
-    if response is not None and (reply := _reply_in_order(response)) is not response:
+    if response is not None and (reply := _reply_in_order(response, ordered_calls)) is not response:
         changed["response"] = reply
     return replace(event, **changed) if changed else event
 
 
-def _reply_in_order(response: ModelResponse) -> ModelResponse:
+def _reply_in_order(response: ModelResponse, ordered_calls: Sequence[ModelToolCall]) -> ModelResponse:
     """Return a reply in the order of its record; a changed structured output is to be decoded again."""
+    if (
+        not (response.metadata or response.tool_calls or response.ordered)
+        and response.structured_output is None
+    ):
+        return response
     metadata = in_record_order(response.metadata) if response.metadata else response.metadata
-    structured = in_record_order(response.structured_output)
-    calls = tuple(map(_call_in_order, response.tool_calls))
+    structured = response.structured_output and in_record_order(response.structured_output)
+    calls = response.tool_calls
+    if len(calls) != len(ordered_calls) or not all(map(is_, calls, ordered_calls)):
+        calls = tuple(map(_call_in_order, calls))
     ordered = None if response.ordered is None else tuple(map(_part_in_order, response.ordered))
     is_so = structured is response.structured_output
     if (

@@ -346,8 +346,8 @@ def message_of(signal: AgentSignal) -> ModelMessage:
     """
     text = signal.payload.get("text", signal.payload.get("message"))
     if signal.kind in _FROM_USERS:
-        said, media = "" if text is None else str(text), attached_to(signal)
-        return ModelMessage.user((TextPart(said), *media) if media else said)
+        content, media = "" if text is None else str(text), attached_to(signal)
+        return ModelMessage.user((TextPart(content), *media) if media else content)
     is_all = isinstance(text, str) and len(signal.payload) == 1
     content = str(text) if is_all else canonical_json(signal.payload)
     pack = ContextPack(

@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias, cast
 
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.events import AgentEvent
+from pilotage.agent.media_places import mentions_media
 from pilotage.agent.ports.model import IAgentModel
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.principal import Principal
@@ -141,6 +142,7 @@ class CallerRuns:
         Raises:
             AgentDefinitionError: the input does not fit.
             CallerError: there is no run to resume, or it cannot be resumed like this.
+            MediaRefusedError: the input has media that the agent does not allow, or that its model does not take.
         """
         named = given.state_id if isinstance(given, RunAgentInput) else None
         resumes = isinstance(given, RunAgentInput) and given.resume
@@ -163,10 +165,14 @@ class CallerRuns:
                 "their readers. Make it durable: AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)."
             )
         start = await self._starts.described(definition, given, principal, conversation=None, metadata={})
-        media = self.services.media
-        start = (await take_in_start(media, definition, start, is_durable=False)).value
+        has_media = mentions_media(start.input)
+        if has_media:
+            taken = await take_in_start(self.services.media, definition, start, is_durable=False)
+            start = taken.value
         run = _run_key(principal.tenant, named or self.services.ids.uid())
         start = await self._starts.with_model(definition, start, run.run_id, given, overrides)
+        if has_media:
+            self._launcher.models.check_media(definition, start, overrides)
         history = await self._launcher.conversations.history(start, None) if start.history else ()
         attempt, task = self._launcher.begin_ephemeral(
             definition, start, run, instance=instance, history=history, overrides=overrides

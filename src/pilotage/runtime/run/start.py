@@ -241,13 +241,11 @@ class RunStarts:
         Raises:
             ModelNotFoundError: the application has no such model, or several models of which none is chosen.
             CallerError: the agent uses the models it injects, or the model lacks a capability that the agent needs.
-            MediaRefusedError: the input has media that the agent does not allow, or that its model does not take.
             AgentModelConfigurationError: the resolver of the application gave no answer.
         """
         models = self._launcher.models
         if not models.are_made(definition, start, overrides):
             start = await models.of_run(definition, start, given, run_id, overrides)
-        models.check_media(definition, start, overrides)
         return start
 
     async def _begin(
@@ -259,6 +257,7 @@ class RunStarts:
         overrides: Overrides,
     ) -> RunHandle:
         start = await self.with_model(definition, taken.value, run_id, given, overrides)
+        self._launcher.models.check_media(definition, start, overrides)
         run = RunKey(start.principal.tenant, run_id)
         await self._services.media.store(run, taken)
         while True:
