@@ -55,9 +55,9 @@ quick: $(STAMP) ## run unit tests and conformance kits on memory, in less than a
 unexport PYTHONDONTWRITEBYTECODE
 COMPILE := $(BIN)/python -m compileall -q -x '/test_[^/]*\.py$$' src examples tests
 
-# Half of the time tests wait for servers, processes and disks: two workers for each core. Who is done takes over the
-# end of another one's share.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
+# More than half of the time tests wait for servers, processes and disks: three workers for each core. Who is done takes
+# over the end of another one's share.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(3 * (os.cpu_count() or 1))')
 SHARED := -n $(WORKERS) --dist worksteal
 
 # The packages of the page and Chromium are installed here, where no test has a time limit yet. Meanwhile pytest
@@ -126,9 +126,8 @@ bench: $(STAMP) ## measure ratios, write benchmarks/results.json
 instructions: $(STAMP) ## count the instructions of runs and turns with valgrind, write benchmarks/instructions.json
 	@$(BIN)/python -m benchmarks.instructions
 
-# The tests of which make test draws a part.
-SAMPLED := tests/crash tests/replay tests/adapters/model_http tests/examples/code_assistant/test_crashes.py tests/behaviour/test_deferred_tools.py \
-  tests/behaviour/test_tool_providers.py tests/behaviour/test_streaming_redaction.py
+# The tests of which make test draws a part; those of attacks are make attack's.
+SAMPLED = $(shell grep -rlE 'exhaustive|second_stops|mark\.sample|import examples' tests --include='test_*.py' | grep -v '^tests/attack/' | sort)
 
 torture: $(STAMP) ## every pair of crashes; kill real processes over real databases, at every moment and at random (many minutes)
 	@$(COMPILE)

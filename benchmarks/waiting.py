@@ -36,7 +36,8 @@ async def _measure(runs: int, seconds: float) -> dict[str, float]:
 async def _waiting(settings: DatabaseSettings, runs: int, seconds: float) -> float:
     model = Blocking()
     with SqlAlchemyStore.open(settings) as store:
-        app = Application("waiting").add(Kept, model, WorkerSettings(), *store.ports)
+        # Their models never answer: at the end nobody waits for the runs.
+        app = Application("waiting").add(Kept, model, WorkerSettings(grace_seconds=0.0), *store.ports)
         async with app.load_plugins(include=["runtime"]) as started:
             for _ in range(runs):
                 await started.get(AgentRuns).start(Kept, "0")

@@ -50,7 +50,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--memory", action="store_true", help="leave out the tests that need a database or are slow"
     )
     parser.addoption(
-        "--exhaustive", action="store_true", help="try every second crash, as make torture does, not a sample"
+        "--exhaustive",
+        action="store_true",
+        help="try everything, as make torture and make attack do, not a sample",
     )
     parser.addoption(
         "--attacks", type=Path, help="write the counts of attacks of a complete run into this file"
@@ -86,7 +88,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if _needs_more_than_memory(item)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not _needs_more_than_memory(item)]
+    if not config.getoption("--exhaustive"):
+        left_out = {each.nodeid: each for each in items if each.get_closest_marker("exhaustive") is not None}
+        left_out |= _left_out_of_samples(items)
+        config.hook.pytest_deselected(items=list(left_out.values()))
+        items[:] = [item for item in items if item.nodeid not in left_out]
     items[:] = _slow_first(items, config)
+
+
+def _left_out_of_samples(items: list[pytest.Item]) -> dict[str, pytest.Item]:
+    """Return the items that are not drawn, of all whose test is marked `sample`; the same ones in every process."""
+    sampled = dict[str, list[pytest.Item]]()
+    for item in items:
+        if item.get_closest_marker("sample") is not None:
+            sampled.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left_out = dict[str, pytest.Item]()
+    for name, every in sampled.items():
+        mark = every[0].get_closest_marker("sample")
+        number = min(mark.args[0] if mark is not None else 0, len(every))
+        drawn = {item.nodeid for item in Random(name).sample(every, number)}  # noqa: S311 - a repeatable draw
+        left_out |= {item.nodeid: item for item in every if item.nodeid not in drawn}
+    return left_out
 
 
 def _slow_first(items: list[pytest.Item], config: pytest.Config) -> list[pytest.Item]:

@@ -18,13 +18,13 @@ ROOT = Path(__file__).parents[2]
 def kill_in_the_middle(command: str) -> None:
     """Run a process in this folder until it kills itself."""
     module = [sys.executable, "-m", "tests.acceptance.dying", command]
-    died = subprocess.run(module, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60, check=False)
+    died = subprocess.run(module, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=240, check=False)
     assert died.returncode == -signal.SIGKILL
 
 
 async def taken_up(runs: AgentRuns, run_id: str) -> RunHandle:
     """The run, as soon as the lease of the dead process is over."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             try:
                 return await runs.resume(run_id)

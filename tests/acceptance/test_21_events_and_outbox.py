@@ -72,7 +72,7 @@ async def test_subscribers_and_brokers_hear_of_every_step_in_order(ports: tuple[
     async with Application("office").add(Clerk, Office, Broker, OfflineModel, *ports).load_plugins() as app:
         run = await app.get(AgentRuns).start(Clerk, "book a room")
         office, broker = app.get(Office), app.get(Broker)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await office.is_done.wait()
             await broker.is_done.wait()
     assert office.heard == ["book is done", "Clerk is done"]
@@ -86,6 +86,6 @@ async def test_what_nobody_heard_of_is_told_by_the_next_process(ports: tuple[obj
         run = await app.get(AgentRuns).start(Clerk, "book a room")
         await run.result()
     async with Application("office").add(Clerk, Office, OfflineModel, *ports).load_plugins() as app:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await app.get(Office).is_done.wait()
         assert app.get(Office).heard == ["book is done", "Clerk is done"]

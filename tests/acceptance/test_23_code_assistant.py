@@ -143,6 +143,7 @@ def test_over_ag_ui_a_question_is_an_interrupt(client: TestClient, repository: P
     assert (repository / "notes.md").read_text() == "tea"
 
 
+@pytest.mark.slow
 def test_the_demo_is_killed_in_a_commit_ends_well_and_looks_as_the_readme_shows_it() -> None:
     coloured = {**os.environ, "FORCE_COLOR": "1"}
     command = [sys.executable, "-m", "examples.code_assistant.demo"]
@@ -181,6 +182,7 @@ def a_model(seen: Seen) -> Answer:
     return streamed(calls, finish_reason="tool_calls")
 
 
+@pytest.mark.slow
 def test_the_demo_tells_the_same_story_with_a_model_server() -> None:
     with replaying(a_model) as server:
         named = {"PILOTAGE_MODEL_BASE_URL": server.base_url, "PILOTAGE_MODEL_NAME": "tiny"}

@@ -67,6 +67,7 @@ async def _check(runs: AgentRuns, run_id: str, request_id: str, told: dict[str, 
     assert await runs.verify(run_id) > 0
 
 
+@pytest.mark.slow
 async def test_of_two_processes_that_answer_differently_one_is_told_of_the_other(
     database_settings: DatabaseSettings,
     monkeypatch: pytest.MonkeyPatch,

@@ -183,7 +183,7 @@ async def test_a_tool_of_a_client_passes_the_same_gate(stop: str, agent: type[ob
     if store.switches not in store.ports:
         app.add(store.switches)
     initialize(app)
-    async with asyncio.timeout(10), app:
+    async with asyncio.timeout(120), app:
         runs = app.get(AgentRuns)
         if stop == "a switch":
             await app.get(IAgentSwitches).turn_off(Switch.tool("pick"), reason="for now")
@@ -196,7 +196,7 @@ async def test_a_tool_of_a_client_passes_the_same_gate(stop: str, agent: type[ob
 async def test_calls_of_a_client_count_and_its_result_is_taken_once() -> None:
     app = Application("clerks").add(Bounded, *MemoryStore().ports, ScriptedModel([]))
     initialize(app)
-    async with asyncio.timeout(10), app:
+    async with asyncio.timeout(120), app:
         runs = app.get(AgentRuns)
         handle = await runs.start(Bounded, RunAgentInput("mine", "Go.", deferred_tools=[PICK]))
         await handle.result()

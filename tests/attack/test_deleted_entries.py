@@ -167,6 +167,7 @@ async def test_entries_that_are_deleted_with_their_count_are_found(
         await READS[read](store)
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize(
     "change", ["count = count - 1", "code = NULL", "count = 0", "scope = scope || 'x'", "entries = 'x'"]

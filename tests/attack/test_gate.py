@@ -578,7 +578,7 @@ async def test_no_way_leads_around_the_gate(how: str, agent: type[object]) -> No
     PAID.clear()
     app = Application("bank").add(Kept, Unkept, Bank, SLOTTED, RequireHeld(), *MemoryStore().ports)
     initialize(app)
-    async with asyncio.timeout(10), app:
+    async with asyncio.timeout(120), app:
         run = await app.get(AgentRuns).start(agent, how)
         result = await run.result()
         assert result.status is not AgentStatus.ACTIVE

@@ -347,7 +347,7 @@ async def nothing_is_paid(port: str, how: str, around: AbstractContextManager[No
     app = Application("bank").add(Reader, desk, Bank, *MemoryStore().ports, model, *needed)
     app.add(*{id(each): each for each in (paying, till)}.values())
     initialize(app)
-    async with asyncio.timeout(20), app:
+    async with asyncio.timeout(120), app:
         till.banks.append(app.get(Bank))
         runs = app.get(AgentRuns)
         if isinstance(paying, Tools):

@@ -212,7 +212,7 @@ async def test_no_port_pays(port: str, how: str, agent: type[object]) -> None:
     model = [] if isinstance(paying, ScriptedModel) else [ScriptedModel([says("Hello.")] * 3)]
     app = Application("bank").add(Kept, Unkept, Desk, Bank, paying, *model, *MemoryStore().ports)
     initialize(app)
-    async with asyncio.timeout(10), app:
+    async with asyncio.timeout(120), app:
         banks.append(app.get(Bank))
         result = await (await app.get(AgentRuns).start(agent)).result()
         assert result.status is not AgentStatus.ACTIVE

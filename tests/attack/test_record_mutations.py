@@ -31,13 +31,14 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield found
 
 
+@pytest.mark.slow
 @pytest.mark.attack("record mutations")
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize(
+    "share", [0, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in range(1, SHARES))]
+)
 async def test_every_change_of_an_answer_is_found(
     place: Place, share: int, record_property: Callable[[str, object], None], *, exhaustive: bool
 ) -> None:
-    if share and not exhaustive:
-        pytest.skip("make attack tries all of them")
     count = ALL // SHARES if exhaustive else SOME
     broken, outcomes = list[str](), Counter[str]()
     async with place.process() as app, reader(app) as http:

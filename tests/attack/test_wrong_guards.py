@@ -77,7 +77,7 @@ async def test_a_guard_without_an_answer_lets_nothing_out(
 
     bureau = Bureau()
     async with bureau.process(Speaker, None, guard(), GateSettings(0.02)) as runs:
-        result = await asyncio.wait_for(started(runs, Speaker, None), 5)
+        result = await asyncio.wait_for(started(runs, Speaker, None), 120)
         events = [event async for event in runs.events(result.state.id)] if recovery is DURABLE else []
     assert result.state.status is AgentStatus.FAILED
     assert guard.__name__ in str(result.error)

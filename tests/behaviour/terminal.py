@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Self
 
 CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\n"
-_PATIENCE = 40.0
+_PATIENCE = 240.0
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 # A status line is written over.
 _STATUS = re.compile(r"\r\x1b\[2K[^\r\n]*(?=\r\x1b\[2K)|\r\x1b\[2K")

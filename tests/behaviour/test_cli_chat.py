@@ -38,7 +38,7 @@ def turns(till: Till, conversation: str) -> str:
 def piped(till: Till, *words: str, given: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pilotage", *words, "--app", "till:app"]
     return subprocess.run(  # noqa: S603 - our own command
-        command, cwd=till.folder, input=given, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=till.folder, input=given, capture_output=True, text=True, timeout=240, check=False
     )
 
 
@@ -102,6 +102,7 @@ def test_an_ephemeral_agent_remembers_the_conversation_too(till: Till) -> None:
     )
 
 
+@pytest.mark.slow
 def test_through_a_pipe_each_line_is_a_run_and_a_question_ends_the_chat(till: Till) -> None:
     said = piped(till, "chat", "Clerk", given="balance of bob\n\nbalance of eve")
     assert said.returncode == 0

@@ -18,7 +18,8 @@ from tests.behaviour.till import Till
 from pilotage.cli.commands.root import command
 
 APP = {"PILOTAGE_APP": "till:app"}
-WIDTHS = (50, 80, 200)
+# What fits into a narrow terminal fits into a wide one.
+WIDTHS = (50, *(pytest.param(columns, marks=pytest.mark.exhaustive) for columns in (80, 200)))
 # Commands that end at Ctrl-C, with what they print before.
 ENDLESS = {"serve": "http://127.0.0.1:", "worker": "takes up runs"}
 # Commands that need an answer of the person, an application without a run, or a row: they are called wrongly.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,12 +39,19 @@ if __name__ == "__main__":
 """
 
 
+@pytest.fixture(scope="module")
+def remembered(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Path:
+    """A folder with an application that has remembered something."""
+    folder = Till(tmp_path_factory.mktemp("cafe"), sqlite_template).folder
+    (folder / "cafe.py").write_text(REMEMBER)
+    subprocess.run([sys.executable, "cafe.py"], cwd=folder, check=True)
+    return folder
+
+
 @pytest.fixture
-def till(tmp_path: Path, sqlite_template: Path) -> Till:
-    till = Till(tmp_path, sqlite_template)
-    (tmp_path / "cafe.py").write_text(REMEMBER)
-    subprocess.run([sys.executable, "cafe.py"], cwd=tmp_path, check=True)
-    return till
+def till(tmp_path: Path, remembered: Path) -> Till:
+    shutil.copy(remembered / "cafe.py", tmp_path)
+    return Till(tmp_path, remembered / ".pilotage")
 
 
 @pytest.mark.parametrize("app", ["cafe:cafe", "till:app", ""])

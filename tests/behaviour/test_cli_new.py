@@ -34,6 +34,7 @@ def called(installed: dict[str, str], folder: Path, *words: str) -> subprocess.C
     )
 
 
+@pytest.mark.slow
 def test_a_new_project_passes_its_own_test_and_runs_without_a_server(
     installed: dict[str, str], tmp_path: Path
 ) -> None:

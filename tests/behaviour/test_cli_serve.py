@@ -47,7 +47,7 @@ def served(till: Till, *words: str) -> Iterator[str]:
             said += line
         yield address[0]
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) in (0, -signal.SIGTERM)
+        assert process.wait(timeout=240) in (0, -signal.SIGTERM)
     finally:
         process.kill()
         process.communicate()
@@ -59,7 +59,7 @@ def asked(address: str, body: object = None, **headers: str) -> tuple[int, Any]:
         f"{address}/runs", data, {"content-type": "application/json", **headers}
     )
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - our own server
+        with urllib.request.urlopen(request, timeout=240) as answer:  # noqa: S310 - our own server
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
@@ -192,7 +192,7 @@ def test_an_agent_talks_ag_ui_over_a_pair_of_pipes(till: Till) -> None:
         input=f"{json.dumps(given)}\nnonsense\n",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     events = [json.loads(line) for line in done.stdout.splitlines()]

@@ -166,6 +166,7 @@ def test_a_terminal_shows_what_a_run_waits_for_and_since_when(till: Till) -> Non
         assert " wait, " not in terminal.text  # the line was written over
 
 
+@pytest.mark.slow
 def test_lines_are_cut_to_the_width_of_the_terminal(till: Till) -> None:
     till.waiting_run()
     for columns, rows in ((60, 3), (110, 2), (140, 2)):

@@ -270,7 +270,7 @@ class Waiting:
         await late(self.bureau, seconds - 1)
         assert not self.counter.stopped
         await late(self.bureau, 1)
-        return await asyncio.wait_for(handle.result(), 5)
+        return await asyncio.wait_for(handle.result(), 120)
 
 
 async def test_waiting_for_a_person_moves_the_deadline() -> None:
@@ -433,7 +433,7 @@ class Mill:
         self.rounds += 1
         self.most_at_once = max(self.most_at_once, self.grinding)
         self.begun.set()
-        self.may_end.wait(20)
+        self.may_end.wait(120)
         self.grinding -= 1
         return self.rounds
 

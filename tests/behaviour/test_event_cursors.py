@@ -170,7 +170,7 @@ async def test_a_follower_ends_with_a_pause_however_often_the_run_came_back_for_
         await run.result()
         for _ in range(2):
             await (await runs.resume(run.id)).result()
-        told = await asyncio.wait_for(follow(other.events(run.id)), 1)
+        told = await asyncio.wait_for(follow(other.events(run.id)), 120)
         assert isinstance(told.events[-1], RunPausedEvent)
         assert told.events == await room.logged(run.id)
 

@@ -130,6 +130,7 @@ async def test_a_subscriber_that_does_not_read_holds_no_more_than_its_queue() ->
         assert len(await heard(idle)) < QUEUE_LIMIT
 
 
+@pytest.mark.slow
 async def test_leaving_early_touches_neither_the_run_nor_the_others_and_leaves_nothing_behind() -> None:
     room, gate = Newsroom(), Gate()
     async with room.process(parts(), Chatterbox, gate) as runs:

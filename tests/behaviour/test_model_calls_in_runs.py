@@ -287,7 +287,7 @@ async def test_a_stream_that_its_reader_lets_go_of_is_closed_at_once() -> None:
             first = event.text
             break
         # Nothing else happens in the run: who dropped the stream need not close it.
-        await asyncio.wait_for(endless.closed.wait(), 5)
+        await asyncio.wait_for(endless.closed.wait(), 120)
         return first
 
     async with office.process(program, model=endless) as runs:

@@ -101,6 +101,7 @@ async def asked_once(family: Family) -> bool:
     return True
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("seed", range(40))
 async def test_whatever_the_order_each_answer_counts_once_and_nothing_is_asked_twice(seed: int) -> None:
     family, people = Family(), People(Random(seed))  # noqa: S311 - a test at random, with its seed
@@ -209,6 +210,7 @@ def talk() -> ScriptedModel:
     )
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("seed", range(30))
 async def test_models_that_ask_each_other_wait_and_go_on_in_any_order(seed: int) -> None:
     family, people = Family(), People(Random(seed))  # noqa: S311 - a test at random, with its seed

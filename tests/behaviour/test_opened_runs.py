@@ -464,7 +464,7 @@ class Talkative(IAgentModel):
 
 async def test_a_child_that_says_very_much_does_not_block_the_answer_of_its_parent() -> None:
     async with Place().process(Talkative()) as app:
-        results = await asyncio.wait_for(app.get(LightChief).execute(), 30)
+        results = await asyncio.wait_for(app.get(LightChief).execute(), 120)
     assert results[1] == "word " * 3000
 
 
@@ -502,7 +502,7 @@ async def test_a_run_that_was_opened_by_calling_hears_what_other_processes_send(
     async with (
         place.process() as here,
         place.process() as elsewhere,
-        asyncio.timeout(5),
+        asyncio.timeout(120),
         aclosing(here.get(KeptPatient).execute()) as items,
     ):
         assert await anext(items) == Progress("waiting")

@@ -118,7 +118,7 @@ async def test_a_time_out_takes_only_its_own_cancellation_back(
             return await program(self.cashier, limits, goes_on, words)
 
     app = Application("shop").add(Buyer, cashier, *MemoryStore().ports).load_plugins()
-    async with asyncio.timeout(10), app:
+    async with asyncio.timeout(120), app:
         result = await (await app.get(AgentRuns).start(Buyer)).result()
     assert result.status is AgentStatus.COMPLETED, result.error
     assert (result.output, cashier.paid) == (output, paid)

@@ -69,6 +69,13 @@ class Answerer:
     """Answer in one sentence."""
 
 
+@pytest.fixture(scope="module", autouse=True)
+def what_other_tests_left_is_frozen() -> None:
+    """Keep full collections cheap: each round asks for one, and other tests of this process left objects."""
+    gc.collect()
+    gc.freeze()
+
+
 def calls_of(function: Callable[[], object]) -> int:
     """The number of calls of Python functions."""
     gc.collect()

@@ -54,7 +54,7 @@ async def caller_that_does_not_stop(worker: Worker) -> object:
 @pytest.mark.parametrize("program", [tries_again, helper_that_does_not_stop, caller_that_does_not_stop])
 async def test_a_program_that_swallows_cancellations_pauses_and_completes(program: object) -> None:
     office = Office()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         async with office.process(program) as runs:  # type: ignore[arg-type]
             paused = await start(runs)
         assert paused.status is AgentStatus.INTERRUPTED
@@ -76,7 +76,7 @@ async def test_a_call_that_is_tried_again_behind_the_end_of_its_attempt_does_not
         return await worker.desk.pay(Decimal(1))
 
     office = Office()
-    async with asyncio.timeout(10), office.process(stubborn) as runs:
+    async with asyncio.timeout(120), office.process(stubborn) as runs:
         paused = await start(runs)
     assert paused.status is AgentStatus.INTERRUPTED
     assert ends == ["Paused"] * 50

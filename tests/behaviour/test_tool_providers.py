@@ -221,6 +221,7 @@ async def test_an_unknown_outcome_is_left_to_a_person_who_may_report_any_json() 
         assert (await resumed(runs, handle.id)).output == "Paid."
 
 
+@pytest.mark.slow
 async def test_tools_of_a_catalog_survive_every_crash(second_stops: tuple[int, ...]) -> None:
     script = [
         turn(calls("search", query="a"), calls("clock"), calls("search", query="b")),

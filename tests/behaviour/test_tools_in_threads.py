@@ -105,7 +105,7 @@ async def office(
     pods = [hooks] if hooks else []
     app = Application("office").add(Clerk, Worker, shelf, ScriptedModel(replies), *pods, *store.ports)  # type: ignore[arg-type]
     initialize(app)
-    async with asyncio.timeout(10), app:
+    async with asyncio.timeout(120), app:
         yield app.get(AgentRuns)
 
 
@@ -150,7 +150,7 @@ async def test_models_and_steps_are_refused_in_a_thread_and_say_where_they_belon
     model = ScriptedModel([calls("think"), says("Well.")])
     app = Application("office").add(Clerk, shelf, model, *MemoryStore().ports)
     initialize(app)
-    async with asyncio.timeout(10), app:
+    async with asyncio.timeout(120), app:
         result = await (await app.get(AgentRuns).start(Clerk, "Think.")).result()
     assert result.output == "Well."
     assert "event loop of the run" in str(model.requests[-1].messages[-1].content)
@@ -207,7 +207,7 @@ async def test_plain_calls_change_nothing_inside_a_run() -> None:
 
     app = Application("office").add(Sly, shelf, *store.ports)
     initialize(app)
-    async with asyncio.timeout(10), app:
+    async with asyncio.timeout(120), app:
         result = await (await app.get(AgentRuns).start(Sly)).result()
     assert (result.status, shelf.done) == (AgentStatus.INTERRUPTED, [])
 
@@ -226,7 +226,7 @@ async def test_a_thread_that_outlives_its_run_is_refused() -> None:
             return "left"
 
     def _later(shelf: Shelf) -> None:
-        ended.wait(5)
+        ended.wait(120)
         try:
             shelf.order("late")
         except AgentToolDispatchError as error:
@@ -234,7 +234,7 @@ async def test_a_thread_that_outlives_its_run_is_refused() -> None:
 
     app = Application("office").add(Leaves, shelf, *store.ports)
     initialize(app)
-    async with asyncio.timeout(10), app:
+    async with asyncio.timeout(120), app:
         assert (await (await app.get(AgentRuns).start(Leaves)).result()).output == "left"
         ended.set()
     await asyncio.get_running_loop().shutdown_default_executor()

@@ -90,7 +90,7 @@ def house(tmp_path: Path) -> Path:
 
 def ran(house: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, *command], cwd=house, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, *command], cwd=house, capture_output=True, text=True, timeout=240, check=False
     )
 
 

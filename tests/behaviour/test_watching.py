@@ -244,7 +244,7 @@ async def test_a_run_is_cancelled_where_it_is_driven(has_hints: bool) -> None:
         with pytest.raises(RunConflictError):
             await there.cancel(run.id, reason="enough")
         await (let_run() if has_hints else looked(bureau))
-        state = (await asyncio.wait_for(run.result(), 1)).state
+        state = (await asyncio.wait_for(run.result(), 120)).state
         assert state.status is AgentStatus.CANCELLED
         assert await bureau.store.signals.list_pending(run.id) == []
         (end,) = ends((await client).events)
@@ -259,7 +259,7 @@ async def test_a_cancellation_sent_as_a_signal_ends_a_run_that_is_live_here_at_o
         run = await here.start(Correspondent, "go")
         await gate.reached.wait()
         await here.signal(run.id, CANCEL, {"reason": "enough"})
-        assert (await asyncio.wait_for(run.result(), 1)).status is AgentStatus.CANCELLED
+        assert (await asyncio.wait_for(run.result(), 120)).status is AgentStatus.CANCELLED
 
 
 async def test_a_run_that_was_opened_by_a_runner_is_looked_after_like_any_other() -> None:

@@ -70,7 +70,7 @@ def withdrawing(counter: Counter) -> Callable[[Worker], Awaitable[object]]:
 async def test_an_answer_to_a_question_that_is_being_withdrawn_is_not_used(moment: str) -> None:
     bureau = Bureau()
     counter = Counter(bureau.world)
-    async with asyncio.timeout(10), bureau.process(AGENT, withdrawing(counter)) as runs:
+    async with asyncio.timeout(120), bureau.process(AGENT, withdrawing(counter)) as runs:
         handle = await runs.start(AGENT, "A-17")
         question = await asked(runs, handle.id)
         if moment != "before it is withdrawn":
@@ -90,7 +90,7 @@ async def test_an_answer_to_a_question_that_is_being_withdrawn_is_not_used(momen
 async def test_an_answer_to_a_question_that_was_withdrawn_is_refused() -> None:
     bureau = Bureau()
     counter = Counter(bureau.world)
-    async with asyncio.timeout(10), bureau.process(AGENT, withdrawing(counter)) as runs:
+    async with asyncio.timeout(120), bureau.process(AGENT, withdrawing(counter)) as runs:
         handle = await runs.start(AGENT, "A-17")
         question = await asked(runs, handle.id)
         counter.may_end["read first"].set()
@@ -111,7 +111,7 @@ async def test_a_question_is_shown_while_a_call_beside_it_is_under_way() -> None
     async def program(worker: Worker) -> object:
         return await asyncio.gather(worker.desk.refund(Decimal(1)), counter.read("first"))
 
-    async with asyncio.timeout(10), bureau.process(AGENT, program) as runs:
+    async with asyncio.timeout(120), bureau.process(AGENT, program) as runs:
         handle = await runs.start(AGENT, "A-17")
         assert await asked(runs, handle.id)
         assert "read first" not in [row.record for row in await bureau.rows(handle.id)]

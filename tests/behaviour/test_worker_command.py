@@ -121,7 +121,7 @@ def test_a_worker_that_is_told_to_stop_finishes_its_action_and_leaves_the_run(
     assert worker.stdout.readline().strip() == stopping
     worker.stdin.write("go on\n")
     worker.stdin.flush()
-    rest, errors = worker.communicate(timeout=30)
+    rest, errors = worker.communicate(timeout=240)
     assert rest.splitlines() == ["sent first", "left ['active'] []", "stopped"]
     assert (worker.returncode, errors) == (0, "")
 

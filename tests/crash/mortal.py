@@ -12,7 +12,7 @@ from pathlib import Path
 from pilotage import Agent, AgentExecutionSpec, Application, Pod, RecoveryStrategy, ToolEffects, agent_tool
 from pilotage.agent import ToolApprovalRequirement
 from pilotage.container.application import Application as Started
-from pilotage.runtime import AgentRuns, WorkerSettings
+from pilotage.runtime import AgentRuns, LeaseSettings, WorkerSettings
 from pilotage.testing import ScriptedModel, calls, says
 
 FREE = ToolApprovalRequirement.NOT_REQUIRED
@@ -55,15 +55,15 @@ class Payer:
 
 
 def process(folder: Path, tool: str, *, waits: bool, works: bool = False) -> Started:
-    """Return the application of one process; leases last as long as they do by default."""
+    """Return the application of one process."""
     model = ScriptedModel([calls(tool), says("Done.")])
     app = Application("ledger").add(Payer, Ledger(folder, waits=waits), model)
     return app.add(WorkerSettings(poll_seconds=0.1)) if works else app
 
 
 async def main(folder: Path, tool: str) -> None:
-    """Drive the run until the process is killed."""
-    app = process(folder, tool, waits=True)
+    """Drive the run until the process is killed, under a lease that no test outlives."""
+    app = process(folder, tool, waits=True).add(LeaseSettings(seconds=3600))
     async with app.load_plugins():
         run = await app.get(AgentRuns).start(Payer, "Go", id="the-run")
         await app.get(Ledger).reached.wait()

@@ -101,6 +101,7 @@ async def assert_counted_once(store: MemoryStore) -> None:
     assert (spent.steps, spent.tool_calls) == spent_by(rows) == (4, 3)
 
 
+@pytest.mark.slow
 async def test_in_memory_what_is_counted_is_what_was_done() -> None:
     _stores.clear()
 
@@ -123,6 +124,7 @@ def one_database(tmp_path: Path) -> Iterator[Callable[[], SqlAlchemyStore]]:
         yield lambda: store
 
 
+@pytest.mark.slow
 async def test_in_a_database_what_is_counted_is_what_was_done(
     one_database: Callable[[], SqlAlchemyStore], second_stops: tuple[int, ...]
 ) -> None:

@@ -52,6 +52,7 @@ async def assert_unbroken(settings: DatabaseSettings, run_id: str) -> None:
         assert len(rows) > 10
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("fault", [StopBefore, StopAfter, LoseReply, FailWrite])
 async def test_a_fault_at_any_commit_changes_nothing(
     fault: type[Fault], database_settings: DatabaseSettings
@@ -92,6 +93,7 @@ async def test_a_use_case_survives_every_crash(store: SqlAlchemyStore, second_st
     proven(report, 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("database_settings", ["sqlite"], indirect=True)
 async def test_a_declarative_agent_survives_every_crash(
     store: SqlAlchemyStore, second_stops: tuple[int, ...]
@@ -113,6 +115,7 @@ async def test_a_declarative_agent_survives_every_crash(
     proven(report, 50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("database_settings", ["postgresql"], indirect=True)
 async def test_a_refund_survives_every_crash_on_a_server(
     store: SqlAlchemyStore, second_stops: tuple[int, ...]

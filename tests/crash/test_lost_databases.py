@@ -181,7 +181,7 @@ async def test_hints_are_heard_again_when_the_server_is_back(server: PrivateServ
             assert await hints.next() == "before"
             await asyncio.to_thread(server.restart, "fast")
             hearing = asyncio.create_task(hints.next())
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 while not hearing.done():
                     await store.wake_ups.notify("behind")
                     await asyncio.wait([hearing], timeout=0.05)
@@ -237,7 +237,7 @@ async def test_workers_and_relays_go_on_when_the_server_is_back(server: PrivateS
     back.add(WorkerSettings(poll_seconds=0.1), LeaseSettings(seconds=1))
     async with back:
         await asyncio.to_thread(server.restart, "fast")
-        async with front, asyncio.timeout(30):
+        async with front, asyncio.timeout(120):
             tills, desk = [front.get(Till), back.get(Till)], back.get(Desk)
             handle = await front.get(AgentRuns).start(Cashier, Decimal(5))
             await asyncio.to_thread(server.restart, "immediate")

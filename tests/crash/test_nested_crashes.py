@@ -242,12 +242,13 @@ def _members(**plays: Play) -> tuple[type[object], ...]:
 FAMILIES: tuple[Cast, ...] = (side_by_side, in_turns, by_packet)
 
 
-def singles(commits: list[int]) -> Iterator[Point]:
-    """Every fault at every commit of every process."""
+def singles(commits: list[int], every: int) -> Iterator[Point]:
+    """A stop at every commit of every process; and a lost reply and a failure at every third one, or so."""
     for process, count in enumerate(commits):
         before: Point = (None,) * process
         for number in range(1, count + 1):
-            yield from ((*before, make(number)) for make in FAULTS)
+            faults = FAULTS if (process + number) % every == 0 else STOPS
+            yield from ((*before, make(number)) for make in faults)
 
 
 def pairs(commits: list[int]) -> Iterator[Point]:
@@ -261,21 +262,25 @@ def pairs(commits: list[int]) -> Iterator[Point]:
 
 
 def some(points: list[Point], cast: Cast) -> list[Point]:
-    """An eighth of the points, drawn by the name of the family."""
-    return Random(cast.__name__).sample(points, len(points) // 8)  # noqa: S311 - a repeatable draw
+    """A twelfth of the points, drawn by the name of the family."""
+    return Random(cast.__name__).sample(points, len(points) // 12)  # noqa: S311 - a repeatable draw
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cast", FAMILIES)
 async def test_a_family_of_runs_ends_the_same_wherever_its_processes_die(
     cast: Cast, exhaustive: bool
 ) -> None:
-    """Every fault at every commit, and an eighth of the pairs of stops; `make torture` tries every pair."""
+    """A stop at every commit, and a share of the other faults and of the pairs; `make torture` tries all of them."""
     reference = Story(cast)
     expected = await Seen.of(reference)
     assert expected.outcome[0] is AgentStatus.COMPLETED
     assert set(expected.done.values()) == {1}
     count, twice = 0, list(pairs(reference.commits))
-    for point in [*singles(reference.commits), *(twice if exhaustive else some(twice, cast))]:
+    for point in [
+        *singles(reference.commits, 1 if exhaustive else 3),
+        *(twice if exhaustive else some(twice, cast)),
+    ]:
         story = Story(cast, *point)
         seen = await Seen.of(story)
         assert seen.outcome == expected.outcome, point
@@ -283,7 +288,7 @@ async def test_a_family_of_runs_ends_the_same_wherever_its_processes_die(
         assert seen.spent == expected.spent, point
         assert seen.agents == expected.agents, point
         count += 1
-    assert count > 50
+    assert count > 40
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -45,8 +45,18 @@ WORLDS = [
     pytest.param(Setting((UNREPEATABLE, UNREPEATABLE), left=Left(1)), 9_688, id="two-payments"),
     pytest.param(REFUND, 14_202, id="an-approval"),
     pytest.param(CANCELLED, 17_554, id="a-cancellation"),
-    pytest.param(REFUND._replace(left=Left(1, 1, 1)), 54_732, id="an-approval-and-a-cancellation"),
-    pytest.param(PAYMENT._replace(owners=3, left=Left(1, 0)), 62_779, id="three-owners"),
+    pytest.param(
+        REFUND._replace(left=Left(1, 1, 1)),
+        54_732,
+        id="an-approval-and-a-cancellation",
+        marks=pytest.mark.exhaustive,
+    ),
+    pytest.param(
+        PAYMENT._replace(owners=3, left=Left(1, 0)),
+        62_779,
+        id="three-owners",
+        marks=pytest.mark.exhaustive,
+    ),
 ]
 
 BROKEN = [
@@ -108,6 +118,7 @@ def explored(setting: Setting, laws: Sequence[Law]) -> Exploration[State, Step]:
         gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("setting", "states"), WORLDS)
 def test_no_order_of_steps_breaks_a_law(setting: Setting, states: int) -> None:
     found = explored(setting, tuple(Law))
@@ -148,7 +159,7 @@ broken: an action that is not read-only is dispatched only by the newest owner
 async def follow(setting: Setting, walk: Walk) -> None:
     real = RealRun(setting)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             for move in walk:
                 await real.follow(*move)
     finally:

@@ -12,13 +12,10 @@ from tests.torture.rig import Rig, served
 from tests.torture.run import database_of
 from tests.torture.shop import HURRIES
 
-MOMENTS = {
-    "sqlite": [2, 6, 10, 18, 27],
-    "sqlite in place": [2, 6, 10, 18, 27],
-    "postgresql": [5, 21],
-}
+MOMENTS = {"sqlite": [6, 18], "sqlite in place": [10, 27], "postgresql": [5, 21]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "moment"), [(kind, moment) for kind, moments in MOMENTS.items() for moment in moments]
 )
@@ -33,7 +30,7 @@ async def test_an_order_is_brought_to_its_end_by_another_process(
         rig = Rig(tmp_path, database, [f"o{uuid4().hex[:8]}-{4 * moment}"])
         try:
             mortal = rig.start_worker(last_moment=moment)
-            findings = await served(rig, 60, heir_of=mortal)
+            findings = await served(rig, 240, heir_of=mortal)
         finally:
             rig.close()
     assert findings.kills == 1

@@ -57,7 +57,7 @@ class Session:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
         self.code = done.returncode

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pilotage.cli.commands.root import command
 from pilotage.cli.exit_codes import ExitCode
 from tests.docs.blocks import ROOT, blocks
@@ -16,6 +18,7 @@ REFERENCE = (ROOT / "docs" / "reference" / "command-line.md").read_text()
 NOT_RUN = ("pip ", "pilotage serve", "pilotage --install-completion")
 
 
+@pytest.mark.slow
 def test_the_session_of_the_page_shows_what_the_page_shows(tmp_path: Path) -> None:
     session = Session(tmp_path)
     ran = 0

@@ -11,6 +11,7 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/main.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.parent.name)
 def test_an_example_runs_and_finds_itself_right(example: Path, tmp_path: Path) -> None:
     command = [sys.executable, str(example), "--check"]

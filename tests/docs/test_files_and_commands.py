@@ -16,6 +16,7 @@ from tests.docs.test_code_blocks import page_id
 PAGES = [page for page in pages() if any(block.file for block in blocks(page))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_what_is_typed_answers_as_the_page_says(page: Path, tmp_path: Path) -> None:
     for block in blocks(page):
@@ -36,6 +37,6 @@ def typed(command: str, folder: Path) -> str:
     """What a command answers."""
     program, *words = shlex.split(command)
     line = [sys.executable if program == "python" else program, *words]
-    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=240, check=False)  # noqa: S603
     assert done.stderr == ""
     return done.stdout

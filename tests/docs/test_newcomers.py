@@ -21,6 +21,8 @@ PROGRAMS = {
     "crash_safe_workflow/workflow.py": 30,
 }
 EXTRAS = "sqlalchemy,fastapi"
+HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
+ELSEWHERE = [pytest.param(each, marks=pytest.mark.exhaustive) for each in ("3.11", "3.13") if each != HERE]
 TAUGHT = "\n".join(
     page.read_text() for folder in ("tutorial", "how-to") for page in (ROOT / "docs" / folder).glob("*.md")
 )
@@ -68,10 +70,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["3.11", "3.13"])
+@pytest.mark.parametrize("version", [HERE, *ELSEWHERE])
 def test_the_programs_run_from_an_installed_wheel(version: str, wheel: Path, tmp_path: Path) -> None:
     environ = {name: each for name, each in os.environ.items() if not name.startswith("PILOTAGE_")}
-    if version == f"{sys.version_info[0]}.{sys.version_info[1]}":
+    if version == HERE:
         python = sys.executable
         environ["PYTHONPATH"] = str(tmp_path / "site")
         assert pip_install(python, "--no-deps", "--target", environ["PYTHONPATH"], str(wheel)) == ""

@@ -95,7 +95,7 @@ async def die(place: Place) -> None:
 
 async def _reached(weather: Weather, place: str) -> None:
     try:
-        reached = await asyncio.wait_for(weather.reached.get(), 10)
+        reached = await asyncio.wait_for(weather.reached.get(), 120)
     except TimeoutError as error:
         raise RuntimeError(f"no run came to {place!r}") from error
     if reached != place:

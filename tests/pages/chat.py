@@ -8,7 +8,7 @@ from typing import Self
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 # Chromium and a server share a machine that may be busy.
-PATIENCE = 60_000
+PATIENCE = 120_000
 # What CopilotKit itself says, whoever serves it.
 _NOT_OURS = ("CopilotKit's Enterprise", "agents__unsafe_dev_only", "license", "Lit is in dev mode")
 

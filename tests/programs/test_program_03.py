@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from pilotage import AgentStatus, Application, Approval, Final, IAgentModel, Token, Tool
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.plugin import initialize
@@ -66,6 +68,7 @@ async def test_its_last_item_is_the_answer() -> None:
     assert items[-1].output == CodeResult("It says hello.")
 
 
+@pytest.mark.slow
 async def test_no_crash_changes_what_it_does() -> None:
     add = [Disk(), WorkspaceTools, ShellTools]
     report = await crash_matrix(CodeAssistant, TASK, model=ScriptedModel(SCRIPT), add=add)

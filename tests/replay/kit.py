@@ -36,6 +36,8 @@ from pilotage.testing import ProcessStopped
 DURABLE = AgentExecutionSpec(recovery=RecoveryStrategy.ACTION_BOUNDARY)
 READ, CHANGE, OUTSIDE = ToolEffects.read_only(), ToolEffects.write_state(), ToolEffects.external_side_effect()
 UNASKED = ToolApprovalRequirement.NOT_REQUIRED
+LONG = 300
+"""The milliseconds of a read that a program cuts short: long enough on a busy machine, and less than `PATIENCE`."""
 
 
 class World:

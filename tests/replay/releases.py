@@ -190,7 +190,7 @@ class Life:
         app.add(self._model(release), handler)
         initialize(app)
         try:
-            async with asyncio.timeout(10), with_pods_asked_for(app):
+            async with asyncio.timeout(120), with_pods_asked_for(app):
                 return await self._carry_on(app.get(AgentRuns), release, handler)
         finally:
             process.is_dead = True

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from random import Random
 
 from pilotage import Application, ApprovalDecision, RunContext, RunHandle
 from pilotage.agent.approval import AgentApprovalRequest
@@ -351,12 +352,13 @@ def try_everywhere(
     *,
     with_deaths: bool = True,
     with_pairs: bool = False,
+    is_sample: bool = False,
     until: Verdict | None = None,
 ) -> Tried:
     """Run a program undisturbed, then once for every place at which it can be disturbed.
 
-    With pairs, also for a death at every commit of the process that goes on after each pause. It ends at the first
-    verdict that is like `until`.
+    With pairs, also for a death at every commit of the process that goes on after each pause. A sample has every pause,
+    and half of the deaths at commits. It ends at the first verdict that is like `until`.
     """
     tried = Tried(program)
     reference = Story(program)
@@ -366,7 +368,10 @@ def try_everywhere(
             Verdict.STUCK if expected is None else Verdict.FAILS, f"undisturbed: {reference.note} {expected}"
         )
         return tried
+    draw = Random(program.name)  # noqa: S311 - a repeatable draw
     for place, has_handler in _places(program, reference):
+        if is_sample and place.fault is not None and draw.random() < 0.5:
+            continue
         if not (with_deaths or has_handler):
             break
         story = Story(program, place, has_handler)

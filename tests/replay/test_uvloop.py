@@ -23,6 +23,7 @@ def _uvloop() -> Iterator[None]:
     asyncio.set_event_loop_policy(None)
 
 
+@pytest.mark.sample(30)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("quiet")
 @pytest.mark.parametrize("program", OF_TASKS.values(), ids=OF_TASKS)

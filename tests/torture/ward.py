@@ -37,7 +37,7 @@ from tests.torture.shop import DATABASE
 HEALTHY, DIES, BLOCKS = "healthy", "dies", "blocks"
 DEATH_CODE = 13
 _WORKS = "TORTURE_WARD_WORKS"
-_LEASE = LeaseSettings(seconds=1.0)
+_LEASE = LeaseSettings(seconds=2.0)
 _SETTINGS = WorkerSettings(concurrency=10, poll_seconds=0.1, grace_seconds=0.0, retry_seconds=0.05)
 
 

@@ -1,6 +1,6 @@
 """A server in a process of its own, which a test kills in the middle of a stream.
 
-`python -m tests.adapters.agui.mortal_server PORT hold|answer`: its model says the first word and then holds the line, or
+`python -m tests.adapters.agui.mortal_server hold|answer`: its model says the first word and then holds the line, or
 answers with the number of messages of users that it was shown.
 """
 
@@ -47,11 +47,11 @@ class Holder:
     """Hold the line."""
 
 
-def main(port: int, *, holds: bool) -> None:
-    """Serve on a port."""
+def main(*, holds: bool) -> None:
+    """Serve on a free port, which the log names."""
     app = Application("line").add(Holder, Line(holds=holds)).load_plugins()
-    serve(app, port=port, extensions=[agui_extension(app)], worker=False)
+    serve(app, port=0, extensions=[agui_extension(app)], worker=False)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), holds=sys.argv[2] == "hold")
+    main(holds=sys.argv[1] == "hold")

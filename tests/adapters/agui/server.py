@@ -78,7 +78,7 @@ async def _closed(server: uvicorn.Server) -> None:
 async def client(address: str, **headers: str) -> AsyncGenerator[httpx.AsyncClient, None]:
     """An HTTP client of a server."""
     url = f"http://{address}"
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=20, verify=False) as http:  # noqa: S501 - no TLS
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=240, verify=False) as http:  # noqa: S501 - no TLS
         yield http
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
 from starlette.types import ASGIApp
 from tests.adapters.agui.bank import Bank, Frame, Teller, interrupts_of
 from tests.adapters.agui.door import Badges
@@ -164,6 +165,7 @@ async def post(api: ASGIApp, path: str, body: bytes, badge: str) -> tuple[int, s
     return sent[0]["status"], b"".join(each.get("body", b"") for each in sent[1:]).decode()
 
 
+@pytest.mark.slow
 async def test_hostile_inputs_break_pay_and_read_nothing() -> None:
     bank = Bank()
     app = Application("bank").add(Teller, bank.payments, Obedient(), *bank.store.ports)

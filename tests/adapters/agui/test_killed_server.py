@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,20 +22,19 @@ ROOT = Path(__file__).parents[3]
 @contextmanager
 def server(folder: Path, does: str) -> Iterator[tuple[httpx.Client, subprocess.Popen[bytes]]]:
     """A server over the database of a folder, and a client of it."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     environ = {**os.environ, "PILOTAGE_DATABASE_URL": f"sqlite:///{folder / 'runs.db'}"}
-    command = [sys.executable, "-m", "tests.adapters.agui.mortal_server", str(port), does]
+    command = [sys.executable, "-m", "tests.adapters.agui.mortal_server", does]
     with subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE) as process:  # noqa: S603
         try:
             assert process.stderr is not None
             while b"Uvicorn running" not in (line := process.stderr.readline()):
                 assert line, "the server did not start"
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
+            address = line.split()[4].decode()
+            with httpx.Client(base_url=address, timeout=240) as client:
                 yield client, process
         finally:
             process.kill()
-            process.wait(20)
+            process.wait(240)
 
 
 def first_word(client: httpx.Client, given: Given, streams: ExitStack) -> str:
@@ -50,6 +48,7 @@ def first_word(client: httpx.Client, given: Given, streams: ExitStack) -> str:
     return last
 
 
+@pytest.mark.slow
 def test_threads_go_on_at_once_after_a_kill_in_mid_stream(tmp_path: Path) -> None:
     """One with a new message, another one by the documented way back."""
     with server(tmp_path, "hold") as (client, process), ExitStack() as streams:
@@ -57,7 +56,7 @@ def test_threads_go_on_at_once_after_a_kill_in_mid_stream(tmp_path: Path) -> Non
         back = said("Hello", threadId="thread-2", runId="client-9")
         last = first_word(client, back, streams)
         process.kill()
-        process.wait(20)
+        process.wait(240)
     with server(tmp_path, "answer") as (client, _):
         frames = frames_in(client.post("/holder", json=said("And?", runId="client-2")).text)
         again = client.post("/holder", json=back, headers={"last-event-id": last})

@@ -47,7 +47,7 @@ class _Http(Transport):
         headers = {"last-event-id": last} if last else {}
         url = f"http://{self.address}{self.path}"
         async with (
-            httpx.AsyncClient(timeout=20, verify=False) as http,  # noqa: S501 - no TLS here
+            httpx.AsyncClient(timeout=240, verify=False) as http,  # noqa: S501 - no TLS here
             http.stream("POST", url, json=given, headers=headers) as answer,
         ):
             assert answer.status_code == 200, await answer.aread()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from pilotage import (
 from pilotage.adapters.fastapi import HttpSettings, serve
 from pilotage.agent import ToolApprovalRequirement
 
-LEDGER = Path("ledger")
+LEDGER, MAY_END = Path("ledger"), Path("may-end")
 
 
 def _note(words: str) -> None:
@@ -30,15 +29,20 @@ def _note(words: str) -> None:
         ledger.write(f"{words} ")
 
 
+def _may_end() -> bool:
+    return MAY_END.exists()
+
+
 @Pod
 class Payments:
-    """Pays slowly."""
+    """Pays as slowly as a test wants."""
 
     @agent_tool(effects=ToolEffects.write_state(), approval=ToolApprovalRequirement.NOT_REQUIRED)
     async def pay(self, amount: int) -> str:
-        """Pay an amount; it takes a while, and whoever interrupts it does not know what became of it."""
+        """Pay an amount; it ends when it may, and whoever interrupts it does not know what became of it."""
         _note("begun")
-        await asyncio.sleep(0.5)
+        while not _may_end():  # noqa: ASYNC110 - another process makes the file
+            await asyncio.sleep(0.05)
         _note(f"paid {amount}")
         return "paid"
 
@@ -58,9 +62,9 @@ class Payer:
 
 
 def main() -> None:
-    """Serve on the port that is given."""
+    """Serve on a free port, which the log names."""
     app = Application("shop").add(Payer, Payments).load_plugins()
-    serve(app, port=int(sys.argv[1]), settings=HttpSettings(shutdown_seconds=5))
+    serve(app, port=0, settings=HttpSettings(shutdown_seconds=120))
 
 
 if __name__ == "__main__":

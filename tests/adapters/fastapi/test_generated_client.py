@@ -69,6 +69,7 @@ def listening(api: FastAPI, server: GracefulServer) -> Iterator[str]:
             thread.join()
 
 
+@pytest.mark.slow
 def test_a_generated_client_starts_streams_answers_and_cancels(generator: Path, tmp_path: Path) -> None:
     app = library()
     limits = HttpSettings(shutdown_seconds=1)

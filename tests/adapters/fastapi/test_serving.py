@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator
@@ -223,6 +223,7 @@ async def test_settings_bound_the_whole_server() -> None:
         assert answer.status_code == 413
 
 
+@pytest.mark.slow
 def test_a_process_that_is_told_to_stop_ends_streams_and_actions_and_another_one_goes_on(
     tmp_path: Path,
 ) -> None:
@@ -235,7 +236,9 @@ def test_a_process_that_is_told_to_stop_ends_streams_and_actions_and_another_one
             until_written(tmp_path / "ledger")
             process.send_signal(signal.SIGTERM)
             *_, last = frames
-        assert process.wait(20) == -signal.SIGTERM
+            until_said(process, b"Waiting for application shutdown")
+            (tmp_path / "may-end").touch()
+        assert process.wait(240) == -signal.SIGTERM
     assert last.event == "reconnect"
     # The payment was under way: it came to its end before the process did, and nobody asks what became of it.
     assert (tmp_path / "ledger").read_text() == "begun paid 7 "
@@ -251,20 +254,17 @@ def test_a_process_that_is_told_to_stop_ends_streams_and_actions_and_another_one
 @contextmanager
 def serving(folder: Path) -> Iterator[tuple[httpx.Client, subprocess.Popen[bytes]]]:
     """The shop in a process of its own, and a client that waits until it answers."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     environ = {**os.environ, "PILOTAGE_DATABASE_URL": f"sqlite:///{folder / 'runs.db'}"}
-    command = [sys.executable, str(SHOP), str(port)]
+    command = [sys.executable, str(SHOP)]
     with subprocess.Popen(command, cwd=folder, env=environ, stderr=subprocess.PIPE) as process:  # noqa: S603
         try:
-            assert process.stderr is not None
-            while b"Uvicorn running" not in (line := process.stderr.readline()):
-                assert line, "the server did not start"
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
+            found = re.search(rb"http://\S+", until_said(process, b"Uvicorn running"))
+            assert found is not None
+            with httpx.Client(base_url=found[0].decode(), timeout=240) as client:
                 yield client, process
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(240)
 
 
 def frames_of(stream: httpx.Response) -> Iterator[Frame]:
@@ -276,6 +276,14 @@ def frames_of(stream: httpx.Response) -> Iterator[Frame]:
         elif held:
             yield Frame.read("\n".join(held))
             held.clear()
+
+
+def until_said(process: subprocess.Popen[bytes], words: bytes) -> bytes:
+    """Wait for a line of a server's log."""
+    assert process.stderr is not None
+    while words not in (line := process.stderr.readline()):
+        assert line, f"the server ended without {words!r}"
+    return line
 
 
 def until_written(path: Path) -> None:

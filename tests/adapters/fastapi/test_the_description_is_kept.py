@@ -22,6 +22,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 from tests.adapters.fastapi.harbour import ADA, EVE, PEOPLE
+from tests.random_tests import examples
 
 from pilotage import (
     Agent,
@@ -51,7 +52,7 @@ CHECKS = [
     response_schema_conformance,
 ]
 SECRET = "the-launch-code-of-another-tenant"
-EXAMPLES = 25
+EXAMPLES = 15
 
 
 class Vault:
@@ -156,7 +157,7 @@ def world() -> Iterator[World]:
         thread = threading.Thread(target=asyncio.run, args=(server.serve([listening]),))
         thread.start()
         try:
-            with httpx.Client(base_url=address, timeout=20) as client:
+            with httpx.Client(base_url=address, timeout=240) as client:
                 world = World(client, vault)
                 world.own = [world.start(ADA, f"own {number}") for number in range(3)]
                 client.post(f"/runs/{world.own[0]}/cancel", headers=ADA)
@@ -194,7 +195,7 @@ def test_what_is_made_up_from_the_description_is_answered_as_it_says(
     operation = SCHEMA[path][method]
 
     @settings(
-        max_examples=EXAMPLES,
+        examples(EXAMPLES),
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate],
     )

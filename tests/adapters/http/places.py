@@ -290,7 +290,7 @@ class Connection:
 
     async def message(self) -> dict[str, Any]:
         """The next message of the server; a server that sends none fails the test instead of blocking it."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             return await self.sent.get()
 
     async def start(self) -> tuple[int, dict[str, str]]:

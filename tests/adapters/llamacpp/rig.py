@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-READY_WITHIN = 60.0
+READY_WITHIN = 240.0
 _SERVER = """
 import sys, time
 import xllamacpp

@@ -63,6 +63,7 @@ def whole(wire: str, body: bytes) -> ModelResponse:
     return reader.finish()[0]
 
 
+@pytest.mark.sample(60)
 @pytest.mark.parametrize(("wire", "body"), BODIES, ids=IDS)
 def test_a_stream_is_the_same_cut_at_every_byte(wire: str, body: bytes, every: bool) -> None:
     body = body if every else without_middle(body)
@@ -70,6 +71,7 @@ def test_a_stream_is_the_same_cut_at_every_byte(wire: str, body: bytes, every: b
     assert_cuts_change_nothing(body)
 
 
+@pytest.mark.sample(60)
 @pytest.mark.parametrize(("wire", "body"), BODIES, ids=IDS)
 def test_a_stream_that_ends_at_any_byte_is_its_reply_or_a_failure(
     wire: str, body: bytes, every: bool

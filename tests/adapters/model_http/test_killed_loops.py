@@ -66,7 +66,7 @@ async def test_a_loop_of_killed_processes_completes_with_the_same_requests(
         for _ in range(len(moments) + 1):
             child = subprocess.Popen([*command, str(tmp_path)], cwd=ROOT)  # noqa: ASYNC220, S603
             killing.client = child.pid
-            child.wait(timeout=60)
+            child.wait(timeout=240)
         async with application(wire, server.base_url, tmp_path) as app:
             runs = app.get(AgentRuns)
             (run,) = (await runs.list()).runs

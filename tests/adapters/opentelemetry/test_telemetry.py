@@ -263,6 +263,7 @@ async def test_a_backend_that_throws_changes_nothing(place: str) -> None:
         assert triple((await resumed(runs, waiting.state.id)).state) == COMPLETED
 
 
+@pytest.mark.slow
 async def test_a_crash_changes_nothing_with_telemetry_either() -> None:
     class Traced(OpenTelemetryTelemetry):
         def __deepcopy__(self, memo: dict[int, object]) -> Traced:

@@ -136,6 +136,7 @@ async def given_out(backlog: IAgentBacklog, claims: int) -> list[RunKey]:
     return [entry.run for entries in given for entry in entries]
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("page", [1, 3, 200])
 async def test_what_is_given_out_is_what_the_rule_says(

@@ -53,7 +53,7 @@ async def test_no_thread_is_made_before_there_is_a_job_and_none_while_one_is_fre
 
 async def test_as_many_jobs_are_done_at_once_as_there_may_be_threads(threads: DatabaseThreads) -> None:
     together = threading.Barrier(3)
-    assert sorted(await asyncio.gather(*(threads.do(lambda: together.wait(5)) for _ in range(3)))) == [
+    assert sorted(await asyncio.gather(*(threads.do(lambda: together.wait(120)) for _ in range(3)))) == [
         0,
         1,
         2,
@@ -72,7 +72,7 @@ async def test_one_thread_does_jobs_in_the_order_they_came() -> None:
 
 async def test_a_job_nobody_waits_for_any_more_is_done_all_the_same() -> None:
     one, may_end, seen = DatabaseThreads(1, NAME), threading.Event(), list[str]()
-    under_way = one.do(lambda: (may_end.wait(5), seen.append("under way")))
+    under_way = one.do(lambda: (may_end.wait(120), seen.append("under way")))
     waiting = one.do(lambda: seen.append("waiting"))
     behind = one.do(lambda: seen.append("behind"))
     under_way.cancel()
@@ -102,7 +102,7 @@ def test_a_loop_that_was_closed_meanwhile_harms_nobody() -> None:
     one, may_end = DatabaseThreads(1, NAME), threading.Event()
 
     async def ask_and_leave() -> None:
-        one.do(lambda: may_end.wait(5))
+        one.do(lambda: may_end.wait(120))
 
     async def ask() -> str:
         return await one.do(lambda: "still there")
@@ -131,7 +131,7 @@ def test_what_was_asked_for_is_done_before_the_interpreter_ends() -> None:
         asyncio.run(main())
     """)
     ended = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=True
     )
     assert (ended.stdout, ended.stderr) == ("done\n", "")
 

@@ -71,7 +71,7 @@ async def test_a_worker_takes_up_what_was_approved_elsewhere_and_its_facts_are_d
         assert (await run.result()).status is AgentStatus.INTERRUPTED
         (request,) = await runs.questions(run.id)
         await runs.approve(request.id)
-        fact = await asyncio.wait_for(back.get(Desk).heard.get(), 30)
+        fact = await asyncio.wait_for(back.get(Desk).heard.get(), 120)
         assert fact.run_id == run.id
         assert (await runs.result(run.id)).output == "refunded 12.50"
         await runs.verify(run.id)

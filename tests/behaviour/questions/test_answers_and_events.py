@@ -39,7 +39,7 @@ async def asked(runs: AgentRuns) -> tuple[str, str, str]:
 
 
 async def read(events: Subscription) -> list[AgentEvent]:
-    return await asyncio.wait_for(_all(events), 5)
+    return await asyncio.wait_for(_all(events), 120)
 
 
 async def _all(events: Subscription) -> list[AgentEvent]:

@@ -67,7 +67,7 @@ async def asked(runs: AgentRuns) -> tuple[str, list[str], str]:
 
 async def followed(runs: AgentRuns, run_id: str, cursor: str) -> RunResult:
     """How the run stands when the attempt that an answer began is over; nobody resumes it."""
-    events = await asyncio.wait_for(_read(runs, run_id, cursor), 30)
+    events = await asyncio.wait_for(_read(runs, run_id, cursor), 120)
     assert isinstance(events[-1], RunFinishedEvent)
     return await runs.result(run_id)
 

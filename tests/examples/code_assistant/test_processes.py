@@ -23,8 +23,8 @@ async def sh(folder: Path, line: str, **bounds: float) -> Finished:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Wait for something outside of this process; it has half a minute."""
-    async with asyncio.timeout(30):
+    """Wait for something outside of this process; only what hangs takes two minutes."""
+    async with asyncio.timeout(120):
         while not is_so():
             await asyncio.sleep(0.01)
 

@@ -7,12 +7,12 @@ import asyncio
 import anyio
 
 from pilotage import IAgentModel
-from tests.replay.kit import Shop, program
+from tests.replay.kit import LONG, Shop, program
 
 
 @program()
 async def hedged_read(shop: Shop, model: IAgentModel) -> str:
-    tasks = [asyncio.create_task(shop.slow("a", 1)), asyncio.create_task(shop.slow("b", 40))]
+    tasks = [asyncio.create_task(shop.slow("a", 1)), asyncio.create_task(shop.slow("b", LONG))]
     done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in rest:
         task.cancel()
@@ -24,7 +24,7 @@ async def hedged_read(shop: Shop, model: IAgentModel) -> str:
 async def time_out_around_a_read(shop: Shop, model: IAgentModel) -> str:
     try:
         async with asyncio.timeout(0.004):
-            await shop.slow("apple", 60)
+            await shop.slow("apple", LONG)
     except TimeoutError:
         return await shop.pay("pear")
     return await shop.pay("apple")
@@ -32,7 +32,7 @@ async def time_out_around_a_read(shop: Shop, model: IAgentModel) -> str:
 
 @program()
 async def time_out_that_does_not_strike(shop: Shop, model: IAgentModel) -> str:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await shop.slow("apple", 1)
         await shop.pay("apple")
     return await shop.mark("end")
@@ -62,7 +62,7 @@ async def time_out_around_two_payments(shop: Shop, model: IAgentModel) -> str:
 @program()
 async def wait_for_a_read(shop: Shop, model: IAgentModel) -> str:
     try:
-        found = await asyncio.wait_for(shop.slow("apple", 60), 0.004)
+        found = await asyncio.wait_for(shop.slow("apple", LONG), 0.004)
     except TimeoutError:
         found = await shop.look("pear")
     return await shop.pay("plum", note=found)
@@ -70,20 +70,20 @@ async def wait_for_a_read(shop: Shop, model: IAgentModel) -> str:
 
 @program()
 async def wait_for_that_does_not_strike(shop: Shop, model: IAgentModel) -> str:
-    found = await asyncio.wait_for(shop.slow("apple", 1), 5)
+    found = await asyncio.wait_for(shop.slow("apple", 1), 60)
     return await shop.pay("plum", note=found)
 
 
 @program()
 async def time_outs_side_by_side(shop: Shop, model: IAgentModel) -> str:
-    async def limited(item: str, milliseconds: int) -> str:
+    async def limited(item: str, milliseconds: int, seconds: float) -> str:
         try:
-            async with asyncio.timeout(0.05):
+            async with asyncio.timeout(seconds):
                 return await shop.slow(item, milliseconds)
         except TimeoutError:
             return await shop.look(f"other {item}")
 
-    found = await asyncio.gather(limited("a", 500), limited("b", 1), limited("c", 500))
+    found = await asyncio.gather(limited("a", LONG, 0.02), limited("b", 1, 60), limited("c", LONG, 0.02))
     return await shop.pay("apple", note=",".join(found))
 
 
@@ -92,7 +92,7 @@ async def cancelled_worker(shop: Shop, model: IAgentModel) -> str:
     async def work() -> None:
         number = 0
         while True:
-            await shop.slow(str(number), 40)
+            await shop.slow(str(number), LONG)
             number += 1
 
     worker = asyncio.create_task(work())
@@ -142,7 +142,7 @@ async def cancellation_that_says_why(shop: Shop, model: IAgentModel) -> str:
 
     async def work() -> None:
         try:
-            await shop.slow("apple", 60)
+            await shop.slow("apple", LONG)
         except asyncio.CancelledError as cancelled:
             why.extend(cancelled.args)
             raise
@@ -159,7 +159,7 @@ async def time_out_of_anyio_around_a_read(shop: Shop, model: IAgentModel) -> str
     """anyio cancels a task in every turn of the loop until it ends, and knows its cancellations by what they say."""
     try:
         with anyio.fail_after(0.004):
-            await shop.slow("apple", 60)
+            await shop.slow("apple", LONG)
     except TimeoutError:
         return f"{await shop.pay('pear')}; {await shop.transfer('plum')}"
     return await shop.pay("apple")
@@ -177,7 +177,7 @@ async def time_out_of_anyio_around_two_payments(shop: Shop, model: IAgentModel) 
 async def cancelled_group_of_anyio(shop: Shop, model: IAgentModel) -> str:
     async def work() -> None:
         try:
-            await shop.slow("apple", 200)
+            await shop.slow("apple", LONG)
         finally:
             with anyio.CancelScope(shield=True):
                 await shop.mark("undone")

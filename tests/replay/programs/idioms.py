@@ -11,7 +11,7 @@ from typing import TypeVar
 from pilotage import IAgentModel
 from pilotage.errors import ToolError
 from pilotage.runtime import uid
-from tests.replay.kit import Shop, program
+from tests.replay.kit import LONG, Shop, program
 
 T = TypeVar("T")
 buyer = ContextVar("buyer", default="none")
@@ -200,7 +200,7 @@ async def rate_limited_payments(shop: Shop, model: IAgentModel) -> str:
 async def fees_of_cancelled_siblings(shop: Shop, model: IAgentModel) -> str:
     async def careful(n: int) -> str:
         try:
-            await shop.slow(f"{n}", 40)
+            await shop.slow(f"{n}", LONG)
             return "never"
         finally:
             await shop.pay(f"fee {n}")

@@ -128,7 +128,7 @@ async def retries_with_an_exception_of_its_own(shop: Shop, model: IAgentModel) -
     log: list[str] = []
     for number in range(4):
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 return f"{await attempt(number)}; {log}; {await shop.transfer('apple')}"
         except NotYet as error:
             log.append(f"{error}")

@@ -207,6 +207,8 @@ class HeldLease:
         self._leases, self._clock, self._renewer = leasing.leases, leasing.clock, leasing.renewer
         self._run, self._owner, self._seconds = run, leasing.owner, leasing.seconds
         self._safe_until = 0.0
+        self._asked = 0.0
+        """When the newest request that was granted was sent: a reply to an older one says nothing new."""
         self._unanswered = 0
         """The number of requests for the lease that were cancelled before the store answered."""
         self._holders: _Holders | None = None
@@ -359,4 +361,5 @@ class HeldLease:
             del _holders[self._owner, self._run]
 
     def _granted(self, asked: float, seconds: float) -> None:
-        self._safe_until = asked + seconds * SAFE_SHARE
+        if asked >= self._asked:
+            self._asked, self._safe_until = asked, asked + seconds * SAFE_SHARE

@@ -142,3 +142,16 @@ async def test_a_commit_that_fails_takes_no_lease() -> None:
         await hold.acquire_with(failing_commit())
     assert not hold.is_held
     assert not hold.is_certain
+
+
+async def test_a_late_reply_to_an_older_request_makes_nobody_less_certain() -> None:
+    place = Place()
+    hold, asked = await place.held(), place.clock.monotonic()
+    place.clock.advance(15)
+    await hold.renew()
+    hold.renewed(asked)
+    place.clock.advance(10)
+    assert hold.is_certain
+    place.clock.advance(10)
+    assert not hold.is_certain
+    await hold.release()
