@@ -78,7 +78,7 @@ class SignalQueue:
         self._steering: SteeringInputs | None = None
         self._begun_with = set[str]()
         self._is_settled = not any(map(_is_revision, self._waiting))
-        self.said: list[str] = []
+        self.user_texts: list[str] = []
         """The words of the messages of users that are part of the transcript, in order."""
         self._taken: list[tuple[int, ModelMessage]] = []
         self._shown: list[AgentSignal] = []
@@ -153,7 +153,7 @@ class SignalQueue:
 
     def apply_all(self, record: JsonObject) -> list[ModelMessage]:
         """Return the messages of a record, for the loop to add to its transcript."""
-        self.said += said_in(record)
+        self.user_texts += user_texts_in(record)
         return [message_of(signal) for signal in self._signals_in(record)]
 
     def one(self, scope: StepScope, boundary: str, kind: AgentSignalKind) -> SignalIntake:
@@ -254,7 +254,7 @@ class SignalQueue:
             return ()
         position, handled = count_field(record, words.AT), texts_field(record, words.HANDLED)
         shown = [signal for signal in signals if signal.id not in handled]
-        self.said += said_in(record)
+        self.user_texts += user_texts_in(record)
         self._taken += [(position, message_of(signal)) for signal in shown]
         self._shown += shown
         return [signal for signal in signals if signal.id in handled]
@@ -324,7 +324,7 @@ def _is_revision(signal: AgentSignal) -> bool:
     return signal.kind is AgentSignalKind.STEERING_INSTRUCTION and INPUT_ID in signal.payload
 
 
-def said_in(record: JsonObject) -> list[str]:
+def user_texts_in(record: JsonObject) -> list[str]:
     """Return the words of the messages of users that a record adds to the transcript."""
     handled = texts_field(record, words.HANDLED) if words.HANDLED in record else ()
     return [
@@ -336,12 +336,12 @@ def said_in(record: JsonObject) -> list[str]:
     ]
 
 
-def said_in_rows(rows: Iterable[JournalRow]) -> list[str]:
+def user_texts_in_rows(rows: Iterable[JournalRow]) -> list[str]:
     """Return the words of the messages of users that a run has added to its transcript, in order."""
     found: list[str] = []
     for row in rows:
         if row.kind is AgentActionKind.SIGNAL and _is_for_the_transcript(row):
-            found += decode_row(row, said_in)
+            found += decode_row(row, user_texts_in)
     return found
 
 

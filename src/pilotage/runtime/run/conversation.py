@@ -24,7 +24,7 @@ from pilotage.runtime.exposure.trust import label_to_keep
 from pilotage.runtime.history import RunReader
 from pilotage.runtime.journal.run_input import decode_instruction
 from pilotage.runtime.journal.start_record import RunStart, decode_start
-from pilotage.runtime.people.signals import said_in_rows
+from pilotage.runtime.people.signals import user_texts_in_rows
 from pilotage.runtime.results import label_at_end, result_in
 from pilotage.runtime.services import Services
 from pilotage.safety.trust import Confidentiality, Integrity, TrustLabel
@@ -109,9 +109,9 @@ class Conversations:
         if start.history is None:
             return 0, None
         redactor = self._services.redactor(self._services.definition_of(state.agent_type), run.tenant_id)
-        said = [decode_instruction(start.input).prompt, *said_in_rows(rows)]
+        texts = [decode_instruction(start.input).prompt, *user_texts_in_rows(rows)]
         output = result_in(state, rows).output
-        return start.history, turns_of(conversation, said, output, label_at_end(rows), redactor)
+        return start.history, turns_of(conversation, texts, output, label_at_end(rows), redactor)
 
     async def _last_completed(self, tenant: str, conversation: str) -> AgentState | None:
         states = self._services.app.get_or_none(IAgentStateRepository)
@@ -142,18 +142,18 @@ async def append_turns_after(store: ITaskStore, run: Run, turns: ConversationTur
 
 
 def turns_of(
-    conversation: str, said: Sequence[str], output: JsonValue, label: TrustLabel, redactor: Redactor
+    conversation: str, texts: Sequence[str], output: JsonValue, label: TrustLabel, redactor: Redactor
 ) -> ConversationTurns | None:
     """Return the turns that a completed run adds to its conversation; None where its answer is empty.
 
-    `said` is what its user said: the question, and the messages that it was given while it was under way.
+    `texts` are those of its user: the question, and the messages that it was given while it was under way.
     """
     if not redactor.is_idle:
-        said, output = [redactor.text(each) for each in said], redactor.json(output)
+        texts, output = [redactor.text(each) for each in texts], redactor.json(output)
     answer = output if isinstance(output, str) else canonical_json(output)
     if output is None or not answer.strip():
         return None
-    asked = [ConversationTurn("user", each) for each in said]
+    asked = [ConversationTurn("user", each) for each in texts]
     return ConversationTurns(
         conversation, (*asked, ConversationTurn("assistant", answer, label_to_keep(label)))
     )

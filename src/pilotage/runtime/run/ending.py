@@ -206,8 +206,8 @@ class Ending:
 
         record = await self._publisher.publish(published, settle)
         if turn is not None:
-            said = [turn.question, *_said_meanwhile(run)]
-            turns = turns_of(turn.conversation, said, record["result"], run.trust, run.redactor)
+            texts = [turn.question, *_texts_meanwhile(run)]
+            turns = turns_of(turn.conversation, texts, record["result"], run.trust, run.redactor)
             run.ledger.add_turns(turns)
             return await self._finish(AgentSituation.COMPLETED, published, record, turns=turns)
         return await self._finish(AgentSituation.COMPLETED, published, record)
@@ -370,10 +370,10 @@ class Ending:
         return _result_of(ledger.state, answer, spent, error)
 
 
-def _said_meanwhile(run: Run) -> Sequence[str]:
+def _texts_meanwhile(run: Run) -> Sequence[str]:
     """Return the words of the messages that a run was given while it was under way."""
     has_got_any = run.ledger.is_durable and run.ledger.newest_signal
-    return run.signals.said if has_got_any else ()
+    return run.signals.user_texts if has_got_any else ()
 
 
 def _result_of(state: AgentState, answer: Answer, spent: BudgetAmount, error: JsonObject | None) -> RunResult:
