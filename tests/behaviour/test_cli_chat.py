@@ -124,3 +124,42 @@ def test_a_conversation_with_an_open_run_names_the_run(till: Till) -> None:
     second = till.call("run", "Desk", "balance of bob", "--conversation", "c-1")
     assert second.code == 5
     assert run in second.err
+
+
+BRIEF = """
+from pilotage import Agent, Application, OfflineModel, ToolEffects, agent_tool
+
+class Balances:
+    @agent_tool(effects=ToolEffects.read_only())
+    def balance(self, of: str) -> str:
+        "The balance of a person."
+        return "7"
+
+@Agent(durable=True, max_steps=1)
+class Brief(Balances):
+    "Answer in one step."
+
+@Agent(max_steps=1)
+class Passing(Balances):
+    "Answer in one step, and keep nothing."
+
+app = Application("brief").add(Brief, Passing, OfflineModel).load_plugins()
+"""
+
+
+@pytest.mark.parametrize("agent", ["Brief", "Passing"])
+def test_a_chat_goes_on_after_a_run_that_stopped_at_a_limit(till: Till, agent: str) -> None:
+    (till.folder / "brief.py").write_text(BRIEF)
+    words = ("chat", f"brief:{agent}", "--conversation", "c-1")
+    for given, answers in (("balance of bob\nhello\nbalance of eve", 1), ("hello", 1)):
+        said = subprocess.run(  # noqa: S603 - our own command
+            [sys.executable, "-m", "pilotage", *words],
+            cwd=till.folder,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert said.stderr.count("stopped at a limit: the agent stopped short") == given.count("balance")
+        assert said.stdout.count("offline model") == answers

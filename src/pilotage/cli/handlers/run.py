@@ -14,6 +14,7 @@ from typing import Any
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.messages import MediaPart
 from pilotage.agent.run_values import RunAgentInput
+from pilotage.agent.state import AgentState, AgentStateReason
 from pilotage.cli.application import ChosenApplication, Session, acting, application_to_run, in_application
 from pilotage.cli.exit_codes import ExitCode
 from pilotage.cli.follow import FollowedDurableRun, FollowedEphemeralRun, FollowedRun, follow
@@ -22,7 +23,7 @@ from pilotage.cli.prompt import InputLines, Prompt, prompt_for
 from pilotage.cli.run_output import RunOutput
 from pilotage.cli.text import TextSpan, Tone, line, one_line
 from pilotage.container.names import type_name
-from pilotage.errors import AgentDefinitionError, CallerError
+from pilotage.errors import AgentDefinitionError, CallerError, RunConflictError
 from pilotage.jsonvalue import parsed_input
 from pilotage.runtime.runner import AgentRunner
 from pilotage.values import value
@@ -78,7 +79,10 @@ def chat_with_agent(options: CommandOptions, agent: str, settings: RunSettings) 
 
 
 async def _chat(session: Session, definition: AgentDefinition, *, agent: str, settings: RunSettings) -> int:
-    """Read lines and run the agent for each; a run that waits for an answer ends the chat."""
+    """Read lines and run the agent for each; a run that waits for an answer ends the chat.
+
+    One that stopped at a limit, or without an answer, does not: the next line cancels it, and begins another one.
+    """
     screen = session.screen
     conversation = settings.conversation or session.runs.services.ids.uid()
     settings = replace(settings, conversation=conversation)
@@ -91,10 +95,10 @@ async def _chat(session: Session, definition: AgentDefinition, *, agent: str, se
         while (text := await _next_line(typed, is_shown=prompt is not None)) is not None:
             given = with_files(definition, given_by(definition, text), settings.attached)
             settings = replace(settings, attached=())
-            run = await _opened(session, definition, given, conversation)
+            run = await _opened_after(session, definition, given, conversation)
             code = await follow(run, _output(session, definition, run, settings, brief=True), prompt)
             has_turns = definition.is_declarative
-            if code is ExitCode.WAITING:
+            if code is ExitCode.WAITING and not await _has_stopped(session, run):
                 break
     finally:
         if has_turns:
@@ -103,6 +107,36 @@ async def _chat(session: Session, definition: AgentDefinition, *, agent: str, se
             again = hints.command("chat", agent, "--conversation", conversation)
             screen.message(line(TextSpan("continue this conversation: ", Tone.QUIET), again))
     return code if code is ExitCode.WAITING or prompt is None else ExitCode.DONE
+
+
+async def _opened_after(
+    session: Session, definition: AgentDefinition, given: Any, conversation: str
+) -> FollowedRun:
+    """Start a run of a conversation; one that stopped at a limit is cancelled for it.
+
+    Raises:
+        RunConflictError: another run has the conversation.
+    """
+    try:
+        return await _opened(session, definition, given, conversation)
+    except RunConflictError as conflict:
+        runs, principal, holder = session.runs, session.principal, conflict.holder
+        if holder is None or not _is_at_limit(await runs.get(holder, principal=principal)):
+            raise
+        await runs.cancel(holder, reason="a message followed", principal=principal)
+        return await _opened(session, definition, given, conversation)
+
+
+async def _has_stopped(session: Session, run: FollowedRun) -> bool:
+    """Return whether a run stopped at a limit, or without an answer: it asks nothing."""
+    if isinstance(run, FollowedDurableRun):
+        return _is_at_limit(await session.runs.get(run.id, principal=session.principal))
+    result = await run.result()
+    return result is not None and _is_at_limit(result.state)
+
+
+def _is_at_limit(state: AgentState) -> bool:
+    return state.reason is AgentStateReason.LIMIT_REACHED
 
 
 def _welcome(definition: AgentDefinition) -> str:

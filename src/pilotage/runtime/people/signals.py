@@ -94,7 +94,7 @@ class SignalQueue:
         self._begun_with = set[str]()
         self._is_settled = not any(map(_is_revision, self._waiting))
         self.user_turns: list[ConversationTurn] = []
-        """The words of the messages of users that are part of the transcript, in order."""
+        """The messages of users that are part of the transcript, in order."""
         self._taken: list[tuple[int, ModelMessage]] = []
         self._shown: list[AgentSignal] = []
         self._awaited: set[AgentSignalKind] = set()
