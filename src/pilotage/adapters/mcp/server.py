@@ -93,6 +93,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         """
         if self._transport is None:
             refuse_unreachable(self.settings)
+        self._definitions, self._catalog = (), _NO_TOOLS
         self._connection = Connection(self.settings, self._open, self._take)
         await self._connection.start()
 
