@@ -508,6 +508,7 @@ def call(folder: Path, words: Sequence[str], mode: StreamingExposureMode) -> str
 
 EMPTY_TABLES = {
     "switches": "nothing is switched off",
+    "tool_pins": "no server offers tools",
     "late_outcomes": "no owner lost a run",
     "spending": "no tenant has a cap",
     "budget_holds": "no tenant has a cap",
@@ -541,7 +542,7 @@ PORTS: Mapping[str, str] = {
         (
             "IAgentJournal IStoredRow IAgentStateRepository IAgentSignalRepository IAgentEvidenceRepository "
             "IAgentLateOutcomes IAgentRetention ITaskStore IAgentAuditLog IAgentMemory IAgentOutbox IAgentLeases "
-            "IAgentBacklog IAgentCosts ITenantSpending IAgentSwitches"
+            "IAgentBacklog IAgentCosts ITenantSpending IAgentSwitches IToolPins"
         ).split(),
         "table",
     ),
