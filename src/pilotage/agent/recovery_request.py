@@ -41,6 +41,9 @@ DEFERRED_CALL = "deferred_call"
 """The key in a request's metadata for a call that is the caller's to carry out: the id that the model gave it."""
 
 
+INPUT_SCHEMA = "input_schema"
+"""The key in a request's metadata for a question of the program: the schema of its answer."""
+
 ACTIONS = "actions"
 """The key of an answer with the answers to actions inside of the one that was asked about."""
 
@@ -129,6 +132,17 @@ class AgentRecoveryRequest:
         """The call whose result the caller of the run is to give; None for an action of unknown outcome."""
         call_id = self.metadata.get(DEFERRED_CALL)
         return call_id if isinstance(call_id, str) else None
+
+    @property
+    def input_schema(self) -> JsonObject | None:
+        """The schema of the answer to a question of the program; None for every other question."""
+        schema = self.metadata.get(INPUT_SCHEMA)
+        return schema if isinstance(schema, dict) else None
+
+    @property
+    def is_about_unknown(self) -> bool:
+        """Whether it is about an action of unknown outcome."""
+        return self.deferred_call is None and self.input_schema is None
 
     @property
     def prompt(self) -> str:

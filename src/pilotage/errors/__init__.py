@@ -17,6 +17,7 @@ PilotageError
 │   ├── AgentToolBindingError
 │   ├── AgentToolDispatchError
 │   ├── ToolError
+│   │   ├── QuestionDeclinedError                (a person declined to answer)
 │   │   └── DelegationError                     (a child run gave no answer that can be used)
 │   │       └── StoppedShortError               (a worker or a decision ended without its answer)
 │   ├── ToolTimeoutError                        (pilotage.runtime.door.tool_call)
@@ -57,8 +58,8 @@ _NAMES = {
         start_error""",
     "pilotage.errors.run": """
         RunError RunFailedError ModelCallError AgentToolBindingError AgentToolDispatchError ToolError
-        DelegationError StoppedShortError AgentStructuredOutputError AgentOutputGuardError AgentRetrievalError
-        AgentMemoryError""",
+        DelegationError QuestionDeclinedError StoppedShortError AgentStructuredOutputError AgentOutputGuardError
+        AgentRetrievalError AgentMemoryError""",
     "pilotage.errors.caller": """
         CallerError PodNotFoundError ApplicationStateError ContextNotActiveError RunNotFoundError
         RunConflictError AnswerConflictError SteeringConflictError RunErasedError DamagedEntryError

@@ -31,6 +31,7 @@ from pilotage.errors.run import AgentToolBindingError as AgentToolBindingError
 from pilotage.errors.run import AgentToolDispatchError as AgentToolDispatchError
 from pilotage.errors.run import DelegationError as DelegationError
 from pilotage.errors.run import ModelCallError as ModelCallError
+from pilotage.errors.run import QuestionDeclinedError as QuestionDeclinedError
 from pilotage.errors.run import RunError as RunError
 from pilotage.errors.run import RunFailedError as RunFailedError
 from pilotage.errors.run import StoppedShortError as StoppedShortError

@@ -82,6 +82,13 @@ class ToolError(RunError):
     words: str | None = None
 
 
+class QuestionDeclinedError(ToolError):
+    """A person declined to answer a question of the program."""
+
+    message: ClassVar[str] = "A person declined to answer."
+    code: ClassVar[str] = "question_declined"
+
+
 class DelegationError(ToolError):
     """A child run ended without an answer, or with one that does not fit the schema of its packet.
 

@@ -8,6 +8,7 @@ from pilotage.runtime.budget.tenants import TenantBudget
 from pilotage.runtime.delivery.relay import RelaySettings
 from pilotage.runtime.delivery.watchdog import WatchdogSettings
 from pilotage.runtime.delivery.worker import WorkerSettings
+from pilotage.runtime.door.asking import ask
 from pilotage.runtime.door.hooks import GateSettings
 from pilotage.runtime.door.model import RunAwareModel
 from pilotage.runtime.door.model_retry import ModelRetrySettings
@@ -70,6 +71,7 @@ __all__ = [
     "Transcript",
     "WatchdogSettings",
     "WorkerSettings",
+    "ask",
     "caller_tools",
     "changed",
     "find_architecture",

@@ -105,6 +105,14 @@ NO_OUTCOME = object()
 
 
 @value
+class Wanted:
+    """The answer that an effect waits for: the text of its question, and the schema of what a person gives."""
+
+    text: str
+    schema: JsonObject
+
+
+@value
 class Ask:
     """The request of an admission stage to ask a person; an approval handler may word the question."""
 
@@ -137,6 +145,8 @@ class Effect(ABC):
     """Whether it was counted against the limits before, together with the calls beside it."""
     is_deferred: bool = False
     """Whether the caller of the run carries it out, and the run waits for the result."""
+    wanted: Wanted | None = None
+    """The answer that it waits for, where it is a question of the program to a person."""
     begins: OutboxEvent | None = None
     """The fact that becomes true when it begins."""
     reconcile: Callable[[str], Awaitable[object]] | None = None

@@ -40,6 +40,7 @@ from pilotage.runtime.journal.recovery import attempt_in, late_outcomes_of
 from pilotage.runtime.journal.seals import SEALED
 from pilotage.runtime.people.answers import ClosingAnswer, by_precedence, closing_answer, is_closing
 from pilotage.runtime.services import Services
+from pilotage.schema.validation import misfit_of
 from pilotage.values import value
 
 _CLEANUP = f"{words.RUN}/{words.CLEANUP}#"
@@ -286,7 +287,10 @@ class OpenQuestions:
 
     def _unfit(self, request: AgentRecoveryRequest, answer: RecoveryAnswer | DecisionRefusal) -> str | None:
         """Return why a result given by a person is not of the result type of its tool; None where it is."""
-        if isinstance(answer, RecoveryDone) and request.deferred_call is None:
+        if isinstance(answer, RecoveryDone) and (schema := request.input_schema) is not None:
+            misfit = misfit_of(answer.result, schema)
+            return None if misfit is None else f"the answer does not fit its schema: {misfit}."
+        if isinstance(answer, RecoveryDone) and request.is_about_unknown:
             return self._unfit_of(request, answer)
         inside = answer.inside if isinstance(answer, RecoveryRetried) else ()
         about = {each.action_id: each for each in request.inside}
@@ -328,7 +332,7 @@ def _is_inside(question_id: str, others: Collection[str]) -> bool:
 
 def _is_about_unknown(question: Question) -> bool:
     """Return whether a question is about an unknown outcome."""
-    return isinstance(question, AgentRecoveryRequest) and question.deferred_call is None
+    return isinstance(question, AgentRecoveryRequest) and question.is_about_unknown
 
 
 def _refusal(checked: object) -> str | None:

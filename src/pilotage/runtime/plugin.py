@@ -78,6 +78,7 @@ class RunLifecycle(ILifecycle):
         self.runs = agents.runs
 
     async def start(self) -> None:
+        self.runs.services.catalogs.start()
         check_models(self.runs.services)
         check_budget(self.runs.services)
         check_context(self.runs.services)

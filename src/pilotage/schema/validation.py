@@ -83,6 +83,21 @@ def compile_validator(core: CoreSchema, *, strict: bool = False) -> Validate:
     return validate
 
 
+def misfit_of(given: JsonValue, schema: JsonObject) -> str | None:
+    """Return why a JSON value does not fit a JSON schema, as text without the value; None where it fits."""
+    core: CoreSchema = {
+        "type": "typed-dict",
+        "fields": {"value": {"type": "typed-dict-field", "schema": core_of_json(schema), "required": True}},
+    }
+    try:
+        compile_validator(core, strict=True)({"value": given})
+    except MisfitsError as error:
+        places = [each.path.removeprefix("value").lstrip(".") or "it" for each in error.misfits]
+        misfits = zip(places, error.misfits, strict=True)
+        return "; ".join(f"{place}: {each.words}" for place, each in misfits)
+    return None
+
+
 _ANY: CoreSchema = {"type": "any"}
 _SCALARS: Mapping[str, CoreSchema] = {
     "string": {"type": "str"},

@@ -312,7 +312,7 @@ class _Story:
             pending = await self.store.signals.list_pending(request.agent_state_id)
             if request.id in {str(signal.payload.get("request_id")) for signal in pending}:
                 continue
-            if isinstance(request, AgentRecoveryRequest) and request.deferred_call is not None:
+            if isinstance(request, AgentRecoveryRequest) and not request.is_about_unknown:
                 result = self.answers.carry_out(request)
                 await runs.answer(run_id, request.id, RecoveryDecision.DONE, result=result, resume=False)
             elif isinstance(request, AgentRecoveryRequest):

@@ -26,6 +26,7 @@ from pilotage.schema.shape import CoreSchema
 from pilotage.schema.validation import core_of_json
 
 DESCRIPTOR_SLOT = "__pilotage_agent_tool_descriptor__"
+_RETURNS_MEDIA = "__pilotage_returns_media__"
 BY_NAME = "arguments_by_name"
 """The parameter under which a described tool takes all of its arguments."""
 
@@ -42,14 +43,15 @@ def described_tool(
     input_sensitive_fields: tuple[SensitiveFieldDescriptor, ...] = (),
     output_sensitive_fields: tuple[SensitiveFieldDescriptor, ...] = (),
     deferred: bool = False,
+    returns_media: bool = False,
 ) -> AgentToolDescriptor:
     """Return a tool for a catalog: `act(arguments)` carries a call out and gives JSON.
 
     `options` are those of `@agent_tool`; the name is needed. `owner` is the provider's class: with the name it
     identifies the tool across restarts. A second parameter `runtime_context` of `act` is filled with the idempotency
     key, the attempt and the deadline of the call. A `deferred` tool is carried out outside of the application, and its
-    arguments are checked there. The description, the results and the failures of a described tool are untrusted, unless
-    its options say `reads_untrusted=False`.
+    arguments are checked there. With `returns_media` a result may also be a list of texts and media. The description,
+    the results and the failures of a described tool are untrusted, unless its options say `reads_untrusted=False`.
 
     Raises:
         AgentDefinitionError: the name, the schema or an option is wrong.
@@ -87,6 +89,7 @@ def described_tool(
         binding=ToolBinding.NOTHING,
     )
     tool.__dict__[DESCRIPTOR_SLOT] = descriptor
+    tool.__dict__[_RETURNS_MEDIA] = returns_media
     return descriptor
 
 
@@ -108,6 +111,11 @@ def described(function: object) -> AgentToolDescriptor | None:
     """Return the descriptor of a tool that a schema describes; None for every other function."""
     found: object = getattr(function, DESCRIPTOR_SLOT, None)
     return found if isinstance(found, AgentToolDescriptor) else None
+
+
+def may_return_media(function: object) -> bool:
+    """Return whether the results of a described tool may be texts and media."""
+    return getattr(function, _RETURNS_MEDIA, False) is True
 
 
 def _calling(act: Callable[..., Awaitable[JsonValue]], *, takes_context: bool) -> FunctionType:
@@ -172,8 +180,9 @@ def _takes_context(act: Callable[..., object]) -> bool:
 class IAgentToolProvider(ABC):
     """Offers tools to the agents it is injected into.
 
-    Tools are made with `described_tool`. The catalog is read when the agent is made; it must not change while a
-    run uses it: names and schemas are part of what a run records.
+    Tools are made with `described_tool`. The catalog is read when the agent is made, when the application has started,
+    and before each attempt at a run, which keeps it to its end. A provider whose tools change returns another catalog
+    then, and the same one otherwise; names and schemas are part of what a run records.
     """
 
     @property

@@ -24,6 +24,7 @@ from pilotage.runtime.door.not_performed import (
     reconcile,
     record_given,
     recovery_of,
+    refuse_declined,
     tried_again,
     turned_away,
     until_it_may_act,
@@ -245,7 +246,10 @@ async def _dispatch(run: Run, effect: Effect) -> object:
 
 async def _result_from_caller(run: Run, effect: Effect) -> object:
     """Return the result of a call that the caller of the run carries out: nothing is dispatched, nothing unknown."""
-    answer = obey_recovery(await perform(run, ResultQuestion(run.questions, effect)))
+    record = await perform(run, ResultQuestion(run.questions, effect))
+    if effect.wanted is not None:
+        refuse_declined(run, effect, record)
+    answer = obey_recovery(record)
     if not isinstance(answer, RecoveryDone):
         raise TypeError(f"a deferred call is answered with its result, not with {type(answer).__name__}")
     given = effect.codec.decode(answer.result)

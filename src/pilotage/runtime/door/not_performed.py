@@ -11,13 +11,14 @@ from typing import Any, NoReturn
 from pilotage.agent.recovery import AgentActionBoundaryStage, AgentResumeBoundary
 from pilotage.agent.recovery_request import RecoveryCancelled, RecoveryDone, RecoveryFailed, RecoveryRetried
 from pilotage.agent.state import AgentSituation
-from pilotage.errors import ToolError
-from pilotage.jsonvalue import JsonValue
+from pilotage.errors import QuestionDeclinedError, ToolError
+from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.door.hooks import NoAnswerError
 from pilotage.runtime.door.run import RefusedError, RejectedError, Run, Stage
 from pilotage.runtime.effect import NOTHING, Effect
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import Paused, RunEnded, TriedAgain
+from pilotage.runtime.journal.question_record import decode_recovery_answer
 from pilotage.runtime.journal.recording import RecordedAction
 from pilotage.runtime.journal.recovery import (
     AskHuman,
@@ -193,6 +194,18 @@ def tried_again(run: Run, effect: Effect) -> TriedAgain:
     run.outcomes.leave_unknown(effect)
     at = run.ports.clock.now().isoformat()
     return TriedAgain(reason=f"{effect.action.name!r} is tried again", facts={words.WAKE_AT: at})
+
+
+def refuse_declined(run: Run, effect: Effect, answer: JsonObject) -> None:
+    """Record that a person declined to answer a question of the program.
+
+    Raises:
+        QuestionDeclinedError: that is the answer.
+    """
+    declined = decode_recovery_answer(answer)
+    if isinstance(declined, RecoveryFailed):
+        run.learn_given(effect)
+        raise run.outcomes.failed(effect, QuestionDeclinedError(declined.comment or "no reason given"))
 
 
 def record_given(run: Run, effect: Effect, result: object) -> object:

@@ -20,7 +20,7 @@ from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.catalog import AgentToolDescriptor, ToolBinding, discover_agent_tools
 from pilotage.agent.tools.declare import original_function
 from pilotage.agent.tools.declared_errors import NO_ERRORS, DeclaredErrors
-from pilotage.agent.tools.described import BY_NAME, described
+from pilotage.agent.tools.described import BY_NAME, described, may_return_media
 from pilotage.agent.tools.metadata import EvidenceCapture, Idempotency, ResultBudget
 from pilotage.agent.tools.schema import ToolInterface
 from pilotage.errors import AgentStructuredOutputError, AgentToolDispatchError, CallerError
@@ -29,6 +29,7 @@ from pilotage.runtime.door.arguments import ToolFunction, ToolParameters, given_
 from pilotage.runtime.door.run import Run
 from pilotage.runtime.exposure.redactor import Redactor
 from pilotage.runtime.journal import stored_words as words
+from pilotage.runtime.journal.content_codec import CONTENT
 from pilotage.runtime.journal.result_codec import UNTYPED_BRANCH, ResultCodec, codec_of
 from pilotage.runtime.journal.scope import NameOf, StepScope, fingerprint_of, scope_for
 from pilotage.safety.guard import ContextExposurePolicy, EvidenceExposurePolicy, guard_json_value
@@ -127,7 +128,7 @@ def known_tool(function: ToolFunction, holder: type) -> KnownTool:
         descriptor=descriptor,
         interface=descriptor.interface,
         function=original_function(function),
-        codec=UNTYPED_BRANCH if described(function) is not None else codec_of(function),
+        codec=_codec_for(function),
         errors=DeclaredErrors(metadata.errors) if metadata.errors else NO_ERRORS,
         parameters=ToolParameters(descriptor.interface),
         name=name,
@@ -143,6 +144,12 @@ def known_tool(function: ToolFunction, holder: type) -> KnownTool:
         is_shown_whole=not descriptor.schema.output_sensitive_fields
         and metadata.result_budget.max_bytes is None,
     )
+
+
+def _codec_for(function: ToolFunction) -> ResultCodec:
+    if described(function) is None:
+        return codec_of(function)
+    return CONTENT if may_return_media(function) else UNTYPED_BRANCH
 
 
 def offered_tool(tool: ToolFunction) -> tuple[KnownTool, object]:

@@ -131,10 +131,10 @@ class UntypedCodec(ResultCodec):
         return self._encoded(result, (), found), found
 
     def decode(self, value: JsonValue) -> object:
-        return _copied(value)
+        return copied(value)
 
     def read(self, record: JsonObject) -> object:
-        value = _copied(value_field(record, words.RESULT))
+        value = copied(value_field(record, words.RESULT))
         if words.SCALARS not in record:
             return value
         for entry in list_field(record, words.SCALARS):
@@ -236,11 +236,12 @@ def _with_scalar(value: JsonValue, entry: JsonValue) -> Any:
     return value
 
 
-def _copied(value: JsonValue) -> Any:
+def copied(value: JsonValue) -> Any:
+    """Return a copy of a JSON value, of dictionaries and lists."""
     if isinstance(value, Mapping):
-        return {key: _copied(each) for key, each in value.items()}
+        return {key: copied(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_copied(each) for each in value]
+        return [copied(each) for each in value]
     return value
 
 

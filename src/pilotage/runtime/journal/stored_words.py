@@ -25,6 +25,8 @@ TASK = "task:"
 """An implicit branch: a task other than the owner of its scope."""
 TOOL = "tool:"
 STEP = "step:"
+ASK = "ask:"
+"""A question that a program puts to a person; its name follows."""
 CHILD = "child:"
 PACKET = "packet:"
 """A child run that is named by its delegation packet, wherever it is delegated."""
@@ -158,6 +160,8 @@ PROBLEMS, TEXT = "problems", "text"
 
 # Keys of the record of a result. `RESULT`, `SPENT`, `USAGE`, `ERROR` and `TRUST` are some of them.
 
+CONTENT_PARTS, PLAIN = "content_parts", "plain"
+"""A result that is a list of texts and media, and JSON that has the form of such a record."""
 TURNS, INTERRUPTION, LEARNED = "turns", "interruption", "learned"
 LIMIT, LIMITS = "limit", "limits"
 

@@ -66,6 +66,8 @@ _NOT_ASKED: JsonObject = {}
 _BOUND = ("id", "agent_state_id", "argument_digest", "tool_digest", "binding", "expires_at")
 """The fields that bind a request to its call: ids, digests and a time, no text. No redaction policy may change it."""
 _GOING_ON = frozenset({words.RETRIED, words.DONE})
+_ANSWERED = frozenset({words.DONE, words.FAILED})
+"""The answers to a question of the program with which it goes on: a person who declines gives one."""
 
 
 class Questions:
@@ -297,7 +299,7 @@ class RecoveryQuestion(Question):
 
 
 class ResultQuestion(Question):
-    """The question for the result of a call that the caller of the run performs."""
+    """The question for the result of a call that the caller of the run performs, or for an answer of a person."""
 
     def __init__(self, questions: Questions, about: Effect) -> None:
         super().__init__(questions, about, words.RESULT)
@@ -310,14 +312,14 @@ class ResultQuestion(Question):
 
         def read(signal: AgentSignal) -> JsonObject | None:
             answer = check_agent_recovery_decision(asked, signal)
-            if isinstance(answer, RecoveryDone | RecoveryCancelled):
+            if isinstance(answer, RecoveryDone | RecoveryFailed | RecoveryCancelled):
                 return encode_recovery_answer(answer, decided_by(signal))
             return None
 
         return self._questions.use_up(asked.id, read)
 
     def _lets_run_go_on(self, answer: JsonObject) -> bool:
-        return answer[words.ANSWER] in _GOING_ON
+        return answer[words.ANSWER] in (_GOING_ON if self._about.wanted is None else _ANSWERED)
 
 
 def approval_label(number: int) -> str:

@@ -8,6 +8,7 @@ from pilotage.agent.approval import AgentApprovalRequest, ApprovalTerms
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.recovery_request import (
     DEFERRED_CALL,
+    INPUT_SCHEMA,
     AgentRecoveryRequest,
     OpenAction,
     RecoveryDecision,
@@ -121,7 +122,13 @@ def _chain(effect: Effect, inner: OpenAction) -> str:
 
 
 def result_request(effect: Effect, place: RequestPlace) -> AgentRecoveryRequest:
-    """Return the request for the result of a call that the caller of the run carries out."""
+    """Return the request for the result of a call that the caller carries out, or for an answer the program wants."""
+    if effect.wanted is not None:
+        return replace(
+            _about(effect, place, effect.wanted.text),
+            allowed_decisions=(RecoveryDecision.DONE, RecoveryDecision.FAIL, RecoveryDecision.CANCEL),
+            metadata={INPUT_SCHEMA: effect.wanted.schema},
+        )
     reason = f"{effect.action.name!r} is carried out by the caller. What came of it?"
     return replace(
         _about(effect, place, reason),
@@ -133,7 +140,8 @@ def result_request(effect: Effect, place: RequestPlace) -> AgentRecoveryRequest:
 def is_recovery(request: JsonObject) -> bool:
     """Return whether a request is about an unknown outcome."""
     metadata = request.get(words.METADATA)
-    return words.ACTION_KIND in request and not (isinstance(metadata, dict) and DEFERRED_CALL in metadata)
+    is_for_input = isinstance(metadata, dict) and (DEFERRED_CALL in metadata or INPUT_SCHEMA in metadata)
+    return words.ACTION_KIND in request and not is_for_input
 
 
 def _about(effect: Effect, place: RequestPlace, reason: str) -> AgentRecoveryRequest:

@@ -21,7 +21,6 @@ from pilotage.container.graph import Graph, One
 from pilotage.errors import AgentModelConfigurationError, CallerError, Problem, start_error
 from pilotage.runtime.architecture.registry import find_architecture
 from pilotage.runtime.architecture.tools import BoundTool, ToolOffer
-from pilotage.runtime.catalogs import provided_tools
 from pilotage.runtime.children.delegation import teammates_of
 from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.model import misfits, models_held_by
@@ -48,16 +47,20 @@ class Blueprint:
     output: StructuredOutputSpec | None
     shields: bool
     """Whether its loop may cancel calls: then those that may not be repeated are protected."""
+    provided: Sequence[BoundTool] = ()
+    """The tools of its providers, as they were when it was built."""
 
 
 def blueprint_of(definition: AgentDefinition, instance: object, services: Services) -> Blueprint:
-    """Return the blueprint of an agent, cached on its instance.
+    """Return the blueprint of an agent, cached on its instance while its providers have the same tools.
 
     Raises:
         AgentDefinitionError: the agent's architecture or a teammate is not registered.
     """
+    found = services.catalogs.provided(instance)
+    provided = () if found is None else found.tools
     known: Blueprint | None = getattr(instance, _BLUEPRINT, None)
-    if known is not None and known.services is services:
+    if known is not None and known.services is services and known.provided is provided:
         return known
     spec = definition.spec
     architecture = find_architecture(spec.architecture)
@@ -66,18 +69,21 @@ def blueprint_of(definition: AgentDefinition, instance: object, services: Servic
         instructions=definition.instructions or "",
         architecture=architecture,
         model=next(iter(models_held_by(instance)), None),
-        offer=ToolOffer.of(_tools_held_by(instance), teammates_of(spec, services.definition_of)),
+        offer=ToolOffer.of(
+            [*_tools_held_by(instance), *provided], teammates_of(spec, services.definition_of)
+        ),
         output=_output_of(spec.output_type),
         shields=getattr(architecture, "cancels_calls", True),
+        provided=provided,
     )
     object.__setattr__(instance, _BLUEPRINT, created)
     return created
 
 
 def _tools_held_by(instance: object) -> Sequence[BoundTool]:
-    """Return the tools of an agent: its own, those of its injected pods (each pod once), and of their catalogs."""
+    """Return the tools of an agent: its own, and those of its injected pods, each pod once."""
     owners = {id(owner): owner for owner in (instance, *vars(instance).values())}
-    return [*(tool for owner in owners.values() for tool in _tools_of(owner)), *provided_tools(instance)]
+    return [tool for owner in owners.values() for tool in _tools_of(owner)]
 
 
 def _tools_of(owner: object) -> list[BoundTool]:
