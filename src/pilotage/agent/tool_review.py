@@ -52,7 +52,7 @@ class ReviewedTool:
     """A tool of a server, where it stands and why.
 
     `listed` is its definition now, None where it is gone. `pin` is what was accepted: of the same name, or of the name
-    that a renamed tool had.
+    that a renamed tool had. A tool with the very name of another one cannot be accepted.
     """
 
     name: str
@@ -60,6 +60,7 @@ class ReviewedTool:
     listed: ListedTool | None
     pin: ToolPin | None = None
     why: str = ""
+    can_be_accepted: bool = True
 
     @property
     def is_offered(self) -> bool:
@@ -215,7 +216,7 @@ def _by_pins(
     pin = pinned.get(tool.name)
     is_accepted = pin is not None and pin.digest == tool.digest
     if shadow is not None and not (is_accepted and not shadow.is_same):
-        return ReviewedTool(tool.name, ToolStanding.SHADOWED, tool, pin, shadow.why)
+        return ReviewedTool(tool.name, ToolStanding.SHADOWED, tool, pin, shadow.why, not shadow.is_same)
     if is_accepted:
         return ReviewedTool(tool.name, ToolStanding.ACCEPTED, tool, pin)
     if pin is not None:
@@ -230,9 +231,9 @@ def _by_pins(
 
 def _by_code(tool: ListedTool, shadow: _Shadow | None, misfit: str | None) -> ReviewedTool:
     if misfit is not None:
-        return ReviewedTool(tool.name, ToolStanding.CHANGED, tool, None, misfit)
+        return ReviewedTool(tool.name, ToolStanding.CHANGED, tool, None, misfit, can_be_accepted=False)
     if shadow is not None and shadow.is_same:
-        return ReviewedTool(tool.name, ToolStanding.SHADOWED, tool, None, shadow.why)
+        return ReviewedTool(tool.name, ToolStanding.SHADOWED, tool, None, shadow.why, can_be_accepted=False)
     return ReviewedTool(tool.name, ToolStanding.ACCEPTED, tool)
 
 
