@@ -56,7 +56,7 @@ def egress_client(policy: EgressPolicy, *, resolve: Resolver = system_addresses)
     are not used: they would bypass the checks.
     """
     return httpx.AsyncClient(
-        transport=GuardedTransport(policy, resolve, _pool),
+        transport=guarded_transport(policy, resolve=resolve),
         follow_redirects=True,
         max_redirects=policy.most_redirects,
         timeout=httpx.Timeout(policy.seconds),
@@ -64,6 +64,11 @@ def egress_client(policy: EgressPolicy, *, resolve: Resolver = system_addresses)
         headers={"accept-encoding": "identity"},
         event_hooks={"response": [_refuse_other_hosts]},
     )
+
+
+def guarded_transport(policy: EgressPolicy, *, resolve: Resolver = system_addresses) -> GuardedTransport:
+    """Return the transport of `egress_client` by itself, for a client that follows no redirects by itself."""
+    return GuardedTransport(policy, resolve, _pool)
 
 
 def _pool() -> httpx.AsyncBaseTransport:

@@ -1,0 +1,204 @@
+"""A call of a server's tool, as actions of its run.
+
+The tool itself acts through recorded actions only, so a crash enters it again: each request to the server, each
+question and each look at a task has its row. What may not be repeated is its request, and the row of that says so: its
+unknown outcome is looked up, by the application or by the key that the server honours, or a person is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from functools import partial
+from typing import Any
+
+from mcp_types import CallToolRequest, CallToolRequestParams
+
+from pilotage.adapters.mcp.catalog import Definition
+from pilotage.adapters.mcp.connection import Connection, Life, RequestFailedError
+from pilotage.adapters.mcp.errors import (
+    McpRefusedError,
+    McpUnavailableError,
+    McpUnknownOutcomeError,
+    Verdict,
+)
+from pilotage.adapters.mcp.mapping import reply_of
+from pilotage.adapters.mcp.open_calls import QUESTION
+from pilotage.adapters.mcp.questions import AskedTool, Questions, by_question
+from pilotage.adapters.mcp.replies import REPLY, Reply, ReplyKind
+from pilotage.adapters.mcp.settings import McpServerSettings, McpTool
+from pilotage.adapters.mcp.tasks import Tasks
+from pilotage.agent.tools.context import AgentToolRuntimeContext
+from pilotage.agent.tools.metadata import DataAccess, Idempotency
+from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
+from pilotage.runtime import sleep
+from pilotage.runtime.door.request import Act, OutboundRequest, send
+from pilotage.values import value
+
+KEY = "io.pilotage/idempotency-key"
+"""The key in the `_meta` of a call under which its idempotency key goes along."""
+
+_MOST_TRIES = 3
+_SHORT_SECONDS = 0.25
+"""The time until a call goes on whose server asks for nothing but to be asked again."""
+
+
+@value
+class Round:
+    """One request of a call: the first one, or the next one with the answers to the server's questions."""
+
+    arguments: JsonObject
+    answers: JsonObject | None = None
+    state: str | None = None
+    known: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """All answers of the call by now, by the digests of their questions."""
+
+    def params(self, name: str, key: str) -> dict[str, Any]:
+        """Return the parameters of the request."""
+        given: dict[str, Any] = {"name": name, "arguments": self.arguments, "_meta": {KEY: key}}
+        if self.answers is not None:
+            given["inputResponses"] = self.answers
+        if self.state is not None:
+            given["requestState"] = self.state
+        return given
+
+
+class CalledTool:
+    """One tool of a server, as a described tool calls it."""
+
+    def __init__(
+        self,
+        settings: McpServerSettings,
+        connection: Connection,
+        definition: Definition,
+        tool: McpTool,
+        wire: str,
+    ) -> None:
+        self.definition, self.tool = definition, tool
+        self._settings, self._connection, self._wire = settings, connection, wire
+        effects, idempotency = tool.effects, tool.idempotency
+        reads = effects is not None and effects.data_access is DataAccess.READ and not effects.destructive
+        honours = definition.honours_key if tool.honours_key is None else tool.honours_key
+        self._reads_only = reads
+        self._is_repeatable = reads or idempotency is Idempotency.IDEMPOTENT
+        self._honours_key = honours
+        self._questions = Questions(settings, AskedTool(definition.name, wire))
+        self._tasks = Tasks(connection, definition, self._questions, wire, is_repeatable=self._is_repeatable)
+
+    async def call(
+        self, arguments: JsonObject, runtime_context: AgentToolRuntimeContext | None = None
+    ) -> Any:
+        """Call the tool and return its result: text, JSON, or a list of texts and media.
+
+        Raises:
+            ToolError: the call failed for certain, or the tool reports that it failed.
+        """
+        key = "" if runtime_context is None else runtime_context.idempotency_key
+        this = Round(arguments)
+        for _ in range(self._settings.limits.most_rounds):
+            reply = await self._request(this, key)
+            if reply.kind is ReplyKind.TASK:
+                reply = await self._tasks.outcome(object_or_empty(reply.data), key)
+            if reply.kind is ReplyKind.ERROR:
+                raise McpRefusedError(str(reply.content))
+            if reply.kind is not ReplyKind.INPUT:
+                return reply.content
+            this = await self._answered(this, object_or_empty(reply.data))
+        raise McpRefusedError(
+            f"MCP server {self._settings.name!r} asks more than {self._settings.limits.most_rounds} times during one "
+            f"call of {self.definition.name!r} (McpLimits.most_rounds)."
+        )
+
+    async def _answered(self, last: Round, asked: JsonObject) -> Round:
+        """Return the next request of a call, with the answers to the questions of the last reply."""
+        requests, state = object_or_empty(asked.get("requests")), asked.get("state")
+        answers = await self._questions.answers(requests)
+        if not requests:
+            await sleep(_SHORT_SECONDS)
+        return Round(
+            last.arguments,
+            answers or None,
+            state if isinstance(state, str) else None,
+            {**last.known, **by_question(requests, answers)},
+        )
+
+    async def _request(self, this: Round, key: str) -> Reply:
+        shown: dict[str, JsonValue] = {"arguments": this.arguments}
+        if this.answers is not None:
+            shown["answers"] = this.answers
+        request = OutboundRequest(
+            self._wire,
+            shown,
+            Idempotency.IDEMPOTENT if self._is_repeatable else Idempotency.NON_IDEMPOTENT,
+            reads_only=self._reads_only,
+            reconcile=None if self._is_repeatable else self._reconciler(this),
+            codec=REPLY,
+        )
+        reply = await send(request, partial(self._sent, this), key=key)
+        return reply if isinstance(reply, Reply) else Reply(ReplyKind.RESULT, reply)
+
+    def _reconciler(self, this: Round) -> Act | None:
+        """Return the function that finds out what became of a request; None where nothing can."""
+        look_up = self.tool.reconcile
+        if look_up is not None:
+
+            async def looked_up(key: str) -> object:
+                found = await look_up(key, this.arguments)
+                return None if found is None else Reply(ReplyKind.RESULT, found)
+
+            return looked_up
+        return partial(self._sent, this, tries=_MOST_TRIES) if self._honours_key else None
+
+    async def _sent(self, this: Round, key: str, *, tries: int = 1) -> Reply:
+        """Send one request, again only where that cannot do anything twice, and return the reply.
+
+        Raises:
+            McpUnavailableError: it was certainly not sent.
+            McpUnknownOutcomeError: it may have taken effect.
+        """
+        unsent, unknown = _MOST_TRIES, _MOST_TRIES if self._is_repeatable else tries
+        while True:
+            try:
+                return reply_of(self.definition, await self._raw(this, key))
+            except RequestFailedError as failed:
+                if failed.verdict is Verdict.REFUSED and (this.state is None or self._is_repeatable):
+                    return Reply(ReplyKind.ERROR, failed.why)
+                if failed.verdict is Verdict.UNSENT:
+                    unsent -= 1
+                else:
+                    unknown -= 1
+                if unsent and unknown:
+                    continue
+                raise self._error(failed) from failed
+
+    def _error(self, failed: RequestFailedError) -> Exception:
+        server, name = self._settings.name, self.definition.name
+        if failed.verdict is Verdict.UNSENT:
+            return McpUnavailableError(f"{name!r} was not sent to MCP server {server!r}: {failed.why}")
+        words = f"the outcome of {name!r} of MCP server {server!r} is unknown: {failed.why}"
+        return McpUnavailableError(words) if self._is_repeatable else McpUnknownOutcomeError(words)
+
+    async def _raw(self, this: Round, key: str) -> dict[str, Any]:
+        life = await self._connection.life()
+        if life.is_modern or self._settings.questions == "refuse":
+            return await self._connection.request(_call(this.params(self.definition.name, key)), life)
+        return await self._with_questions(life, this, key)
+
+    async def _with_questions(self, life: Life, this: Round, key: str) -> dict[str, Any]:
+        """Send a request to a server of the older era, which asks while the call is under way."""
+        if this.state is not None:
+            answer = object_or_empty((this.answers or {}).get(QUESTION))
+            try:
+                return await life.open_calls.go_on(this.state, answer)
+            except LookupError:
+                if not self._is_repeatable:
+                    raise RequestFailedError(
+                        Verdict.UNKNOWN,
+                        "the connection on which it waits for the answer to its question is gone",
+                    ) from None
+        first = _call(Round(this.arguments).params(self.definition.name, key))
+        return await life.open_calls.begin(partial(self._connection.request, first, life), this.known)
+
+
+def _call(params: Mapping[str, Any]) -> CallToolRequest:
+    return CallToolRequest(params=CallToolRequestParams.model_validate(params, by_name=False))

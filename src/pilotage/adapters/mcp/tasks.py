@@ -1,0 +1,172 @@
+"""Long work of a server: a task that it answers a call with, asked for until it has ended.
+
+The task's id is in the row of the call's reply before anything waits. Between two looks the run sleeps, and a long
+sleep holds no memory; after a crash the task is asked for, and the call is not made again.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Literal
+
+from mcp_types import Request, RequestParams
+
+from pilotage.adapters.mcp.catalog import Definition
+from pilotage.adapters.mcp.connection import Connection, RequestFailedError
+from pilotage.adapters.mcp.errors import McpUnknownOutcomeError, Verdict
+from pilotage.adapters.mcp.mapping import result_of
+from pilotage.adapters.mcp.questions import Questions
+from pilotage.adapters.mcp.replies import REPLY, Reply, ReplyKind
+from pilotage.agent.tools.metadata import Idempotency
+from pilotage.errors import ToolError
+from pilotage.jsonvalue import JsonObject, JsonValue, is_object, object_or_empty, to_json_value
+from pilotage.runtime import sleep
+from pilotage.runtime.door.request import OutboundRequest, send
+
+_FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 60.0
+_MOST_HINT = 3600.0
+_SLOWER = 1.2
+_MOST_FAILURES = 10
+
+
+class _TaskParams(RequestParams):
+    task_id: str
+
+
+class _GetTask(Request[_TaskParams, Literal["tasks/get"]]):
+    method: Literal["tasks/get"] = "tasks/get"
+    params: _TaskParams
+    name_param = "taskId"
+
+
+class _UpdateParams(_TaskParams):
+    input_responses: dict[str, Any]
+
+
+class _UpdateTask(Request[_UpdateParams, Literal["tasks/update"]]):
+    method: Literal["tasks/update"] = "tasks/update"
+    params: _UpdateParams
+    name_param = "taskId"
+
+
+class Tasks:
+    """The tasks of the calls of one tool."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        definition: Definition,
+        questions: Questions,
+        wire: str,
+        *,
+        is_repeatable: bool,
+    ) -> None:
+        self._connection, self._definition, self._questions = connection, definition, questions
+        self._wire, self._is_repeatable = wire, is_repeatable
+
+    async def outcome(self, data: JsonObject, key: str) -> Reply:
+        """Return the outcome of a task, when it has one.
+
+        Raises:
+            ToolError: the task failed or was cancelled.
+        """
+        task, answered, failures, pause = object_or_empty(data.get("task")), set[str](), 0, _FIRST_SECONDS
+        task_id = str(task.get("taskId", ""))
+        while True:
+            if (reply := self._ended(task)) is not None:
+                return reply
+            if task.get("status") == "input_required":
+                answered |= await self._answer(task_id, task, answered, key)
+            hint, pause = _hint_of(task), min(pause * _SLOWER, _LONGEST_SECONDS)
+            await sleep(hint or pause)
+            try:
+                found = await self._look(task_id, key)
+            except ToolError as error:
+                failures += 1
+                if failures < _MOST_FAILURES:
+                    continue
+                return await self._unknown(task_id, str(error), key)
+            if found.kind is ReplyKind.ERROR:
+                return await self._unknown(task_id, str(found.content), key)
+            task, failures = object_or_empty(object_or_empty(found.data).get("task")), 0
+
+    def _ended(self, task: JsonObject) -> Reply | None:
+        """Return the reply that a task ended with; None while it goes on."""
+        match task.get("status"):
+            case "completed":
+                result = task.get("result")
+                # A task that is complete when it is made has its result only when it is asked for.
+                return result_of(self._definition, result) if is_object(result) else None
+            case "failed":
+                error = object_or_empty(task.get("error"))
+                why = error.get("message") or task.get("statusMessage") or "no reason given"
+                return Reply(ReplyKind.ERROR, f"its task failed: {why}")
+            case "cancelled":
+                return Reply(
+                    ReplyKind.ERROR, f"its task was cancelled: {task.get('statusMessage') or 'no reason'}"
+                )
+            case _:
+                return None
+
+    async def _answer(self, task_id: str, task: JsonObject, answered: set[str], key: str) -> set[str]:
+        """Answer the questions of a task that have no answer yet; the server ignores an answer that comes twice."""
+        requests = {
+            name: each
+            for name, each in object_or_empty(task.get("inputRequests")).items()
+            if name not in answered
+        }
+        if not requests:
+            return set()
+        answers: dict[str, JsonValue] = await self._questions.answers(requests)
+        update = _UpdateTask(params=_UpdateParams(task_id=task_id, input_responses=answers))
+        request = OutboundRequest(
+            f"{self._wire}.answer", {"task": task_id, "answers": answers}, Idempotency.IDEMPOTENT, codec=REPLY
+        )
+        await send(request, partial(self._sent, update, ReplyKind.EMPTY), key=key)
+        return set(requests)
+
+    async def _look(self, task_id: str, key: str) -> Reply:
+        request = OutboundRequest(
+            f"{self._wire}.task", {"task": task_id}, Idempotency.IDEMPOTENT, reads_only=True, codec=REPLY
+        )
+        reply = await send(request, partial(self._sent, _get(task_id), ReplyKind.TASK), key=key)
+        return reply if isinstance(reply, Reply) else Reply(ReplyKind.ERROR, str(reply))
+
+    async def _unknown(self, task_id: str, why: str, key: str) -> Reply:
+        """Return the outcome of a task that its server does not tell of: a person is asked where it matters."""
+        if self._is_repeatable:
+            return Reply(ReplyKind.ERROR, f"the task of {self._definition.name!r} cannot be asked for: {why}")
+        request = OutboundRequest(
+            f"{self._wire}.outcome", {"task": task_id}, Idempotency.NON_IDEMPOTENT, codec=REPLY
+        )
+
+        async def act(_: str) -> Reply:
+            found = await self._sent(_get(task_id), ReplyKind.TASK, "")
+            reply = self._ended(object_or_empty(object_or_empty(found.data).get("task")))
+            if reply is None:
+                raise McpUnknownOutcomeError(
+                    f"the task of {self._definition.name!r} cannot be asked for: {why}"
+                )
+            return reply
+
+        reply = await send(request, act, key=key)
+        return reply if isinstance(reply, Reply) else Reply(ReplyKind.RESULT, reply)
+
+    async def _sent(self, message: Request[Any, Any], kind: ReplyKind, _: str) -> Reply:
+        try:
+            raw = await self._connection.request(message)
+        except RequestFailedError as failed:
+            if failed.verdict is Verdict.REFUSED:
+                return Reply(ReplyKind.ERROR, failed.why)
+            raise ToolError(f"the task cannot be asked for: {failed.why}") from failed
+        return Reply(kind, data={"task": to_json_value(raw)} if kind is ReplyKind.TASK else None)
+
+
+def _get(task_id: str) -> _GetTask:
+    return _GetTask(params=_TaskParams(task_id=task_id))
+
+
+def _hint_of(task: JsonObject) -> float:
+    """Return the seconds between two looks that the server suggests; 0 without a suggestion."""
+    hint = task.get("pollIntervalMs")
+    return min(hint / 1000, _MOST_HINT) if isinstance(hint, int | float) and hint > 0 else 0.0
