@@ -81,6 +81,8 @@ class ToolReview:
     tools: tuple[ReviewedTool, ...]
     digest: str
     """The digest of the whole list, as `accept` takes it."""
+    is_by_code: bool = False
+    """Whether the code accepts the list, and no person its tools."""
 
     @property
     def offered(self) -> Sequence[ListedTool]:
@@ -148,7 +150,7 @@ def review_tools(
     renamed = {each.pin.tool for each in reviewed if each.standing is ToolStanding.RENAMED and each.pin}
     if not by_code:
         reviewed += [_gone(pin) for pin in missing if pin.tool not in renamed]
-    return ToolReview(source, tuple(reviewed), digest)
+    return ToolReview(source, tuple(reviewed), digest, by_code)
 
 
 def first_to_pin(
