@@ -7,6 +7,7 @@ unknown outcome is looked up, by the application or by the key that the server h
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import field
 from functools import partial
@@ -24,22 +25,23 @@ from pilotage.adapters.mcp.errors import (
 )
 from pilotage.adapters.mcp.mapping import reply_of
 from pilotage.adapters.mcp.open_calls import QUESTION
-from pilotage.adapters.mcp.questions import AskedTool, Questions, by_question
+from pilotage.adapters.mcp.questions import AskedTool, Questions, by_question, question_digest
 from pilotage.adapters.mcp.replies import REPLY, Reply, ReplyKind
 from pilotage.adapters.mcp.settings import McpServerSettings, McpTool
 from pilotage.adapters.mcp.tasks import Tasks
 from pilotage.agent.tools.context import AgentToolRuntimeContext
 from pilotage.agent.tools.metadata import DataAccess, Idempotency
-from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty
+from pilotage.jsonvalue import JsonObject, JsonValue, as_object, object_or_empty, to_json_value
 from pilotage.runtime import sleep
-from pilotage.runtime.door.request import Act, OutboundRequest, send
+from pilotage.runtime.door.request import LookUp, OutboundRequest, RequestAttempt, send
 from pilotage.schema.validation import misfit_of
 from pilotage.values import value
 
 KEY = "io.pilotage/idempotency-key"
 """The key in the `_meta` of a call under which its idempotency key goes along."""
 
-_MOST_TRIES = 3
+_PAUSES = (0.1, 0.3, 0.9, 2.7)
+"""The seconds between the tries of a request that may be sent again."""
 _SHORT_SECONDS = 0.25
 """The time until a call goes on whose server asks for nothing but to be asked again."""
 
@@ -138,7 +140,7 @@ class CalledTool:
         reply = await send(request, partial(self._sent, this), key=key)
         return reply if isinstance(reply, Reply) else Reply(ReplyKind.RESULT, reply)
 
-    def _reconciler(self, this: Round) -> Act | None:
+    def _reconciler(self, this: Round) -> LookUp | None:
         """Return the function that finds out what became of a request; None where nothing can."""
         look_up = self.tool.reconcile
         if look_up is not None:
@@ -148,29 +150,56 @@ class CalledTool:
                 return None if found is None else Reply(ReplyKind.RESULT, found)
 
             return looked_up
-        return partial(self._sent, this, tries=_MOST_TRIES) if self._honours_key else None
+        if not self._honours_key:
+            return None
+        return lambda key: self._sent(this, RequestAttempt(key), is_repeatable=True)
 
-    async def _sent(self, this: Round, key: str, *, tries: int = 1) -> Reply:
+    async def _sent(self, this: Round, attempt: RequestAttempt, *, is_repeatable: bool = False) -> Reply:
         """Send one request, again only where that cannot do anything twice, and return the reply.
+
+        The request that a person lets be retried begins the call anew, with the answers that are known.
 
         Raises:
             McpUnavailableError: it was certainly not sent.
             McpUnknownOutcomeError: it may have taken effect.
         """
-        unsent, unknown = _MOST_TRIES, _MOST_TRIES if self._is_repeatable else tries
-        while True:
+        is_repeatable = is_repeatable or self._is_repeatable
+        if this.state is not None and attempt.number > 1:
+            return await self._anew(this, attempt)
+        for pause in (*_PAUSES, None):
             try:
-                return reply_of(self.definition, await self._raw(this, key))
+                return reply_of(self.definition, await self._raw(this, attempt.key))
             except RequestFailedError as failed:
-                if failed.verdict is Verdict.REFUSED and (this.state is None or self._is_repeatable):
+                if failed.verdict is Verdict.REFUSED and this.state is None:
                     return Reply(ReplyKind.ERROR, failed.why)
-                if failed.verdict is Verdict.UNSENT:
-                    unsent -= 1
-                else:
-                    unknown -= 1
-                if unsent and unknown:
-                    continue
-                raise self._error(failed) from failed
+                if failed.verdict is Verdict.REFUSED and self._is_repeatable:
+                    return await self._anew(this, attempt)
+                may_try = failed.verdict is Verdict.UNSENT or is_repeatable
+                if pause is None or not may_try:
+                    raise self._error(failed) from failed
+            await asyncio.sleep(pause)
+        raise AssertionError("the last try returns or raises")
+
+    async def _anew(self, this: Round, attempt: RequestAttempt) -> Reply:
+        """Begin a call again whose state is lost, and answer the questions again that were answered before."""
+        again = Round(this.arguments, known=this.known)
+        for _ in range(self._settings.limits.most_rounds):
+            reply = await self._sent(again, RequestAttempt(attempt.key))
+            data = object_or_empty(reply.data)
+            requests, state = object_or_empty(data.get("requests")), data.get("state")
+            answers = {
+                name: this.known.get(question_digest(object_or_empty(each)))
+                for name, each in requests.items()
+            }
+            if reply.kind is not ReplyKind.INPUT or not requests or None in answers.values():
+                return reply
+            again = Round(
+                this.arguments,
+                as_object(to_json_value(answers)),
+                state if isinstance(state, str) else None,
+                this.known,
+            )
+        return reply
 
     def _error(self, failed: RequestFailedError) -> Exception:
         server, name = self._settings.name, self.definition.name

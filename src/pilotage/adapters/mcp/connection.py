@@ -148,7 +148,7 @@ class Connection:
     @property
     def is_connected(self) -> bool:
         """Whether there is a connection now."""
-        return self._life is not None
+        return self._life is not None and self._life.lost is None
 
     async def start(self) -> None:
         """Connect, and stay connected until `stop`.
@@ -185,10 +185,10 @@ class Connection:
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.limits.connect_seconds):
-                while self._life is None and not self._is_stopping:
+                while not self.is_connected and not self._is_stopping:
                     self._changed.clear()
                     await self._changed.wait()
-        if self._life is None:
+        if self._life is None or self._life.lost is not None:
             raise McpUnavailableError(
                 f"MCP server {self._settings.name!r} is not connected: {self._why_not}. Nothing was sent."
             )

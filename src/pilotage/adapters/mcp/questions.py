@@ -97,10 +97,15 @@ class Questions:
 def by_question(requests: JsonObject, answers: Mapping[str, JsonValue]) -> dict[str, Mapping[str, Any]]:
     """Return answers by the digests of their questions: the same question of a repeated call has the same answer."""
     return {
-        json_digest(object_or_empty(requests[key]).get("params")): object_or_empty(answer)
+        question_digest(object_or_empty(requests[key])): object_or_empty(answer)
         for key, answer in answers.items()
         if key in requests
     }
+
+
+def question_digest(request: JsonObject) -> str:
+    """Return the digest of what a server asks for."""
+    return json_digest(request.get("params"))
 
 
 def visible(text: str) -> str:

@@ -134,6 +134,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         """
         if self._transport is None:
             refuse_unreachable(self.settings)
+        self._offered, self._catalog, self._review = (), _NO_TOOLS, None
         self._acceptance = ToolAcceptance(self.name, self.settings.accept, self._provided(IToolPins))
         self._connection = Connection(self.settings, self._open, self._take)
         await self._connection.start()

@@ -21,7 +21,7 @@ from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, is_object, object_or_empty, to_json_value
 from pilotage.runtime import sleep
-from pilotage.runtime.door.request import OutboundRequest, send
+from pilotage.runtime.door.request import OutboundRequest, RequestAttempt, send
 
 _FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 60.0
 _MOST_HINT = 3600.0
@@ -140,8 +140,8 @@ class Tasks:
             f"{self._wire}.outcome", {"task": task_id}, Idempotency.NON_IDEMPOTENT, codec=REPLY
         )
 
-        async def act(_: str) -> Reply:
-            found = await self._sent(_get(task_id), ReplyKind.TASK, "")
+        async def act(attempt: RequestAttempt) -> Reply:
+            found = await self._sent(_get(task_id), ReplyKind.TASK, attempt)
             reply = self._ended(object_or_empty(object_or_empty(found.data).get("task")))
             if reply is None:
                 raise McpUnknownOutcomeError(
@@ -152,7 +152,7 @@ class Tasks:
         reply = await send(request, act, key=key)
         return reply if isinstance(reply, Reply) else Reply(ReplyKind.RESULT, reply)
 
-    async def _sent(self, message: Request[Any, Any], kind: ReplyKind, _: str) -> Reply:
+    async def _sent(self, message: Request[Any, Any], kind: ReplyKind, _: RequestAttempt) -> Reply:
         try:
             raw = await self._connection.request(message)
         except RequestFailedError as failed:

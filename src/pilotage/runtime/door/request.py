@@ -7,7 +7,6 @@ outcome and are part of the fingerprint, the outcome may be looked up, and a req
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 from pilotage.agent.recovery import AgentActionKind
 from pilotage.agent.tools.metadata import Idempotency
@@ -20,8 +19,20 @@ from pilotage.runtime.journal.result_codec import UNTYPED, ResultCodec
 from pilotage.runtime.journal.scope import idempotency_key, scope_for
 from pilotage.values import value
 
-Act = Callable[[str], Awaitable[object]]
-"""Sends the request with an idempotency key, or looks the outcome of it up; in a look-up None says: not done."""
+LookUp = Callable[[str], Awaitable[object]]
+"""Looks up the outcome of a request by its idempotency key; None says that it did not take effect."""
+
+
+@value
+class RequestAttempt:
+    """An attempt at a request: its idempotency key, and its number, which a person who lets it be retried raises."""
+
+    key: str
+    number: int = 1
+
+
+Act = Callable[[RequestAttempt], Awaitable[object]]
+"""Sends the request."""
 
 
 @value
@@ -36,22 +47,22 @@ class OutboundRequest:
     arguments: JsonObject
     idempotency: Idempotency = Idempotency.UNKNOWN
     reads_only: bool = False
-    reconcile: Act | None = None
+    reconcile: LookUp | None = None
     codec: ResultCodec = UNTYPED
 
 
 async def send(request: OutboundRequest, act: Act, *, key: str = "") -> object:
     """Return the result of a request: the recorded one, or that of sending it now.
 
-    `act` gets the idempotency key of the action: it is the same for every attempt, and of this action only. Outside of
-    a run it gets `key`.
+    The idempotency key is that of the action: the same for every attempt, and of this action only. Outside of a run it
+    is `key`.
 
     Raises:
         ToolError: it failed for certain.
     """
     run = active_run()
     if run is None:
-        return await act(key)
+        return await act(RequestAttempt(key))
     label, asked = f"{words.STEP}{request.name}", request.arguments
     scope = scope_for(label, asked if run.source.start.names_tasks else None)
     action_id = scope.next_id(label)
@@ -65,7 +76,7 @@ async def send(request: OutboundRequest, act: Act, *, key: str = "") -> object:
         is_read_only=request.reads_only,
     )
     own = idempotency_key(run.ledger.run, action_id)
-    effect = PlainEffect(STEP, scope, action, partial(act, own), request.codec)
+    effect = PlainEffect(STEP, scope, action, lambda: act(RequestAttempt(own, effect.attempt)), request.codec)
     if request.reconcile is not None:
         effect.reconcile = request.reconcile
     run.number(effect)
