@@ -289,6 +289,7 @@ class Watch:
             "conversation": lambda: runs.services.conversations.tenant_history(self.tenant, "talk"),  # type: ignore[union-attr]
             "memory": lambda: store.memory.export(MemoryScope(self.tenant, "ada")),
             "switches": store.switches.list_off,
+            "pins": store.tool_pins.list_pins,
             "costs": lambda: runs.costs(by=tuple(CostField), principal=by),
             "spending": lambda: store.spending.spent(self.tenant, BudgetPeriod.MONTH),
         }

@@ -515,6 +515,7 @@ def call(folder: Path, words: Sequence[str], mode: StreamingExposureMode) -> str
 
 EMPTY_TABLES = {
     "switches": "nothing is switched off",
+    "tool_pins": "no server offers tools",
     "late_outcomes": "no owner lost a run",
     "spending": "no tenant has a cap",
     "budget_holds": "no tenant has a cap",
@@ -548,7 +549,7 @@ PORTS: Mapping[str, str] = {
         (
             "IAgentJournal IStoredRow IAgentStateRepository IAgentSignalRepository IAgentEvidenceRepository "
             "IAgentLateOutcomes IAgentRetention ITaskStore IAgentAuditLog IAgentMemory IAgentOutbox IAgentLeases "
-            "IAgentBacklog IAgentCosts IBlobs ITenantSpending IAgentSwitches"
+            "IAgentBacklog IAgentCosts IBlobs ITenantSpending IAgentSwitches IToolPins"
         ).split(),
         "table",
     ),

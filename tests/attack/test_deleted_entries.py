@@ -39,6 +39,7 @@ from pilotage.agent.ports.observability import AuditEntry
 from pilotage.agent.ports.permissions import Switch
 from pilotage.agent.ports.persistence import RunKey
 from pilotage.agent.ports.repositories import LateOutcome
+from pilotage.agent.tools import ListedTool
 from pilotage.errors import DamagedEntryError
 from pilotage.runtime import AgentRuns
 from pilotage.runtime.heads import lost_counts
@@ -50,6 +51,9 @@ from tests.adapters.sqlalchemy.databases import (
 pytestmark = pytest.mark.attack("records")
 ADA, RUN = Principal("ada", "acme"), RunKey("acme", "run-1")
 PAY, WIRE = Switch.tool("pay"), Switch.tool("wire")
+READ = ListedTool("read", "Read a file.")
+OF_ALL = ("switches", "tool_pins")
+"""Tables whose entries belong to no tenant."""
 SCOPE = MemoryScope("acme", "ada")
 SEALER = AesGcmSealer(SealingKey(b"k" * 32))
 WINDOWS = [BudgetWindow(BudgetPeriod.MONTH, max_cost=Decimal(10))]
@@ -93,6 +97,8 @@ async def fill(store: SqlAlchemyStore) -> None:
     """Write two entries of each kind, in one scope and in another."""
     for switch in (PAY, WIRE):
         await store.switches.turn_off(switch, reason="it pays too much", by="ada")
+    for source in ("files", "mail"):
+        await store.tool_pins.accept(source, [READ, ListedTool("write")], by="ada")
     for tenant in ("acme", "globex"):
         await spend(store, tenant, 9)
     for user in ("ada", "bob"):
@@ -108,6 +114,10 @@ Read = Callable[[SqlAlchemyStore], Awaitable[object]]
 READS: Mapping[str, Read] = {
     "switches": lambda store: store.switches.first_off([PAY]),
     "switches, listed": lambda store: store.switches.list_off(),
+    "tool_pins": lambda store: store.tool_pins.pins_of("files"),
+    "tool_pins, listed": lambda store: store.tool_pins.list_pins(),
+    "tool_pins, seen first": lambda store: store.tool_pins.accept_first("files", [READ]),
+    "tool_pins, accepted": lambda store: store.tool_pins.accept("files", [READ]),
     "spending": lambda store: store.spending.spent("acme", BudgetPeriod.DAY),
     "spending, held": lambda store: store.spending.hold(
         "acme", BudgetReservation("h", BudgetAmount(cost=Decimal(1))), WINDOWS, seconds=1
@@ -117,6 +127,7 @@ READS: Mapping[str, Read] = {
 }
 OF_ACME = {
     "switches": "",
+    "tool_pins": " WHERE source = 'files'",
     "spending": " WHERE tenant_id = 'acme'",
     "memories": " WHERE tenant_id = 'acme' AND user_id = 'ada'",
     "audit": " WHERE tenant_id = 'acme'",
@@ -160,7 +171,7 @@ async def test_entries_that_are_deleted_with_their_count_are_found(
     table = read.partition(",")[0]
     with attacker(settings) as connection:
         delete_entries(connection, table)
-        scope = "" if table == "switches" else " AND scope LIKE '%acme%'"
+        scope = "" if table in OF_ALL else " AND scope LIKE '%acme%'"
         removed = f"DELETE FROM pilotage_counts WHERE entries = '{table}'{scope}"  # noqa: S608 - ours
         assert connection.execute(text(removed)).rowcount
     with pytest.raises(DamagedEntryError, match="the count of"):
@@ -177,7 +188,7 @@ async def test_a_changed_count_is_found(
 ) -> None:
     await fill(store)
     table = read.partition(",")[0]
-    scope = "" if table == "switches" else " AND scope LIKE '%acme%'"
+    scope = "" if table in OF_ALL else " AND scope LIKE '%acme%'"
     scope = " AND scope LIKE '%ada%'" if table == "memories" else scope
     with attacker(settings) as connection:
         changed = f"UPDATE pilotage_counts SET {change} WHERE entries = '{table}'{scope}"  # noqa: S608 - ours
@@ -204,7 +215,7 @@ def roll_back(connection: Connection, table: str, older: Sequence[Mapping[str, o
         connection.execute(text(f"INSERT INTO pilotage_counts ({names}) VALUES ({values})"), row)  # noqa: S608
 
 
-@pytest.mark.parametrize("table", ["switches", "spending", "memories", "audit", "late_outcomes"])
+@pytest.mark.parametrize("table", [*OF_ALL, "spending", "memories", "audit", "late_outcomes"])
 async def test_older_entries_with_their_older_count_are_found_by_exported_counts(
     store: SqlAlchemyStore, settings: DatabaseSettings, table: str
 ) -> None:
@@ -255,6 +266,8 @@ async def test_what_is_removed_by_right_is_not_missed(store: SqlAlchemyStore) ->
     assert await store.switches.first_off([PAY]) is None
     assert [each.switch for each in await store.switches.list_off()] == [WIRE]
     await store.switches.turn_off(WIRE, reason="again")
+    assert await store.tool_pins.withdraw("files", ["read"]) == 1
+    assert [pin.tool for pin in await store.tool_pins.accept("files", [READ])] == ["read", "write"]
     assert await store.memory.forget(SCOPE, "m1") == 1
     await store.memory.remember(SCOPE, fact("m2", "ada likes coffee"))
     assert [each.id for each in await store.memory.export(SCOPE)] == ["m2"]
@@ -325,6 +338,7 @@ async def test_a_deleted_kill_switch_lets_no_tool_run(
     "deleted",
     [
         "entries = 'switches' AND scope = ''",
+        "entries = 'tool_pins' AND scope = ''",
         "entries = 'spending' AND scope = ''",
         "entries = 'memories' AND scope = ''",
         "entries = 'spending' AND scope LIKE '%globex%'",

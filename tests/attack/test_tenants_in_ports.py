@@ -70,11 +70,15 @@ FOR_ALL_TENANTS = {
     ("IAgentSwitches", "list_off"): "the switches of the operator",
     ("IAgentSwitches", "turn_off"): "the switches of the operator",
     ("IAgentSwitches", "turn_on"): "the switches of the operator",
+    **dict.fromkeys(
+        [("IToolPins", name) for name in ("pins_of", "list_pins", "accept", "accept_first", "withdraw")],
+        "the tools that the operator accepted for all tenants",
+    ),
 }
 """Methods that are for the application itself, and why."""
 
 
-EMPTY = ["pilotage_blobs"]
+EMPTY = ["pilotage_blobs", "pilotage_tool_pins"]
 """Tables that the tenant at home has nothing in."""
 
 

@@ -151,5 +151,6 @@ _NAMES = {
         AllowAll IAgentPermissions IAgentSwitches IPrincipalResolver ISecrets PermissionDecision
         PermissionRequest PermissionRule PermissionRules PermissionVerdict RequireHeld StrictestOf Switch
         SwitchKind SwitchedOff strictest""",
+    "pilotage.agent.ports.tool_pins": "IToolPins ToolPin",
 }
 __getattr__, __dir__, __all__ = _exports(__name__, _NAMES)

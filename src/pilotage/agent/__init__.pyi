@@ -260,6 +260,8 @@ from pilotage.agent.ports.runner import IAgentRunnerFactory as IAgentRunnerFacto
 from pilotage.agent.ports.sealing import IRecordSealer as IRecordSealer
 from pilotage.agent.ports.sealing import RecordSealError as RecordSealError
 from pilotage.agent.ports.sealing import SealContext as SealContext
+from pilotage.agent.ports.tool_pins import IToolPins as IToolPins
+from pilotage.agent.ports.tool_pins import ToolPin as ToolPin
 from pilotage.agent.principal import Principal as Principal
 from pilotage.agent.principal import RunContext as RunContext
 from pilotage.agent.principal import get_run_context as get_run_context

@@ -4,6 +4,7 @@ from pilotage.agent.run_values import RunResult
 from pilotage.runtime.answering import GivenAnswer
 from pilotage.runtime.architecture.memory import MemoryTools, Recalled
 from pilotage.runtime.architecture.registry import find_architecture
+from pilotage.runtime.architecture.tool_search import ToolSearchSettings
 from pilotage.runtime.budget.tenants import TenantBudget
 from pilotage.runtime.delivery.relay import RelaySettings
 from pilotage.runtime.delivery.watchdog import WatchdogSettings
@@ -68,6 +69,7 @@ __all__ = [
     "StoredMedia",
     "Subscription",
     "TenantBudget",
+    "ToolSearchSettings",
     "Transcript",
     "WatchdogSettings",
     "WorkerSettings",

@@ -34,9 +34,9 @@ from pilotage.testing.memory import (
     MemorySignalRepository,
     MemoryStateRepository,
     MemoryStore,
-    MemorySwitches,
     MemoryTaskStore,
 )
+from pilotage.testing.operations import MemorySwitches, MemoryToolPins
 from pilotage.testing.outbox import MemoryOutbox
 from pilotage.testing.proof_world import ActionLedger, HostileTools, ProofProcesses, ProofTools
 from pilotage.testing.retention import MemoryRetention
@@ -53,7 +53,7 @@ __all__ = [
     "MemoryEvidenceRepository", "MemoryJournal", "MemoryLateOutcomes", "MemoryLeases",
     "MemoryOutbox", "MemoryRetention", "MemorySealer", "MemorySignalRepository",
     "MemoryStateRepository", "MemoryStore", "MemorySwitches", "MemoryTaskStore",
-    "MemoryTenantSpending", "MemoryWakeUps", "ProcessStopped", "ProofProcesses", "ProofTools",
+    "MemoryTenantSpending", "MemoryToolPins", "MemoryWakeUps", "ProcessStopped", "ProofProcesses", "ProofTools",
     "ScriptedModel", "SeededIds", "StopAfter", "StopBefore", "StoryProcesses", "VirtualClock",
     "WrongOutput", "always", "calls", "crash_matrix", "fails", "proof_agent", "replies_of", "says",
     "turn", "when",

@@ -20,7 +20,6 @@ from pilotage.agent.ports.journal import CommitOutcome, IAgentJournal, JournalCo
 from pilotage.agent.ports.leases import IAgentBacklog, IAgentLeases, IAgentWakeUps
 from pilotage.agent.ports.observability import AuditEntry, IAgentAuditLog
 from pilotage.agent.ports.outbox import IAgentOutbox
-from pilotage.agent.ports.permissions import IAgentSwitches, Switch, SwitchedOff
 from pilotage.agent.ports.persistence import JournalRow, RunKey
 from pilotage.agent.ports.repositories import (
     EvidencePage,
@@ -33,6 +32,7 @@ from pilotage.agent.ports.repositories import (
     RunPage,
 )
 from pilotage.agent.ports.sealing import IRecordSealer
+from pilotage.agent.ports.tool_pins import IToolPins
 from pilotage.agent.principal import DEFAULT_TENANT, Principal
 from pilotage.agent.signals import AgentSignal, AgentSignalEnd, AgentSignalKind
 from pilotage.agent.state import AgentState, AgentStatus
@@ -49,6 +49,7 @@ from pilotage.jsonvalue import as_object, canonical_json, parsed
 from pilotage.testing.blobs import MemoryBlobs
 from pilotage.testing.coordination import MemoryBacklog, MemoryLeases, MemoryWakeUps
 from pilotage.testing.encoded import EncodedEvidence, EncodedSignal, EncodedState, UnencodableError
+from pilotage.testing.operations import MemorySwitches, MemoryToolPins
 from pilotage.testing.outbox import MemoryOutbox
 from pilotage.testing.retention import MemoryRetention
 from pilotage.testing.sealer import MemorySealer
@@ -80,6 +81,7 @@ class MemoryStore:
         self.retention = MemoryRetention(self.tables)
         self.sealer = MemorySealer()
         self.switches = MemorySwitches(self.tables)
+        self.tool_pins = MemoryToolPins(self.tables)
         self.blobs = MemoryBlobs(self.tables)
         self.spending = MemoryTenantSpending(self.tables.spending, self.tables.clock)
 
@@ -101,11 +103,13 @@ class MemoryStore:
         IRecordSealer,
         ITenantSpending,
         IBlobs,
+        IToolPins,
     ]:
         """All ports, for `Application.add`."""
         repositories = (self.states, self.signals, self.evidence)
         work = (self.leases, self.wake_ups, self.late_outcomes, self.deliveries, self.backlog, self.retention)
-        return self.journal, *repositories, self.conversations, *work, self.sealer, self.spending, self.blobs
+        beside = (self.sealer, self.spending, self.blobs, self.tool_pins)
+        return self.journal, *repositories, self.conversations, *work, *beside
 
     @property
     def outbox(self) -> tuple[tuple[RunKey, OutboxEvent], ...]:
@@ -355,27 +359,6 @@ class MemoryLateOutcomes(OverTables, IAgentLateOutcomes):
             for key, (text, at) in self._tables.late_outcomes.items()
             if key[:2] == (run, action_id)
         ]
-
-
-class MemorySwitches(OverTables, IAgentSwitches):
-    """Switches in the tables of a store; `MemorySwitches(store.tables)` for another process.
-
-    An application has them only if they are added: `Application.add(store.switches)`.
-    """
-
-    async def turn_off(self, switch: Switch, *, reason: str, by: str | None = None) -> SwitchedOff:
-        off = SwitchedOff(switch, reason, by, self._tables.clock.now())
-        return self._tables.switches.setdefault(switch, off)
-
-    async def turn_on(self, switch: Switch) -> bool:
-        return self._tables.switches.pop(switch, None) is not None
-
-    async def first_off(self, switches: Sequence[Switch]) -> SwitchedOff | None:
-        off = (self._tables.switches.get(switch) for switch in switches)
-        return next((each for each in off if each is not None), None)
-
-    async def list_off(self) -> Sequence[SwitchedOff]:
-        return list(self._tables.switches.values())
 
 
 class MemoryAuditLog(IAgentAuditLog):

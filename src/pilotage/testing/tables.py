@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from pilotage.agent.evidence import AgentEvidence
 from pilotage.agent.ports.blobs import StoredBlob
@@ -211,6 +211,10 @@ class _Writes:
     outbox: Sequence[EncodedOutboxEvent]
 
 
+StoredPin: TypeAlias = tuple[str, "str | None", datetime]
+"""The definition of a pin as canonical JSON, its person, its time."""
+
+
 class MemoryTables:
     """The tables with the runs of all tenants."""
 
@@ -231,6 +235,7 @@ class MemoryTables:
         self.outbox = OutboxTable()
         self.late_outcomes: dict[tuple[RunKey, str, int, int], tuple[str, datetime]] = {}
         self.switches: dict[Switch, SwitchedOff] = {}
+        self.pins: dict[tuple[str, str], StoredPin] = {}
         self.spending = SpendingTable()
 
     def commit(self, commit: JournalCommit) -> CommitOutcome:

@@ -18,6 +18,7 @@ from pilotage import Agent, AgentRuns, AgentStatus, Application, RecoveryDecisio
 from pilotage.adapters.mcp import McpLimits, McpServer, McpServerSettings, McpTool
 from pilotage.agent import AgentRecoveryRequest, Idempotency, ToolApprovalRequirement
 from pilotage.agent.run_values import RunResult
+from pilotage.agent.tool_review import FIRST_USE
 from pilotage.runtime import AgentRuns as Runs
 from pilotage.testing import MemoryStore, ScriptedModel, calls, says
 from tests.adapters.mcp.ledger import Ledger
@@ -115,7 +116,7 @@ class Bank:
         over: dict[str, object] = {"command": [sys.executable, "-S", str(SCRIPT), str(self.folder)]}
         if self.kind == "http":
             over = {"url": f"http://127.0.0.1:{self.port}/mcp"}
-        given: dict[str, object] = {"tools": TOOLS, "limits": QUICK, **over, **options}
+        given: dict[str, object] = {"tools": TOOLS, "accept": FIRST_USE, "limits": QUICK, **over, **options}
         return McpServerSettings("bank", **given)  # type: ignore[arg-type]
 
     def server(self, **options: object) -> McpServer:

@@ -22,6 +22,8 @@ from pilotage.adapters.sqlalchemy.store import SqlAlchemyStore, open_database
 from pilotage.adapters.sqlalchemy.stored_entries import RowCodes
 from pilotage.adapters.sqlalchemy.tables import audit
 from pilotage.adapters.sqlalchemy.tables import runs as runs_table
+from pilotage.agent.ports.tool_pins import IToolPins
+from pilotage.agent.tools import ListedTool
 from pilotage.errors import CallerError, DamagedEntryError
 from pilotage.runtime import AgentRuns
 from tests.adapters.sqlalchemy.databases import BACKENDS, SCHEMA, need_server
@@ -205,3 +207,22 @@ async def test_runs_of_an_earlier_version_are_covered_too(kind: str, tmp_path: P
                 connection.execute(forged)
             with pytest.raises(CallerError, match="not stored as it was written"):
                 await app.get(AgentRuns).verify(run_id)
+
+
+async def test_a_table_of_an_upgrade_is_counted_from_then_on(folder: Folder) -> None:
+    run_id = await folder.greet()
+    with closing(sqlite3.connect(folder.database)) as connection, connection:
+        connection.execute("DROP TABLE pilotage_tool_pins")
+        connection.execute("DELETE FROM pilotage_counts WHERE entries = 'tool_pins'")
+        connection.execute("UPDATE pilotage_schema SET version_num = '0013'")
+    async with folder.application() as app:
+        pins = app.get(IToolPins)
+        assert list(await pins.list_pins()) == []
+        assert [pin.tool for pin in await pins.accept("files", [ListedTool("read")])] == ["read"]
+        assert await app.get(AgentRuns).verify(run_id) > 1
+    with closing(sqlite3.connect(folder.database)) as connection, connection:
+        assert connection.execute("SELECT progress FROM pilotage_keys").fetchall() == [("done",)]
+        connection.execute("DELETE FROM pilotage_tool_pins")
+    async with folder.application() as app:
+        with pytest.raises(DamagedEntryError, match="the count of tool pins"):
+            await app.get(IToolPins).pins_of("files")

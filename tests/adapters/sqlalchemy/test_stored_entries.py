@@ -20,8 +20,8 @@ from pilotage.errors import DamagedEntryError
 NO_ENTRIES = {
     "pilotage_journal": "rows.rows_of decodes its rows, and the chain of their run checks them",
     "pilotage_blobs": "texts of rows of the journal",
-    "pilotage_media": "bytes under their digest, compared when they are read",
-    "pilotage_media_uses": "which runs hold which media; records have the digests",
+    "pilotage_media": "bytes, checked by their digest, which is in the rows of the journals",
+    "pilotage_media_uses": "which runs hold which bytes; no answer is made of them",
     "pilotage_leases": "who may try next; no answer is made of them",
     "pilotage_memory_words": "an index of the memories",
     "pilotage_keys": "ids of keys, compared at start-up",

@@ -34,6 +34,7 @@ from pilotage.agent.tools.metadata import DataAccess, Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, object_or_empty, to_json_value
 from pilotage.runtime import sleep
 from pilotage.runtime.door.request import LookUp, OutboundRequest, RequestAttempt, send
+from pilotage.schema.validation import misfit_of
 from pilotage.values import value
 
 KEY = "io.pilotage/idempotency-key"
@@ -227,6 +228,22 @@ class CalledTool:
                     ) from None
         first = _call(Round(this.arguments).params(self.definition.name, key))
         return await life.open_calls.begin(partial(self._connection.request, first, life), this.known)
+
+
+class ChangedTool(CalledTool):
+    """A tool that has changed since it was accepted: models see it as it was, so the arguments may not fit any more."""
+
+    async def call(
+        self, arguments: JsonObject, runtime_context: AgentToolRuntimeContext | None = None
+    ) -> Any:
+        misfit = misfit_of(arguments, self.definition.input_schema)
+        if misfit is not None:
+            server, name = self._settings.name, self.definition.name
+            raise McpRefusedError(
+                f"{name!r} of MCP server {server!r} takes other arguments by now: {misfit}. Nothing was sent. It can "
+                f"be called as it is now when it is accepted: pilotage mcp approve {server} {name}"
+            )
+        return await super().call(arguments, runtime_context)
 
 
 def _call(params: Mapping[str, Any]) -> CallToolRequest:

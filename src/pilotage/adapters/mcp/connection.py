@@ -134,7 +134,7 @@ class Connection:
         self,
         settings: McpServerSettings,
         open_line: Callable[[Callable[[str], None]], Awaitable[Line]],
-        on_tools: Callable[[Sequence[Definition], float], None],
+        on_tools: Callable[[Sequence[Definition], float], Awaitable[None]],
     ) -> None:
         self._settings, self._open_line, self._on_tools = settings, open_line, on_tools
         self._room = asyncio.Semaphore(settings.limits.most_calls)
@@ -326,7 +326,7 @@ class Connection:
             if cursor is None or len(found) > self._settings.limits.most_tools:
                 break
         try:
-            self._on_tools(found, fresh)
+            await self._on_tools(found, fresh)
         except McpStartError as error:
             if is_first:
                 raise

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from functools import partial
+from typing import Any, TypeVar, Unpack
 
-from pilotage.adapters.mcp.calls import CalledTool
+from pilotage.adapters.mcp.acceptance import (
+    OfferedTool,
+    listed_of,
+    names_taken,
+    offered_tools,
+    words_about_off,
+)
+from pilotage.adapters.mcp.calls import CalledTool, ChangedTool
 from pilotage.adapters.mcp.catalog import Definition, declared, offered, wire_name
 from pilotage.adapters.mcp.connection import Connection
+from pilotage.adapters.mcp.errors import McpStartError, McpUnavailableError
 from pilotage.adapters.mcp.lines import Line, open_line
 from pilotage.adapters.mcp.settings import McpServerOptions, McpServerSettings, refuse_unreachable
 from pilotage.agent.ports.permissions import ISecrets
+from pilotage.agent.ports.tool_pins import IToolPins
 from pilotage.agent.principal import RunContext
+from pilotage.agent.reach import agent_reaches
+from pilotage.agent.tool_acceptance import ToolAcceptance
+from pilotage.agent.tool_review import ReviewedTool, ToolReview
 from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor
 from pilotage.agent.tools.declare import ToolOptions
 from pilotage.agent.tools.described import IAgentToolProvider, described_tool
-from pilotage.agent.tools.metadata import Idempotency
+from pilotage.agent.tools.metadata import Idempotency, ToolApprovalRequirement
+from pilotage.container.application import Application
 from pilotage.container.lifecycle import ILifecycle
 from pilotage.container.processing import IContainer, IContainerAware
-from pilotage.errors import AgentDefinitionError
+from pilotage.errors import AgentDefinitionError, CallerError
 from pilotage.safety.fields import SecretRef
 
+T = TypeVar("T")
+
+_LOG = logging.getLogger("pilotage.adapters.mcp")
 _NO_TOOLS = AgentToolCatalog()
 
 
@@ -54,7 +72,9 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         self._container: IContainer | None = None
         self._connection: Connection | None = None
         self._catalog = _NO_TOOLS
-        self._definitions: tuple[Definition, ...] = ()
+        self._offered: tuple[OfferedTool, ...] = ()
+        self._acceptance: ToolAcceptance | None = None
+        self._review: ToolReview | None = None
         self._fresh_until = float("inf")
         self._token: str | None = None
 
@@ -69,7 +89,28 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
     @property
     def definitions(self) -> tuple[Definition, ...]:
         """The tools on offer, as the server listed them."""
-        return self._definitions
+        return tuple(each.definition for each in self._offered)
+
+    @property
+    def review(self) -> ToolReview:
+        """All tools that the server lists: which are offered, which are off, and why.
+
+        Raises:
+            McpUnavailableError: it has listed none yet.
+        """
+        if self._review is None:
+            raise McpUnavailableError(f"MCP server {self.name!r} is not connected: no tools are listed yet.")
+        return self._review
+
+    async def accept(self, tools: Sequence[ReviewedTool], *, by: str | None) -> None:
+        """Accept tools of a review as they were then: for the runs that begin from now on, in all processes.
+
+        Raises:
+            CallerError: one of them cannot be accepted.
+        """
+        await self._accepting.accept(tools, by=by)
+        if self._connection is not None:
+            self._connection.list_again()
 
     @property
     def is_connected(self) -> bool:
@@ -93,7 +134,8 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         """
         if self._transport is None:
             refuse_unreachable(self.settings)
-        self._definitions, self._catalog = (), _NO_TOOLS
+        self._offered, self._catalog, self._review = (), _NO_TOOLS, None
+        self._acceptance = ToolAcceptance(self.name, self.settings.accept, self._provided(IToolPins))
         self._connection = Connection(self.settings, self._open, self._take)
         await self._connection.start()
 
@@ -112,7 +154,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
     async def _resolved(self, token: SecretRef | str | None) -> str | None:
         if not isinstance(token, SecretRef):
             return token
-        secrets = self._container.get_or_none(ISecrets) if self._container is not None else None
+        secrets = self._provided(ISecrets)
         if secrets is None:
             raise AgentDefinitionError(
                 f"MCP server {self.name!r} needs the secret {token.id!r}, and nothing provides ISecrets. Add it: "
@@ -120,27 +162,64 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
             )
         return await secrets.resolve(token, RunContext())
 
-    def _take(self, listed: Sequence[Definition], fresh_seconds: float) -> None:
+    async def _take(self, listed: Sequence[Definition], fresh_seconds: float) -> None:
         """Take a list of tools: for the runs that begin from now on, if anything of it is new."""
-        kept = offered(self.settings, listed)
+        usable = offered(self.settings, listed)
+        review = await self._reviewed(usable)
         self._fresh_until = _now() + fresh_seconds
-        if [each.digest for each in kept] != [each.digest for each in self._definitions] or not self._catalog:
-            self._definitions, self._catalog = kept, AgentToolCatalog(tuple(map(self._described, kept)))
+        if self._review != review and (words := words_about_off(self.settings, review)) is not None:
+            _LOG.warning("%s", words)
+        self._review = review
+        found = offered_tools(self.settings, usable, review)
+        if found != self._offered or not self._catalog:
+            self._offered, self._catalog = found, AgentToolCatalog(tuple(map(self._described, found)))
 
-    def _described(self, definition: Definition) -> AgentToolDescriptor:
+    async def _reviewed(self, usable: Sequence[Definition]) -> ToolReview:
+        """Return which tools are offered.
+
+        Raises:
+            McpStartError: it cannot be read what was accepted.
+        """
+        pins, app = self._provided(IToolPins), self._provided(Application)
+        try:
+            others = () if pins is None else await pins.list_pins()
+            own = () if app is None else [tool for each in agent_reaches(app.graph) for tool in each.tools]
+            return await self._accepting.review(
+                list(map(listed_of, usable)),
+                taken=names_taken(self.name, own, others),
+                offered_as=partial(wire_name, self.settings.tool_prefix),
+            )
+        except (CallerError, OSError) as error:
+            raise McpStartError(
+                self.name, f"it cannot be read what was accepted of its tools: {error}"
+            ) from error
+
+    @property
+    def _accepting(self) -> ToolAcceptance:
+        if self._acceptance is None:
+            raise AgentDefinitionError(f"MCP server {self.name!r} is not started.")
+        return self._acceptance
+
+    def _provided(self, type_: Callable[..., T]) -> T | None:
+        return None if self._container is None else self._container.get_or_none(type_)
+
+    def _described(self, offer: OfferedTool) -> AgentToolDescriptor:
         settings, connection = self.settings, self._connection
         if connection is None:
             raise AgentDefinitionError(f"MCP server {self.name!r} is not started.")
+        definition, shown = offer.definition, offer.shown
         tool, wire = declared(settings, definition), wire_name(settings.tool_prefix, definition.name)
-        called = CalledTool(settings, connection, definition, tool, wire)
+        kind = ChangedTool if offer.is_changed else CalledTool
+        called = kind(settings, connection, definition, tool, wire)
         options = ToolOptions(
             name=wire,
-            description=definition.description or f"The tool {definition.name} of {settings.name}.",
+            description=shown.description or f"The tool {definition.name} of {settings.name}.",
             permissions=tool.permissions,
             effects=tool.effects,
             # What may not be repeated is the request inside of it.
             idempotency=Idempotency.IDEMPOTENT,
-            approval=tool.approval,
+            approval=ToolApprovalRequirement.REQUIRED if offer.is_changed else tool.approval,
+            prompt=offer.question,
             reads_untrusted=settings.reads_untrusted
             if tool.reads_untrusted is None
             else tool.reads_untrusted,
@@ -151,8 +230,8 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
             called.call,
             options,
             owner=McpServer,
-            input_schema=definition.input_schema,
-            output_schema=definition.output_schema or {},
+            input_schema=shown.input_schema,
+            output_schema=shown.output_schema or {},
             returns_media=True,
         )
 

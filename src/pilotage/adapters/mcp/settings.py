@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, TypedDict
 
 from pilotage.adapters.egress import EgressPolicy
 from pilotage.adapters.mcp.errors import McpStartError
+from pilotage.agent.tool_review import check_accept
 from pilotage.agent.tools.metadata import (
     Idempotency,
     ToolApprovalRequirement,
@@ -107,6 +108,7 @@ class McpServerSettings:
     `prefix`             what the names of its tools begin with for models; by default the name of the server
     `tools`              what the application knows about tools; one that is not declared counts as one that may destroy
     `leaves_out`         tools that are not offered
+    `accept`             how tools are accepted: by people one by one, "first use", or the digest of a list in code
     `trusts_hints`       whether the hints of the server count for tools that are not declared
     `reads_untrusted`    whether strangers may have written its results and descriptions
     `questions`          who answers what the server asks during a call: people, a function, or it is refused
@@ -126,6 +128,7 @@ class McpServerSettings:
     prefix: str | None = None
     tools: Mapping[str, McpTool] = field(default_factory=dict[str, McpTool])
     leaves_out: Iterable[str] = frozenset()
+    accept: str | None = None
     trusts_hints: bool = False
     reads_untrusted: bool = True
     questions: Literal["people", "refuse"] | AnswerQuestion = "people"
@@ -139,6 +142,7 @@ class McpServerSettings:
             raise AgentDefinitionError(
                 f"McpServer.name is {self.name!r}. Use lower-case letters, digits, '-' and '_', at most 32: 'files'."
             )
+        check_accept(self.name, self.accept)
         if isinstance(self.command, str):
             raise AgentDefinitionError(
                 f"MCP server {self.name!r}: command is a text. Write a list: {shlex.split(self.command)!r}."
@@ -180,6 +184,7 @@ class McpServerOptions(TypedDict, total=False):
     prefix: str | None
     tools: Mapping[str, McpTool]
     leaves_out: Iterable[str]
+    accept: str | None
     trusts_hints: bool
     reads_untrusted: bool
     questions: Literal["people", "refuse"] | AnswerQuestion
@@ -193,7 +198,7 @@ def settings_from_environment(environ: Mapping[str, str] = os.environ) -> tuple[
     """Return the servers that `PILOTAGE_MCP_<NAME>_COMMAND` or `PILOTAGE_MCP_<NAME>_URL` name.
 
     Further variables of a server: `_TOKEN` (a bearer token), `_PASS` (names of variables that its process gets),
-    `_FOLDER`, `_PREFIX`, `_LEAVE_OUT` (tools), `_TRUSTS_HINTS`, `_REQUIRED`.
+    `_FOLDER`, `_PREFIX`, `_ACCEPT`, `_LEAVE_OUT` (tools), `_TRUSTS_HINTS`, `_REQUIRED`.
 
     Raises:
         AgentDefinitionError: a server has both, or a value that cannot be.
@@ -227,6 +232,7 @@ def _server_in(name: str, environ: Mapping[str, str]) -> McpServerSettings:
         folder=variables.text("FOLDER") or None,
         token=variables.text("TOKEN") or None,
         prefix=variables.text("PREFIX") or None,
+        accept=variables.text("ACCEPT") or None,
         leaves_out=frozenset(variables.names("LEAVE_OUT")),
         trusts_hints=variables.switch("TRUSTS_HINTS"),
         is_required=variables.switch("REQUIRED", usual=True),

@@ -44,6 +44,7 @@ from pilotage.adapters.sqlalchemy.tables import (
     signals,
     spending,
     switches,
+    tool_pins,
     turns,
 )
 from pilotage.agent.ports.journal import EntryCount
@@ -56,6 +57,7 @@ WHOLE = ""
 """The scope of everything: all entries of a table without scopes, else all its scopes."""
 _SCOPES: Mapping[Table, tuple[str, ...]] = {
     switches: (),
+    tool_pins: (),
     spending: ("tenant_id",),
     memories: ("tenant_id", "user_id"),
     audit: ("tenant_id", "run_id"),
@@ -144,6 +146,11 @@ def count_all(codes: RowCodes, connection: Connection) -> None:
         if table not in _OF_RUNS:
             rows.append(_row(codes, table, WHOLE, len(found) if names else found[0][0]))
         _INSERT.run(connection, rows)
+
+
+def count_new_tables(codes: RowCodes, connection: Connection) -> None:
+    """Begin the counts of tables that an upgrade has made; they have no entries yet."""
+    _INSERT.run(connection, [_row(codes, tool_pins, WHOLE, 0)])
 
 
 def counted(table: Table, of_scope: Sequence[Condition], *wanted: Condition) -> Select[tuple[object, ...]]:

@@ -6,7 +6,8 @@ other writers, and a new key would make codes that the owners of the old one do 
 The first use of a key covers what is stored: the key is known from the beginning, in small transactions every row
 without a code gets one, and in the last transaction entries are counted. No application opens the database before that
 is done. One that is killed in between leaves a key whose progress says so, and the next start goes on; a row that has a
-code by then keeps it, right or wrong.
+code by then keeps it, right or wrong. An upgrade that makes a table marks the keys as grown, and the next application
+with a key begins the count of that table.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sqlalchemy import Connection, Table, insert, literal, select, tuple_, updat
 
 from pilotage.adapters.sqlalchemy.columns import now
 from pilotage.adapters.sqlalchemy.database import Database
-from pilotage.adapters.sqlalchemy.entry_counts import count_all
+from pilotage.adapters.sqlalchemy.entry_counts import count_all, count_new_tables
 from pilotage.adapters.sqlalchemy.errors import DatabaseKeyError
 from pilotage.adapters.sqlalchemy.mapping import Stored, Values
 from pilotage.adapters.sqlalchemy.statements import bulk_update
@@ -37,13 +38,26 @@ from pilotage.adapters.sqlalchemy.tables import (
     signals,
     spending,
     switches,
+    tool_pins,
     turns,
 )
 
-COVERING, COUNTING, DONE = "covering", "counting", "done"
+COVERING, COUNTING, GROWN, DONE = "covering", "counting", "grown", "done"
 _BATCH = 1_000
 """How many rows get their codes in one transaction."""
-_TABLES = (runs, signals, evidence, turns, outbox, late_outcomes, switches, audit, memories, spending)
+_TABLES = (
+    runs,
+    signals,
+    evidence,
+    turns,
+    outbox,
+    late_outcomes,
+    switches,
+    tool_pins,
+    audit,
+    memories,
+    spending,
+)
 _REMEDY = (
     "Put the key file back from where you keep a copy of it, or name it in PILOTAGE_SEALING_OLD_KEY_FILES beside "
     "the new one. A new key opens and verifies nothing that is stored here."
@@ -75,6 +89,11 @@ def use_keys(database: Database, given: Mapping[str, bytes], codes: RowCodes) ->
             if {COVERING, COUNTING} & set(_progress(connection).values()):
                 count_all(codes, connection)
                 connection.execute(update(keys).values(progress=DONE))
+    elif GROWN in known.values():
+        with database.engines.writing.begin() as connection:
+            database.engines.take_turns(connection, "keys")
+            count_new_tables(codes, connection)
+            connection.execute(update(keys).values(progress=DONE))
     database.codes = codes
 
 

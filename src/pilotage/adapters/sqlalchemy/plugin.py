@@ -34,6 +34,7 @@ from pilotage.agent.ports.repositories import (
     IAgentStateRepository,
 )
 from pilotage.agent.ports.sealing import IRecordSealer
+from pilotage.agent.ports.tool_pins import IToolPins
 from pilotage.container.application import Application
 from pilotage.container.lifecycle import ILifecycle
 from pilotage.container.plugins import is_installed
@@ -205,6 +206,12 @@ def agent_costs(store: StoreOnDemand) -> IAgentCosts:
 
 
 @Pod(lazy=True)
+def tool_pins(store: StoreOnDemand) -> IToolPins:
+    """The accepted definitions of tools, in the database."""
+    return store.port(IToolPins)
+
+
+@Pod(lazy=True)
 def sealer_beside_the_database(settings: DatabaseSettings) -> IRecordSealer:
     """The sealer of an embedded database: its key file is beside the database file, and made with it.
 
@@ -275,6 +282,8 @@ def contribute(app: Application) -> None:
     app.add(store_on_demand, *_FACTORIES)
     if not app.contains(IBlobs):
         app.add(agent_blobs)
+    if not app.contains(IToolPins):
+        app.add(tool_pins)
     if not app.contains(IAgentMemory) and _wants_memory(app):
         app.add(agent_memory)
     if not app.contains(IRecordSealer) and _is_embedded(app) and is_installed("cryptography"):

@@ -47,11 +47,12 @@ from pilotage.adapters.sqlalchemy.states import SqlAlchemyStateRepository
 from pilotage.adapters.sqlalchemy.stored_entries import RowCodes
 from pilotage.adapters.sqlalchemy.supported import dialect_of
 from pilotage.adapters.sqlalchemy.tables import metadata
+from pilotage.adapters.sqlalchemy.tool_pins import SqlAlchemyToolPins
 from pilotage.adapters.sqlalchemy.wakeups import SqlAlchemyWakeUps
 from pilotage.agent.ports.sealing import IRecordSealer
 from pilotage.ids import IClock
 
-VERSION = "0014"
+VERSION = "0015"
 """The version this Pilotage works with; the last migration has its name."""
 
 VERSION_TABLE = "pilotage_schema"
@@ -194,6 +195,7 @@ class SqlAlchemyStore:
         self.spending = SqlAlchemyTenantSpending(database)
         self.blobs = SqlAlchemyBlobs(database)
         self.costs = SqlAlchemyCosts(database)
+        self.tool_pins = SqlAlchemyToolPins(database)
 
     @classmethod
     def open(
@@ -218,7 +220,8 @@ class SqlAlchemyStore:
         """All ports, as an application wants them."""
         repositories = (self.states, self.signals, self.evidence)
         work = (self.leases, self.wake_ups, self.late_outcomes, self.deliveries, self.backlog, self.retention)
-        return self.journal, *repositories, self.conversations, *work, self.spending, self.costs, self.blobs
+        beside = (self.spending, self.costs, self.blobs, self.tool_pins)
+        return self.journal, *repositories, self.conversations, *work, *beside
 
     def port(self, type_: type) -> object:
         """Return the port of a type, one of `ports` or `switches`, `audit_log` and `memory`."""

@@ -45,6 +45,7 @@ from pilotage.adapters.sqlalchemy.tables import (
     signals,
     spending,
     switches,
+    tool_pins,
     turns,
 )
 from pilotage.errors import AgentDefinitionError, DamagedEntryError
@@ -77,6 +78,7 @@ COVERED: Mapping[str, tuple[str, ...]] = {
     outbox.name: (*_OF_RUN, "number", "event_type", "version", "payload", "created_at"),
     late_outcomes.name: (*_OF_RUN, "action_id", "attempt", "epoch", "view", "created_at"),
     switches.name: ("kind", "name", "reason", "by", "since"),
+    tool_pins.name: ("source", "tool", "digest", "definition", "by", "accepted_at"),
     audit.name: (*_OF_RUN, "evidence_ref", "document", "occurred_at"),
     memories.name: (
         *("tenant_id", "user_id", "agent_type", "item_id", "kind", "text", "label", "metadata"),

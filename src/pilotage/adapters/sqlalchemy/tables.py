@@ -327,6 +327,19 @@ switches = sa.Table(
     sa.UniqueConstraint("kind", "name"),
 )
 
+tool_pins = sa.Table(
+    "pilotage_tool_pins",
+    metadata,
+    _position(),
+    *_texts("source", "tool"),
+    sa.Column("digest", sa.String(64), nullable=False),
+    *_texts("definition"),
+    sa.Column("by", ExactText),
+    sa.Column("accepted_at", MomentColumn, nullable=False),
+    _code(),
+    sa.UniqueConstraint("source", "tool"),
+)
+
 audit = sa.Table(
     "pilotage_audit",
     metadata,

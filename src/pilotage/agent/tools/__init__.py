@@ -13,6 +13,7 @@ from pilotage.agent.tools.declare import (
     original_function, tool_calls_go_to,
 )
 from pilotage.agent.tools.described import described_tool
+from pilotage.agent.tools.listed import ListedTool, digest_of_list
 from pilotage.agent.tools.metadata import (
     AgentToolMetadata, DataAccess, EvidenceCapture, Externality, Idempotency, ResultBudget, TimeoutPolicy,
     ToolApprovalRequirement, ToolEffects, ToolPermission, ToolResumeAction, ToolResumeMetadata, ToolRisk,
@@ -24,9 +25,9 @@ __all__ = [
     "AgentToolApprovalContext", "AgentToolBoundInvocation", "AgentToolCatalog", "AgentToolDefinition",
     "AgentToolDescriptor", "AgentToolIdentity", "AgentToolMetadata", "AgentToolRuntimeContext",
     "AgentToolSchemaHandle", "CancellationToken", "DataAccess", "EvidenceCapture", "Externality",
-    "IToolCalls", "Idempotency", "ResultBudget", "TimeoutPolicy", "ToolApprovalRequirement", "ToolBinding",
-    "ToolEffects", "ToolOptions", "ToolPermission", "ToolResumeAction", "ToolResumeMetadata", "ToolRisk",
+    "IToolCalls", "Idempotency", "ListedTool", "ResultBudget", "TimeoutPolicy", "ToolApprovalRequirement",
+    "ToolBinding", "ToolEffects", "ToolOptions", "ToolPermission", "ToolResumeAction", "ToolResumeMetadata", "ToolRisk",
     "ToolRiskAxis", "active_tool_calls", "agent_tool", "bind_agent_tool_invocation", "described_tool",
-    "discover_agent_tools", "effective_idempotency", "get_agent_tool_definition", "original_function",
+    "digest_of_list", "discover_agent_tools", "effective_idempotency", "get_agent_tool_definition", "original_function",
     "plain_calls", "tool_calls_go_to",
 ]

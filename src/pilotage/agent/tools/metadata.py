@@ -374,7 +374,8 @@ def effective_idempotency(metadata: AgentToolMetadata, *, takes_key: bool) -> Id
     return declared
 
 
-_PLACE = re.compile(r"\{([^{}]*)\}")
+_PLACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
+"""A doubled brace, which stands for itself, or a name in braces."""
 _LONGEST = 200
 
 
@@ -384,7 +385,8 @@ def reject_unfit_prompt(label: str, prompt: str, parameters: Collection[str]) ->
     Raises:
         AgentDefinitionError: it has one, or a brace that belongs to no place.
     """
-    unknown = [name for name in _PLACE.findall(prompt) if name not in parameters]
+    places = [place[1] for place in _PLACE.finditer(prompt)]
+    unknown = [name for name in places if name is not None and name not in parameters]
     if unknown or "{" in _PLACE.sub("", prompt) or "}" in _PLACE.sub("", prompt):
         names = ", ".join(f"{{{name}}}" for name in parameters) or "none, because it has no parameters"
         raise AgentDefinitionError(
@@ -395,7 +397,7 @@ def reject_unfit_prompt(label: str, prompt: str, parameters: Collection[str]) ->
 
 def filled_prompt(prompt: str, arguments: JsonObject) -> str:
     """Return the question about a call; an argument that is not given is its default."""
-    return _PLACE.sub(lambda place: _shown(arguments, place[1]), prompt)
+    return _PLACE.sub(lambda place: place[0][0] if place[1] is None else _shown(arguments, place[1]), prompt)
 
 
 def _shown(arguments: JsonObject, name: str) -> str:

@@ -25,6 +25,7 @@ from pilotage.errors import (
 )
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, canonical_json, to_json_value
+from pilotage.runtime.architecture.tool_search import CALL, Searched, called_by_name, with_search
 from pilotage.runtime.children.children import Children, ChildRun
 from pilotage.runtime.children.delegation import Teammate
 from pilotage.runtime.children.tasks import ChildTask
@@ -55,19 +56,45 @@ class ToolOffer:
     tools: tuple[BoundTool, ...]
     teammates: Mapping[str, Teammate]
     calling: ToolCallingSpec | None
+    searched: Searched | None = None
     _asked_for: dict[str, tuple[KnownTool, object]] = field(
         default_factory=dict[str, tuple[KnownTool, object]], init=False, repr=False, compare=False
     )
 
     @classmethod
-    def of(cls, tools: Sequence[BoundTool], teammates: Mapping[str, Teammate] = NO_TEAMMATES) -> ToolOffer:
-        """Return an offer of these tools and teammates.
+    def of(
+        cls,
+        tools: Sequence[BoundTool],
+        teammates: Mapping[str, Teammate] = NO_TEAMMATES,
+        *,
+        searched: Searched | None = None,
+    ) -> ToolOffer:
+        """Return an offer of these tools and teammates; those in `searched` are found by a search.
 
         Raises:
             AgentDefinitionError: two of them have the same name.
         """
         shown = _shown(tools, teammates) if tools or teammates else None
-        return cls(tuple(tools), teammates, shown)
+        if shown is not None and searched is not None:
+            shown = with_search(shown, searched)
+        return cls(tuple(tools), teammates, shown, searched)
+
+    def changed(
+        self, tools: Sequence[BoundTool], teammates: Mapping[str, Teammate] | None = None
+    ) -> ToolOffer:
+        """Return an offer of other tools or teammates; the same ones are searched for."""
+        mates = self.teammates if teammates is None else teammates
+        return ToolOffer.of(tools, mates, searched=self.searched)
+
+    def meant(self, call: ModelToolCall) -> ModelToolCall:
+        """Return the call that a model asks for: the one inside of a call by name.
+
+        Raises:
+            AgentToolBindingError: a call by name names no tool.
+        """
+        if call.name != CALL or self.searched is None or self.tool(CALL) is not None:
+            return call
+        return called_by_name(call, self.searched)
 
     def tool(self, name: str) -> tuple[KnownTool, object] | None:
         """Return the tool of a name; its descriptor is read at the first request.
@@ -82,16 +109,16 @@ class ToolOffer:
 
     @property
     def names(self) -> str:
-        """Return the names of all tools and teammates as text."""
-        functions = tuple(self.calling.functions) if self.calling is not None else ()
-        return ", ".join(map(repr, (*functions, *self.teammates))) or "none"
+        """Return the names of all tools and teammates that are shown, as text."""
+        shown = () if self.calling is None else self.calling.tools
+        return ", ".join(repr(each.name) for each in shown) or "none"
 
     def within(self, capabilities: Collection[str] | None) -> ToolOffer:
         """Return the same tools with the teammates in `capabilities`; None means all of them."""
         if capabilities is None or not self.teammates:
             return self
         given = {name: mate for name, mate in self.teammates.items() if name in capabilities}
-        return ToolOffer.of(self.tools, given)
+        return self.changed(self.tools, given)
 
 
 class ScopedTools(IScopedTools):
@@ -109,7 +136,7 @@ class ScopedTools(IScopedTools):
 
     def with_more(self, tools: Sequence[BoundTool]) -> ScopedTools:
         """Return the same tools and some more."""
-        return ScopedTools(ToolOffer.of([*self._offer.tools, *tools], self._teammates), self._calls)
+        return ScopedTools(self._offer.changed([*self._offer.tools, *tools]), self._calls)
 
     def inside(self, scope: StepScope) -> ScopedTools:
         """Return the same tools with their calls in another scope."""
@@ -135,10 +162,11 @@ class ScopedTools(IScopedTools):
         return [self._recorded(call, row) for call, row in zip(calls, rows, strict=True)]
 
     def _recorded(self, call: ModelToolCall, row: JournalRow) -> ToolCallOutcome:
-        offered = self._offer.tool(call.name)
+        name = self._offer.meant(call).name
+        offered = self._offer.tool(name)
         if offered is None:
             raise RunDiverged(
-                row.action_id, f"a call of the tool {call.name!r} is recorded, and it is not on offer"
+                row.action_id, f"a call of the tool {name!r} is recorded, and it is not on offer"
             )
         tool, _ = offered
         self._run.learn_folded(tool.descriptor, row)
@@ -200,15 +228,16 @@ class ScopedTools(IScopedTools):
         try:
             if call.arguments:
                 reject_unreadable(call.arguments, call.name)
+            meant = self._offer.meant(call)
             if self._teammates and (teammate := self._teammates.get(call.name)) is not None:
                 task = ChildTask(teammate.agent, teammate.task_in(call))
                 return self._children.prepared(f"child:{teammate.name}", teammate.name, task)
-            offered = self._offer.tool(call.name)
+            offered = self._offer.tool(meant.name)
             if offered is None:
-                unknown = f"there is no tool {call.name!r}. On offer are: {self._offer.names}."
+                unknown = f"there is no tool {meant.name!r}. On offer are: {self._offer.names}."
                 return ToolCallOutcome(call, error=unknown)
             tool, owner = offered
-            given = given_arguments(tool.interface, call.arguments)
+            given = given_arguments(tool.interface, meant.arguments)
             arguments = validated_arguments(tool.interface, given)
             invocation = _invocation(tool, owner, arguments, True, given.keys())
             return self._calls.prepared(invocation, call.call_id, is_counted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from pilotage.agent.definition import AgentDefinition
@@ -20,8 +20,9 @@ from pilotage.agent.tools.deferred import deferred_tool
 from pilotage.container.graph import Graph, One
 from pilotage.errors import AgentModelConfigurationError, CallerError, Problem, start_error
 from pilotage.runtime.architecture.registry import find_architecture
+from pilotage.runtime.architecture.tool_search import ToolSearchSettings, searched_of
 from pilotage.runtime.architecture.tools import BoundTool, ToolOffer
-from pilotage.runtime.children.delegation import teammates_of
+from pilotage.runtime.children.delegation import Teammate, teammates_of
 from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.model import misfits, models_held_by
 from pilotage.runtime.door.run import Admission, Run
@@ -69,8 +70,8 @@ def blueprint_of(definition: AgentDefinition, instance: object, services: Servic
         instructions=definition.instructions or "",
         architecture=architecture,
         model=next(iter(models_held_by(instance)), None),
-        offer=ToolOffer.of(
-            [*_tools_held_by(instance), *provided], teammates_of(spec, services.definition_of)
+        offer=_offer_of(
+            _tools_held_by(instance), provided, teammates_of(spec, services.definition_of), services
         ),
         output=_output_of(spec.output_type),
         shields=getattr(architecture, "cancels_calls", True),
@@ -78,6 +79,17 @@ def blueprint_of(definition: AgentDefinition, instance: object, services: Servic
     )
     object.__setattr__(instance, _BLUEPRINT, created)
     return created
+
+
+def _offer_of(
+    held: Sequence[BoundTool],
+    provided: Sequence[BoundTool],
+    teammates: Mapping[str, Teammate],
+    services: Services,
+) -> ToolOffer:
+    """Return the offer of an agent's tools; of many tools of providers only a search is shown."""
+    settings = services.app.get_or_none(ToolSearchSettings) or ToolSearchSettings()
+    return ToolOffer.of([*held, *provided], teammates, searched=searched_of(provided, settings))
 
 
 def _tools_held_by(instance: object) -> Sequence[BoundTool]:
@@ -160,11 +172,13 @@ def with_deferred(offer: ToolOffer, tools: Sequence[ModelToolSpec]) -> ToolOffer
     """Return the offer with the caller's tools; an agent's own tool of the same name takes precedence."""
     known = set(_names(offer))
     more = [deferred_tool(tool).callable for tool in tools if tool.name not in known]
-    return ToolOffer.of([*offer.tools, *more], offer.teammates) if more else offer
+    return offer.changed([*offer.tools, *more]) if more else offer
 
 
 def _names(offer: ToolOffer) -> list[str]:
-    return [tool.name for tool in offer.calling.tools] if offer.calling is not None else []
+    if offer.calling is None:
+        return []
+    return list(dict.fromkeys([*(tool.name for tool in offer.calling.tools), *offer.calling.functions]))
 
 
 def check_models(services: Services) -> None:

@@ -40,6 +40,7 @@ from pilotage.testing.conformance.spending import SpendingConformance
 from pilotage.testing.conformance.states import StateRepositoryConformance
 from pilotage.testing.conformance.store import StoreConformance, StoreUnderTest, TenantRepositories
 from pilotage.testing.conformance.switches import SwitchesConformance
+from pilotage.testing.conformance.tool_pins import ToolPinsConformance
 from pilotage.testing.conformance.transaction import TransactionConformance
 from pilotage.testing.conformance.wakeups import WakeUpsConformance
 
@@ -51,5 +52,5 @@ __all__ = [
     "OutboxConformance", "RetentionConformance", "SealerConformance", "SignalCommitConformance",
     "SignalRepositoryConformance", "SpendingConformance", "StateRepositoryConformance", "StoreConformance",
     "StoreUnderTest", "SwitchesConformance", "TaskStoreConformance", "TenantRepositories",
-    "TransactionConformance", "WakeUpsConformance",
+    "ToolPinsConformance", "TransactionConformance", "WakeUpsConformance",
 ]

@@ -19,6 +19,7 @@ from pilotage.agent.ports.repositories import (
     IAgentSignalRepository,
     IAgentStateRepository,
 )
+from pilotage.agent.ports.tool_pins import IToolPins
 from pilotage.testing.conformance.backlog import BacklogConformance
 from pilotage.testing.conformance.conversations import ConversationCommitConformance, TaskStoreConformance
 from pilotage.testing.conformance.evidence import EvidenceRepositoryConformance, LateOutcomesConformance
@@ -32,6 +33,7 @@ from pilotage.testing.conformance.signals import SignalRepositoryConformance
 from pilotage.testing.conformance.spending import SpendingConformance
 from pilotage.testing.conformance.states import StateRepositoryConformance
 from pilotage.testing.conformance.switches import SwitchesConformance
+from pilotage.testing.conformance.tool_pins import ToolPinsConformance
 from pilotage.testing.conformance.transaction import TransactionConformance
 from pilotage.testing.conformance.wakeups import WakeUpsConformance
 from pilotage.values import value
@@ -66,6 +68,8 @@ class StoreUnderTest(Protocol):
     def switches(self) -> IAgentSwitches: ...
     @property
     def spending(self) -> ITenantSpending: ...
+    @property
+    def tool_pins(self) -> IToolPins: ...
 
 
 @value
@@ -118,6 +122,7 @@ class StoreConformance(
     LateOutcomesConformance,
     SwitchesConformance,
     SpendingConformance,
+    ToolPinsConformance,
 ):
     """Conformance tests of a store that has all ports of durable runs.
 
@@ -149,4 +154,5 @@ class StoreConformance(
     outbox, second_outbox = _port_of_store("deliveries"), _port_of_second_store("deliveries")
     backlog, second_backlog = _port_of_store("backlog"), _port_of_second_store("backlog")
     switches, second_switches = _port_of_store("switches"), _port_of_second_store("switches")
+    tool_pins, second_tool_pins = _port_of_store("tool_pins"), _port_of_second_store("tool_pins")
     spending, second_spending = _port_of_store("spending"), _port_of_second_store("spending")
