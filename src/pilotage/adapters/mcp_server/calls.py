@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 
 from pilotage.adapters.mcp_server.answers import Answering, asked
 from pilotage.adapters.mcp_server.callers import Caller
-from pilotage.adapters.mcp_server.catalog import KEY, Catalog, OfferedTool
+from pilotage.adapters.mcp_server.catalog import KEY, Catalog, McpTool
 from pilotage.adapters.mcp_server.ephemeral import EphemeralCalls
 from pilotage.adapters.mcp_server.errors import needs_tasks, protocol_error, unknown
 from pilotage.adapters.mcp_server.exports import McpExports, McpTasks
@@ -32,7 +32,7 @@ Reply: TypeAlias = types.CallToolResult | types.InputRequiredResult | dict[str, 
 _LONGEST_KEY = 255
 
 
-class ToolCalls:
+class McpCalls:
     """Answers `tools/call`."""
 
     def __init__(self, runs: AgentRuns, catalog: Catalog, exports: McpExports) -> None:
@@ -50,7 +50,7 @@ class ToolCalls:
     async def call(
         self, context: Context, params: types.CallToolRequestParams, principal: Principal
     ) -> Reply:
-        """Start the run of a call, or find it, and return what there is to tell.
+        """Start the run of a call, or find it, and return its result, its questions, or a task.
 
         Raises:
             MCPError: there is no such tool, the key or the state is not one of this call, the answer is refused.
@@ -83,7 +83,7 @@ class ToolCalls:
         return arguments
 
     async def _run_of(
-        self, tool: OfferedTool, given: Any, params: types.CallToolRequestParams, caller: Caller
+        self, tool: McpTool, given: Any, params: types.CallToolRequestParams, caller: Caller
     ) -> str:
         """Return the run of a call: the one that its state names, else the one of its key, else a new one."""
         if params.request_state is not None:
@@ -97,7 +97,7 @@ class ToolCalls:
         )
         return handle.id
 
-    async def _known(self, run_id: str, tool: OfferedTool, caller: Caller) -> str:
+    async def _known(self, run_id: str, tool: McpTool, caller: Caller) -> str:
         """Return the run of a state, which was opened with our key for this call and this principal."""
         try:
             state = await self._runs.get(run_id, principal=caller.principal)
@@ -110,7 +110,7 @@ class ToolCalls:
     async def _reply(
         self,
         context: Context,
-        tool: OfferedTool,
+        tool: McpTool,
         run_id: str,
         caller: Caller,
         params: types.CallToolRequestParams,
@@ -134,9 +134,7 @@ class ToolCalls:
             if not await self.answering.ask_now(context, rest, caller.principal):
                 return await self._left_open(run_id, caller)
 
-    async def _rest(
-        self, context: Context, tool: OfferedTool, run_id: str, caller: Caller
-    ) -> RunAtRest | None:
+    async def _rest(self, context: Context, tool: McpTool, run_id: str, caller: Caller) -> RunAtRest | None:
         """Return the run at rest; None where it takes so long that the call becomes a task."""
         waiting = self.follower.at_rest(run_id, caller.principal, context.session.report_progress)
         if not caller.has_tasks or tool.tasks is McpTasks.NEVER:

@@ -37,7 +37,7 @@ _OBJECT = "object"
 
 
 @value(slots=False)
-class OfferedTool:
+class McpTool:
     """An agent as a tool. `parameter` is the one that takes the whole input, where it is an object itself."""
 
     definition: AgentDefinition
@@ -84,15 +84,15 @@ class Catalog:
         return [each.tool for each in self._tools.values()]
 
     @property
-    def offered(self) -> Sequence[OfferedTool]:
+    def offered(self) -> Sequence[McpTool]:
         """All offered tools."""
         return list(self._tools.values())
 
-    def tool(self, name: str) -> OfferedTool | None:
+    def tool(self, name: str) -> McpTool | None:
         """Return the tool of a name."""
         return self._tools.get(name)
 
-    def of_agent(self, agent_type: str) -> OfferedTool | None:
+    def of_agent(self, agent_type: str) -> McpTool | None:
         """Return the tool whose runs are of this agent."""
         return self._by_agent.get(agent_type)
 
@@ -108,7 +108,7 @@ def _chosen(services: Services, exports: McpExports) -> Sequence[AgentDefinition
     return [services.definition_of(each) for each in exports.agents]
 
 
-def _offered(definition: AgentDefinition, exports: McpExports, *, is_durable: bool) -> OfferedTool:
+def _offered(definition: AgentDefinition, exports: McpExports, *, is_durable: bool) -> McpTool:
     name = definition.agent_id
     if _NAME.fullmatch(name) is None:
         raise AgentDefinitionError(
@@ -130,7 +130,7 @@ def _offered(definition: AgentDefinition, exports: McpExports, *, is_durable: bo
         _meta={KEY: is_durable},
     )
     tasks = _mode(definition, exports) if is_durable else McpTasks.NEVER
-    return OfferedTool(definition, tool, tasks, parameter, not is_whole, bool(structure))
+    return McpTool(definition, tool, tasks, parameter, is_wrapped=not is_whole, has_output=bool(structure))
 
 
 def _mode(definition: AgentDefinition, exports: McpExports) -> McpTasks:
@@ -141,7 +141,7 @@ def _mode(definition: AgentDefinition, exports: McpExports) -> McpTasks:
 def _description(definition: AgentDefinition) -> str:
     """Return what an agent is for: its objective, else its docstring.
 
-    Of an agent whose docstring is what its model is told, it is the first line: the rest is not for callers.
+    Of an agent whose docstring is the instructions of its model, it is the first line: the rest is not for callers.
     """
     words = inspect.cleandoc(definition.target.__doc__ or "")
     if definition.is_declarative:

@@ -7,8 +7,8 @@ from typing import Any
 
 import mcp_types as types
 
-from pilotage.adapters.mcp_server.catalog import OfferedTool, output_type_of
-from pilotage.adapters.mcp_server.following import Progress, Report
+from pilotage.adapters.mcp_server.catalog import McpTool, output_type_of
+from pilotage.adapters.mcp_server.following import Report, RunProgress
 from pilotage.adapters.mcp_server.results import ResultMapping, failure
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
@@ -27,7 +27,7 @@ class EphemeralCalls:
         self._results = ResultMapping(runs)
 
     async def call(
-        self, tool: OfferedTool, given: Any, principal: Principal, report: Report
+        self, tool: McpTool, given: Any, principal: Principal, report: Report
     ) -> types.CallToolResult:
         """Return the result of a call.
 
@@ -38,7 +38,7 @@ class EphemeralCalls:
         instance = services.instance_of(definition)
         opened = await self._runs.opened.open(definition, instance, given, principal=principal)
         try:
-            progress = Progress(report)
+            progress = RunProgress(report)
             async for event in opened.events():
                 await progress.take(event)
             result = await opened.result()
@@ -52,7 +52,7 @@ class EphemeralCalls:
             )
         return await self._results.of(tool, self._as_shown(tool, result, principal), principal)
 
-    def _as_shown(self, tool: OfferedTool, result: RunResult, principal: Principal) -> RunResult:
+    def _as_shown(self, tool: McpTool, result: RunResult, principal: Principal) -> RunResult:
         """Return the result as readers of the run get it: redacted, sensitive parts hidden."""
         redactor = self._runs.services.redactor(tool.definition, principal.tenant)
         output = to_json_value(result.output)

@@ -1,4 +1,4 @@
-"""Following a run to its rest: taking it up where nobody drives it, and its progress for the caller that waits."""
+"""Following a run to its rest: taking it up if it has no owner, and its progress for the caller that waits."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RunFollower:
         Raises:
             RunNotFoundError: there is no such run in the principal's tenant.
         """
-        progress = Progress(report)
+        progress = RunProgress(report)
         cursor: str | None = None
         while True:
             now = await self.look(run_id, principal)
@@ -80,7 +80,7 @@ class RunFollower:
         return RunAtRest(state)
 
     async def take_up(self, run_id: str, principal: Principal) -> None:
-        """Take up a run that nobody drives; one that another process has is left there."""
+        """Take up a run without an owner; one that another process has is left there."""
         state = await self._runs.get(run_id, principal=principal)
         is_due = state.wake_at is None or state.wake_at <= self._clock.now()
         if state.is_terminal or self._runs.is_driven(run_id) or not is_due:
@@ -94,7 +94,7 @@ class RunFollower:
             return False
         return bool(await self._runs.waiting_answers(state.id, principal=principal))
 
-    async def _read(self, run_id: str, events: Subscription, progress: Progress) -> None:
+    async def _read(self, run_id: str, events: Subscription, progress: RunProgress) -> None:
         """Report events until they end; of a run that is not driven here, only for a while: its owner may be dead."""
         while True:
             seconds = None if self._runs.is_driven(run_id) else _LOOKS_AGAIN_SECONDS
@@ -118,8 +118,8 @@ class RunFollower:
             await self._clock.sleep(seconds)
 
 
-class Progress:
-    """Progress of a run as notifications: the events that matter are counted, and named in words."""
+class RunProgress:
+    """RunProgress of a run as notifications: the events that matter are counted, and named in words."""
 
     def __init__(self, report: Report) -> None:
         self._report = report

@@ -10,7 +10,7 @@ from typing import Any
 
 import mcp_types as types
 
-from pilotage.adapters.mcp_server.catalog import OfferedTool
+from pilotage.adapters.mcp_server.catalog import McpTool
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStatus
@@ -19,7 +19,7 @@ from pilotage.runtime.runs import AgentRuns
 
 RUN = "io.pilotage/run"
 """The name in `_meta` of a result: the run that it is of, and its status."""
-# What readers get of an exception that nobody declared: its type, and the id under which the log has its text.
+# What readers get of an exception that is not declared: its type, and the id under which the log has its text.
 _FAULT = re.compile(r"\(error [0-9a-f]{12}\)$")
 _DIGEST = re.compile("[0-9a-f]{64}")
 
@@ -46,7 +46,7 @@ class ResultMapping:
     def __init__(self, runs: AgentRuns) -> None:
         self._runs = runs
 
-    async def of(self, tool: OfferedTool, result: RunResult, principal: Principal) -> types.CallToolResult:
+    async def of(self, tool: McpTool, result: RunResult, principal: Principal) -> types.CallToolResult:
         """Return the result of a run that has ended."""
         state = result.state
         if state.status is not AgentStatus.COMPLETED:

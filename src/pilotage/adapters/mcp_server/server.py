@@ -15,7 +15,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
 from pilotage.adapters.mcp_server.callers import principal_of
-from pilotage.adapters.mcp_server.calls import ToolCalls
+from pilotage.adapters.mcp_server.calls import McpCalls
 from pilotage.adapters.mcp_server.catalog import KEY, Catalog
 from pilotage.adapters.mcp_server.errors import TASKS, protocol_error, store_unreachable
 from pilotage.adapters.mcp_server.exports import McpExports
@@ -38,7 +38,7 @@ def mcp_server(
 ) -> Server[Any]:
     """Return the MCP server of a started application.
 
-    `principal` is the one of transports that authenticate nobody: standard input and output, memory.
+    `principal` is the one of transports without authentication: standard input and output, memory.
 
     Raises:
         ApplicationStateError: the application is not started.
@@ -60,7 +60,7 @@ class _Handlers:
         self._principal = principal
         self._name = exports.name or app.name
         self._catalog = Catalog(self._runs.services, exports)
-        self._calls = ToolCalls(self._runs, self._catalog, exports)
+        self._calls = McpCalls(self._runs, self._catalog, exports)
 
     def server(self) -> Server[Any]:
         """Return the server with all handlers and the seal of its states."""

@@ -15,8 +15,8 @@ from pydantic import Field
 
 from pilotage.adapters.mcp_server import task_view
 from pilotage.adapters.mcp_server.callers import Caller
-from pilotage.adapters.mcp_server.calls import ToolCalls
-from pilotage.adapters.mcp_server.catalog import Catalog, OfferedTool
+from pilotage.adapters.mcp_server.calls import McpCalls
+from pilotage.adapters.mcp_server.catalog import Catalog, McpTool
 from pilotage.adapters.mcp_server.errors import needs_tasks, unknown
 from pilotage.adapters.mcp_server.questions import request_of
 from pilotage.adapters.mcp_server.results import has_broken_down
@@ -46,7 +46,7 @@ Method: TypeAlias = Callable[[Context, Any, Principal], Awaitable[dict[str, Any]
 class TaskMethods:
     """Answers `tasks/get`, `tasks/update` and `tasks/cancel`."""
 
-    def __init__(self, runs: AgentRuns, catalog: Catalog, calls: ToolCalls, poll_seconds: float) -> None:
+    def __init__(self, runs: AgentRuns, catalog: Catalog, calls: McpCalls, poll_seconds: float) -> None:
         self._runs = runs
         self._catalog = catalog
         self._calls = calls
@@ -92,7 +92,7 @@ class TaskMethods:
 
     async def _known(
         self, context: Context, params: TaskParams, principal: Principal
-    ) -> tuple[Caller, AgentState, OfferedTool]:
+    ) -> tuple[Caller, AgentState, McpTool]:
         """Return who asks, and the run of a task with its tool.
 
         Raises:
@@ -110,7 +110,7 @@ class TaskMethods:
             raise unknown("task", params.task_id)
         return caller, state, tool
 
-    async def _ended(self, state: AgentState, tool: OfferedTool, principal: Principal) -> dict[str, Any]:
+    async def _ended(self, state: AgentState, tool: McpTool, principal: Principal) -> dict[str, Any]:
         result = await self._runs.result(state.id, principal=principal)
         if has_broken_down(state, result):
             words = str((result.error or {}).get("message") or "The run has failed.")
