@@ -7,7 +7,9 @@ if find_spec("mcp") is None:
 
 from pilotage.adapters.mcp_server.catalog import KEY
 from pilotage.adapters.mcp_server.exports import McpExports, McpTasks
+from pilotage.adapters.mcp_server.forms import McpForm
 from pilotage.adapters.mcp_server.http_endpoint import mcp_extension, mcp_route
+from pilotage.adapters.mcp_server.offers import McpPrompt, McpResource
 from pilotage.adapters.mcp_server.server import mcp_server
 from pilotage.adapters.mcp_server.stdio import serve_stdio
 from pilotage.adapters.mcp_server.tool_agents import exported_tools
@@ -15,6 +17,9 @@ from pilotage.adapters.mcp_server.tool_agents import exported_tools
 __all__ = [
     "KEY",
     "McpExports",
+    "McpForm",
+    "McpPrompt",
+    "McpResource",
     "McpTasks",
     "exported_tools",
     "mcp_extension",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -10,9 +12,10 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 
 from pilotage.adapters.mcp_server.following import RunAtRest
-from pilotage.adapters.mcp_server.questions import answer_of, form_of, request_of
+from pilotage.adapters.mcp_server.questions import Forms, answer_of, asked_form, form_of, request_of
 from pilotage.agent.principal import Principal
 from pilotage.errors import AnswerConflictError, CallerError, PermissionDeniedError
+from pilotage.jsonvalue import canonical_json, object_or_empty
 from pilotage.runtime.journal.question_record import Question
 from pilotage.runtime.runs import AgentRuns
 from pilotage.values import value
@@ -32,12 +35,48 @@ class TakenAnswers:
     is_left_open: bool = False
 
 
-def asked(rest: RunAtRest, taken: TakenAnswers) -> types.InputRequiredResult:
-    """Return the questions of a run for the user of a client; the state names the run and is sealed on its way out."""
+@value
+class CallState:
+    """The state of a call that asks: its run, and the question of each key. It is sealed on its way out.
+
+    A key names another question in a later round. What is sent again is therefore about the question of its time.
+    """
+
+    run_id: str
+    asked: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return canonical_json({"run": self.run_id, "asked": dict(self.asked)})
+
+    @classmethod
+    def parse(cls, text: str) -> CallState:
+        """Return the state that `str` wrote; its seal has been checked."""
+        found = object_or_empty(json.loads(text))
+        keys = object_or_empty(found.get("asked"))
+        return cls(str(found.get("run")), {key: str(each) for key, each in keys.items()})
+
+
+def asked(rest: RunAtRest, taken: TakenAnswers, forms: Forms) -> types.InputRequiredResult:
+    """Return the questions of a run for the user of a client, with the state to answer them by."""
+    keys = keys_of(rest.questions, forms)
+    requests: dict[str, Any] = {
+        key: request_of(each, forms, taken.refused.get(each.id))
+        for key, each in zip(keys, rest.questions, strict=True)
+    }
+    ids = dict(zip(keys, [each.id for each in rest.questions], strict=True))
     return types.InputRequiredResult(
-        input_requests={each.id: request_of(each, taken.refused.get(each.id)) for each in rest.questions},
-        request_state=rest.state.id,
+        input_requests=requests, request_state=str(CallState(rest.state.id, ids))
     )
+
+
+def keys_of(questions: Sequence[Question], forms: Forms) -> list[str]:
+    """Return a key for each question: the name of the form that it asks for, if no other asks for it, else its id."""
+    named = [asked_form(each, forms) for each in questions]
+    names = Counter(each.name for each in named if each is not None)
+    return [
+        form.name if form is not None and names[form.name] == 1 else each.id
+        for form, each in zip(named, questions, strict=True)
+    ]
 
 
 class Answering:
@@ -46,8 +85,10 @@ class Answering:
     def __init__(self, runs: AgentRuns) -> None:
         self._runs = runs
 
-    async def take(self, run_id: str, responses: Mapping[str, object], principal: Principal) -> TakenAnswers:
-        """Store the answers in responses. Responses to what the run has not asked are ignored.
+    async def take(
+        self, run_id: str, responses: Mapping[str, object], principal: Principal, forms: Forms = ()
+    ) -> TakenAnswers:
+        """Store the answers in responses, by the ids of their questions. Others are ignored.
 
         Raises:
             AnswerConflictError: a question has another answer.
@@ -62,46 +103,37 @@ class Answering:
             if request_id not in known:
                 continue
             try:
-                is_answered = await self._answered(run_id, known[request_id], response, principal)
+                given = answer_of(known[request_id], response, forms)
+                if given is not None:
+                    await self._runs.answer_all(run_id, [given], principal=principal)
             except (AnswerConflictError, PermissionDeniedError):
                 raise
             except CallerError as error:
                 refused[request_id] = str(error)
             else:
-                is_left_open = is_left_open or not is_answered
+                is_left_open = is_left_open or given is None
         return TakenAnswers(refused, is_left_open)
 
     async def ask_now(
-        self, context: ServerRequestContext[Any, Any], rest: RunAtRest, principal: Principal
+        self, context: ServerRequestContext[Any, Any], rest: RunAtRest, principal: Principal, forms: Forms
     ) -> bool:
-        """Ask the user of a client of the handshake era; return False where a form was closed."""
+        """Ask the user of a client of the handshake era; return False where a question is left open."""
         taken = TakenAnswers()
-        for _ in range(_MOST_TRIES):
-            for question in rest.questions:
-                form = form_of(question, taken.refused.get(question.id))
+        for question in rest.questions:
+            for _ in range(_MOST_TRIES):
+                form = form_of(question, forms, taken.refused.get(question.id))
                 filled = await context.session.elicit_form(
                     form.message, form.requested_schema, context.request_id
                 )
-                taken = await self.take(rest.state.id, {question.id: filled}, principal)
-                if taken.is_left_open:
-                    return False
-                if taken.refused:
+                taken = await self.take(rest.state.id, {question.id: filled}, principal, forms)
+                if not taken.refused:
                     break
-            if not taken.refused:
-                return True
-        return False
+            if taken.refused or taken.is_left_open:
+                return False
+        return True
 
     async def _known(self, run_id: str, principal: Principal) -> dict[str, Question]:
         """Return the questions of a run, open and closed: an answer that is sent again is confirmed."""
         closed = await self._runs.answered_questions(run_id, principal=principal)
         open_ones = await self._runs.questions(run_id, principal=principal)
         return {each.id: each for each in (*closed, *open_ones)}
-
-    async def _answered(
-        self, run_id: str, question: Question, response: object, principal: Principal
-    ) -> bool:
-        given = answer_of(question, response)
-        if given is None:
-            return False
-        await self._runs.answer_all(run_id, [given], principal=principal)
-        return True

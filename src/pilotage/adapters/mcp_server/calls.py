@@ -10,17 +10,17 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from pilotage.adapters.mcp_server.answers import Answering, asked
+from pilotage.adapters.mcp_server.answers import Answering, CallState, asked
 from pilotage.adapters.mcp_server.callers import Caller
 from pilotage.adapters.mcp_server.catalog import KEY, Catalog, McpTool
 from pilotage.adapters.mcp_server.ephemeral import EphemeralCalls
-from pilotage.adapters.mcp_server.errors import needs_tasks, protocol_error, unknown
+from pilotage.adapters.mcp_server.errors import needs_tasks, unknown
 from pilotage.adapters.mcp_server.exports import McpExports, McpTasks
 from pilotage.adapters.mcp_server.following import RunAtRest, RunFollower
 from pilotage.adapters.mcp_server.results import ResultMapping, failure
 from pilotage.adapters.mcp_server.task_view import created_task
 from pilotage.agent.principal import Principal
-from pilotage.errors import AgentDefinitionError, ModelNotFoundError, RunNotFoundError
+from pilotage.errors import AgentDefinitionError, ModelNotFoundError
 from pilotage.inbound.limits import InboundLimits, check_body
 from pilotage.inbound.problems import RequestRefusedError
 from pilotage.jsonvalue import canonical_json, text_digest
@@ -68,10 +68,10 @@ class McpCalls:
                 return await self._ephemeral.call(
                     tool, given, caller.principal, context.session.report_progress
                 )
-            run_id = await self._run_of(tool, given, params, caller)
+            state = await self._state_of(tool, given, params, caller)
         except (AgentDefinitionError, ModelNotFoundError) as error:
             return failure(str(error))
-        return await self._reply(context, tool, run_id, caller, params)
+        return await self._reply(context, tool, state, caller, params)
 
     def _bounded(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return arguments within the limits, whatever transport they came by."""
@@ -82,12 +82,12 @@ class McpCalls:
         check_body(text.encode("utf-8", "surrogatepass"), self._limits)
         return arguments
 
-    async def _run_of(
+    async def _state_of(
         self, tool: McpTool, given: Any, params: types.CallToolRequestParams, caller: Caller
-    ) -> str:
-        """Return the run of a call: the one that its state names, else the one of its key, else a new one."""
+    ) -> CallState:
+        """Return the state of a call: the one that came with it, else the run of its key, else a new run."""
         if params.request_state is not None:
-            return await self._known(params.request_state, tool, caller)
+            return await self._known(CallState.parse(params.request_state), tool, caller)
         key = _key_of(params)
         handle = await self._runs.start(
             tool.definition.agent_id,
@@ -95,29 +95,28 @@ class McpCalls:
             principal=caller.principal,
             id=None if key is None else alias_of(caller.principal, key),
         )
-        return handle.id
+        return CallState(handle.id, {})
 
-    async def _known(self, run_id: str, tool: McpTool, caller: Caller) -> str:
-        """Return the run of a state, which was opened with our key for this call and this principal."""
-        try:
-            state = await self._runs.get(run_id, principal=caller.principal)
-        except RunNotFoundError as error:
-            raise protocol_error(error) from error
-        if state.agent_type != tool.definition.agent_id:
+    async def _known(self, state: CallState, tool: McpTool, caller: Caller) -> CallState:
+        """Return a state, which was opened with our key for this call and this principal."""
+        run = await self._runs.get(state.run_id, principal=caller.principal)
+        if run.agent_type != tool.definition.agent_id:
             raise unknown("state of tool", tool.tool.name)
-        return run_id
+        return state
 
     async def _reply(
         self,
         context: Context,
         tool: McpTool,
-        run_id: str,
+        state: CallState,
         caller: Caller,
         params: types.CallToolRequestParams,
     ) -> Reply:
+        run_id, answering = state.run_id, self.answering
         if tool.tasks in (McpTasks.ALWAYS, McpTasks.REQUIRED) and caller.has_tasks:
             return await self._task(run_id, caller)
-        taken = await self.answering.take(run_id, params.input_responses or {}, caller.principal)
+        responses = {state.asked.get(key, key): each for key, each in (params.input_responses or {}).items()}
+        taken = await answering.take(run_id, responses, caller.principal, tool.forms)
         if taken.is_left_open:
             return await self._left_open(run_id, caller)
         while True:
@@ -130,8 +129,8 @@ class McpCalls:
             if not rest.questions or not caller.has_forms:
                 return failure(words_about(rest), rest.state)
             if caller.is_modern:
-                return asked(rest, taken)
-            if not await self.answering.ask_now(context, rest, caller.principal):
+                return asked(rest, taken, tool.forms)
+            if not await answering.ask_now(context, rest, caller.principal, tool.forms):
                 return await self._left_open(run_id, caller)
 
     async def _rest(self, context: Context, tool: McpTool, run_id: str, caller: Caller) -> RunAtRest | None:

@@ -14,6 +14,7 @@ from typing import Any
 import mcp_types as types
 
 from pilotage.adapters.mcp_server.exports import McpExports, McpTasks
+from pilotage.adapters.mcp_server.forms import McpForm, input_with_forms, refuse_unfit_agent
 from pilotage.adapters.mcp_server.tool_agents import exported_tool_of
 from pilotage.agent.definition import AgentDefinition
 from pilotage.agent.media_places import mentions_media
@@ -46,13 +47,17 @@ class McpTool:
     parameter: str | None = None
     is_wrapped: bool = True
     has_output: bool = True
+    forms: Sequence[McpForm] = ()
 
     def input_of(self, arguments: Mapping[str, Any]) -> Any:
-        """Return the input of a run, of the arguments of a call.
+        """Return the input of a run, of the arguments of a call, with the forms that the run may ask for.
 
         Raises:
             AgentDefinitionError: there is no instruction, or something beside it.
         """
+        return input_with_forms(self.definition, self._given_by(arguments), self.forms)
+
+    def _given_by(self, arguments: Mapping[str, Any]) -> Any:
         if self.definition.is_declarative:
             if set(arguments) != {INSTRUCTION} or not isinstance(arguments[INSTRUCTION], str):
                 raise AgentDefinitionError(
@@ -129,8 +134,23 @@ def _offered(definition: AgentDefinition, exports: McpExports, *, is_durable: bo
         annotations=_hints(definition),
         _meta={KEY: is_durable},
     )
-    tasks = _mode(definition, exports) if is_durable else McpTasks.NEVER
-    return McpTool(definition, tool, tasks, parameter, is_wrapped=not is_whole, has_output=bool(structure))
+    return McpTool(
+        definition,
+        tool,
+        _mode(definition, exports) if is_durable else McpTasks.NEVER,
+        parameter,
+        is_wrapped=not is_whole,
+        has_output=bool(structure),
+        forms=_forms_of(definition, exports),
+    )
+
+
+def _forms_of(definition: AgentDefinition, exports: McpExports) -> Sequence[McpForm]:
+    named = (definition.agent_id, definition.target)
+    forms = next((forms for each, forms in exports.forms.items() if each in named), ())
+    if forms:
+        refuse_unfit_agent(definition)
+    return forms
 
 
 def _mode(definition: AgentDefinition, exports: McpExports) -> McpTasks:

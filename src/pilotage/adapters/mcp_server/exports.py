@@ -7,6 +7,8 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
+from pilotage.adapters.mcp_server.forms import McpForm
+from pilotage.adapters.mcp_server.offers import McpPrompt, McpResource
 from pilotage.agent.ports.architecture import AgentRef
 from pilotage.checks import reject_not_positive
 from pilotage.values import value
@@ -33,11 +35,17 @@ def _no_modes() -> Mapping[str, McpTasks]:
     return {}
 
 
+def _no_forms() -> Mapping[Any, Sequence[McpForm]]:
+    return {}
+
+
 @value(slots=False)
 class McpExports:
     """What an application offers over MCP. The same for all transports; a pod of it counts for `pilotage mcp serve`.
 
     `agents`               the agents that are tools, all by default; each by its class or its id
+    `prompts`, `resources` what the application offers beside them; runs are resources anyway
+    `forms`                the forms that an agent may ask the user of a client to fill in, by agent
     `name`, `instructions` how the server introduces itself; the name is that of the application by default
     `tasks`                when agents answer with tasks, by agent; all others as `WHEN_SLOW`
     `task_after_seconds`   how long a call waits before it becomes a task
@@ -47,6 +55,9 @@ class McpExports:
     """
 
     agents: Sequence[AgentRef] | None = None
+    prompts: Sequence[McpPrompt] = ()
+    resources: Sequence[McpResource] = ()
+    forms: Mapping[Any, Sequence[McpForm]] = field(default_factory=_no_forms)
     name: str | None = None
     instructions: str | None = None
     tasks: Mapping[Any, McpTasks] = field(default_factory=_no_modes)

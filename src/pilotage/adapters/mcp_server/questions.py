@@ -7,11 +7,12 @@ form cannot ask for is left to other ways of answering: to decide about actions 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import mcp_types as types
 
+from pilotage.adapters.mcp_server.forms import MESSAGE, McpForm
 from pilotage.agent.approval import AgentApprovalRequest
 from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecision
 from pilotage.agent.signals import ApprovalDecision
@@ -21,6 +22,8 @@ from pilotage.jsonvalue import JsonObject, JsonValue
 from pilotage.runtime.answering import GivenAnswer
 from pilotage.runtime.journal.question_record import Question
 
+Forms: TypeAlias = Sequence[McpForm]
+"""The forms that a run may ask for."""
 DECISION, COMMENT, ARGUMENTS, RESULT = "decision", "comment", "modified_payload", "result"
 _LONGEST = 10_000
 _MOST_SHOWN = 4_000
@@ -36,13 +39,26 @@ _WORDS: Mapping[str, str] = {
 }
 
 
-def request_of(question: Question, refusal: str | None = None) -> types.ElicitRequest:
+def request_of(question: Question, forms: Forms = (), refusal: str | None = None) -> types.ElicitRequest:
     """Return a question as a request to the user of a client."""
-    return types.ElicitRequest(params=form_of(question, refusal))
+    return types.ElicitRequest(params=form_of(question, forms, refusal))
 
 
-def form_of(question: Question, refusal: str | None = None) -> types.ElicitRequestFormParams:
+def asked_form(question: Question, forms: Forms) -> McpForm | None:
+    """Return the form that a question asks for; None for a question about an action."""
+    if not isinstance(question, AgentRecoveryRequest) or question.deferred_call is None:
+        return None
+    return next((each for each in forms if each.name == question.action_name), None)
+
+
+def form_of(
+    question: Question, forms: Forms = (), refusal: str | None = None
+) -> types.ElicitRequestFormParams:
     """Return a question as a form; `refusal` says why the last answer to it was none."""
+    if (form := asked_form(question, forms)) is not None:
+        asked = str(question.arguments.get(MESSAGE, form.description))
+        words = "\n\n".join(filter(None, [refusal, asked]))
+        return types.ElicitRequestFormParams(message=words, requested_schema=dict(form.schema))
     decisions = [*decisions_of(question)]
     choices = [{"const": each, "title": _WORDS.get(each, each)} for each in decisions]
     fields: dict[str, Any] = {
@@ -85,13 +101,16 @@ def decisions_of(question: Question) -> tuple[str, ...]:
     return tuple(each.value for each in question.allowed_decisions if each.value not in left_out)
 
 
-def answer_of(question: Question, response: object) -> GivenAnswer | None:
+def answer_of(question: Question, response: object, forms: Forms = ()) -> GivenAnswer | None:
     """Return the answer in a response; None where its user has closed the form, which leaves the question open.
 
     Raises:
         RequestRefusedError: the response is no answer to this question.
     """
     filled = _filled(response)
+    form = asked_form(question, forms)
+    if form is not None and filled.action != "cancel":
+        return GivenAnswer(question.id, RecoveryDecision.DONE, {RESULT: _result_of(form, filled)})
     match filled.action:
         case "cancel":
             return None
@@ -105,6 +124,13 @@ def _filled(response: object) -> types.ElicitResult:
     if not isinstance(response, types.ElicitResult):
         raise RequestRefusedError("The response is not one to a form.")
     return response
+
+
+def _result_of(form: McpForm, filled: types.ElicitResult) -> JsonValue:
+    """Return the result of the call that asks for a form."""
+    if filled.action == "decline":
+        return {"action": "decline"}
+    return {"action": "accept", "content": form.content(filled.content or {})}
 
 
 def _declined(question: Question) -> GivenAnswer | None:

@@ -11,6 +11,7 @@ from typing import Any
 import mcp_types as types
 
 from pilotage.adapters.mcp_server.catalog import McpTool
+from pilotage.adapters.mcp_server.content import media_block
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
 from pilotage.agent.state import AgentState, AgentStatus
@@ -78,16 +79,13 @@ class ResultMapping:
         if isinstance(digest := part.get("digest"), str) and _DIGEST.fullmatch(digest):
             stored = await self._runs.media(state.id, digest, principal=principal)
             media_type, data = stored.media_type, b64encode(stored.content).decode("ascii")
-        name = str(part.get("name") or media_type)
-        if not isinstance(data, str):
-            return types.ResourceLink(name=name, uri=str(part.get("url")), mime_type=media_type)
-        if media_type.startswith("image/"):
-            return types.ImageContent(data=data, mime_type=media_type)
-        if media_type.startswith("audio/"):
-            return types.AudioContent(data=data, mime_type=media_type)
-        uri = f"pilotage://runs/{state.id}/media/{part.get('digest') or 'inline'}"
-        contents = types.BlobResourceContents(uri=uri, mime_type=media_type, blob=data)
-        return types.EmbeddedResource(resource=contents)
+        inline = f"pilotage://runs/{state.id}/media/{part.get('digest') or 'inline'}"
+        return media_block(
+            media_type,
+            data if isinstance(data, str) else None,
+            url=str(part.get("url") or inline),
+            name=str(part.get("name") or media_type),
+        )
 
 
 def _media_in(part: Mapping[str, Any]) -> str | None:

@@ -19,6 +19,8 @@ from pilotage.adapters.mcp_server.calls import McpCalls
 from pilotage.adapters.mcp_server.catalog import KEY, Catalog
 from pilotage.adapters.mcp_server.errors import TASKS, protocol_error, store_unreachable
 from pilotage.adapters.mcp_server.exports import McpExports
+from pilotage.adapters.mcp_server.prompts import Prompts
+from pilotage.adapters.mcp_server.resources import Resources
 from pilotage.adapters.mcp_server.tasks import TaskMethods
 from pilotage.agent.principal import LOCAL, Principal
 from pilotage.container.application import Application
@@ -68,19 +70,35 @@ class _Handlers:
             self._name,
             version=_version(),
             instructions=self._exports.instructions,
-            cache_hints={"tools/list": _LISTS},
+            cache_hints={"tools/list": _LISTS, "prompts/list": _LISTS, "resources/templates/list": _LISTS},
             get_tool_input_schema=self._catalog.input_schema,
             on_list_tools=self._list_tools,
         )
-        server.add_request_handler("tools/call", types.CallToolRequestParams, self._handled(self._calls.call))
+        for method, (params, handler) in self._methods().items():
+            server.add_request_handler(method, params, self._handled(handler))
         server.extensions[KEY] = {}
         if self._catalog.is_durable:
             server.extensions[TASKS] = {}
-            tasks = TaskMethods(self._runs, self._catalog, self._calls, self._exports.poll_seconds)
-            for method, (params, handler) in tasks.methods.items():
-                server.add_request_handler(method, params, self._handled(handler))
         server.middleware.append(RequestStateBoundary(self._security(), default_audience=self._name))
         return server
+
+    def _methods(self) -> dict[str, tuple[type[types.RequestParams], Any]]:
+        """Return the methods with the types of their parameters."""
+        prompts, page = Prompts(self._exports.prompts), types.PaginatedRequestParams
+        resources = Resources(self._runs, self._catalog, self._exports.resources)
+        methods: dict[str, tuple[type[types.RequestParams], Any]] = {
+            "tools/call": (types.CallToolRequestParams, self._calls.call),
+            "prompts/list": (page, prompts.list),
+            "prompts/get": (types.GetPromptRequestParams, prompts.get),
+            "completion/complete": (types.CompleteRequestParams, prompts.complete),
+            "resources/list": (page, resources.list),
+            "resources/templates/list": (page, resources.templates),
+            "resources/read": (types.ReadResourceRequestParams, resources.read),
+        }
+        if not self._catalog.is_durable:
+            return methods
+        tasks = TaskMethods(self._runs, self._catalog, self._calls, self._exports.poll_seconds)
+        return {**methods, **tasks.methods}
 
     def _security(self) -> RequestStateSecurity:
         """Return the seal of states: by keys derived from the application's, so that every worker opens them.

@@ -70,16 +70,18 @@ class TaskMethods:
             return task_view.task(state, self._poll_seconds)
         if rest.state.is_terminal:
             return await self._ended(rest.state, tool, caller.principal)
-        requests = {each.id: request_of(each) for each in rest.questions} if caller.has_forms else {}
+        requests = (
+            {each.id: request_of(each, tool.forms) for each in rest.questions} if caller.has_forms else {}
+        )
         return task_view.task(rest.state, self._poll_seconds, requests=requests)
 
     async def update(
         self, context: Context, params: UpdateTaskParams, principal: Principal
     ) -> dict[str, Any]:
         """Store the answers in responses; the task shows what became of them."""
-        caller, state, _ = await self._known(context, params, principal)
+        caller, state, tool = await self._known(context, params, principal)
         responses = {key: _response(each) for key, each in params.input_responses.items()}
-        await self._calls.answering.take(state.id, responses, caller.principal)
+        await self._calls.answering.take(state.id, responses, caller.principal, tool.forms)
         return {"resultType": "complete"}
 
     async def cancel(self, context: Context, params: TaskParams, principal: Principal) -> dict[str, Any]:
