@@ -156,11 +156,13 @@ def messages_of_caller(definition: AgentDefinition, given: object) -> tuple[Mode
 
 
 def _parsed_instruction(definition: AgentDefinition, instruction: str) -> object:
-    """Return the instruction itself for a text parameter, else its JSON value, if it is JSON."""
+    """Return the instruction itself for a text parameter, else its JSON value, if it is JSON; None without any."""
     parameters = _parameters(definition)
     required = definition.execution.required if definition.execution else ()
     filled = required if len(required) == 1 else tuple(parameters)
-    if not filled or (len(filled) == 1 and parameters[filled[0]] is str):
+    if not filled:
+        return None
+    if len(filled) == 1 and parameters[filled[0]] is str:
         return instruction
     try:
         found: object = json.loads(instruction)
