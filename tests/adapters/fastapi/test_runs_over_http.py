@@ -79,9 +79,9 @@ async def test_runs_are_listed_page_by_page(server: Served) -> None:
     assert [each["id"] for each in (*page["runs"], *rest["runs"])] == ids[::-1]
     assert rest["cursor"] is None
     active = await server.client.get("/api/runs", params={"status": ["active", "created"]})
-    assert active.json() == {"runs": [], "cursor": None}
+    assert active.json() == {"runs": [], "cursor": None, "damaged": []}
     other = await server.client.get("/api/runs", params={"agent": "writer"})
-    assert other.json() == {"runs": [], "cursor": None}
+    assert other.json() == {"runs": [], "cursor": None, "damaged": []}
 
 
 async def refund(worker: Worker) -> object:
@@ -438,7 +438,7 @@ async def test_an_output_that_plain_utf_8_refuses_is_told_all_the_same() -> None
 async def test_the_description_names_bodies_answers_and_problems(server: Served) -> None:
     described = (await server.client.get("/openapi.json")).json()
     paths = described["paths"]
-    assert len([path for path in paths if path.startswith("/api/runs")]) == 14
+    assert len([path for path in paths if path.startswith("/api/runs")]) == 15
     start = paths["/api/runs"]["post"]
     assert start["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/StartBody")
     assert start["responses"]["201"]["content"]["application/json"]["schema"]["$ref"].endswith("/RunView")

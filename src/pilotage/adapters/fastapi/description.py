@@ -119,6 +119,7 @@ TAGS: Sequence[Mapping[str, Any]] = (
     {"name": "agents", "description": "What can be run."},
     {"name": "runs", "description": "Start runs, follow them, read their results, end them."},
     {"name": "questions", "description": "What runs ask people, and the answers."},
+    {"name": "costs", "description": "What runs were charged for."},
     {"name": "ag-ui", "description": "Agents for pages that speak AG-UI, such as CopilotKit."},
     {"name": "health", "description": "For load balancers and orchestrators."},
 )
