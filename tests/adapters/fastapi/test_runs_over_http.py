@@ -79,9 +79,9 @@ async def test_runs_are_listed_page_by_page(server: Served) -> None:
     assert [each["id"] for each in (*page["runs"], *rest["runs"])] == ids[::-1]
     assert rest["cursor"] is None
     active = await server.client.get("/api/runs", params={"status": ["active", "created"]})
-    assert active.json() == {"runs": [], "cursor": None}
+    assert active.json() == {"runs": [], "cursor": None, "damaged": []}
     other = await server.client.get("/api/runs", params={"agent": "writer"})
-    assert other.json() == {"runs": [], "cursor": None}
+    assert other.json() == {"runs": [], "cursor": None, "damaged": []}
 
 
 async def refund(worker: Worker) -> object:
