@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from pilotage.agent.ports.costs import CostField
-from pilotage.cli.commands import runs, storage
+from pilotage.cli.commands import mcp, runs, storage
 from pilotage.cli.options import CHANGES, READS, CommandOptions, ReasoningOption, takes
 
 AttachOption = Annotated[
@@ -61,6 +61,7 @@ def command() -> Callable[..., Any]:
     for each in declared:
         root.command()(each)
     root.add_typer(runs.commands, name="runs")
+    root.add_typer(mcp.commands, name="mcp")
     root.add_typer(storage.memory, name="memory")
     root.add_typer(storage.audit, name="audit")
     root.add_typer(storage.db, name="db")
