@@ -199,7 +199,7 @@ class Ledger:
     def known(self, key: str) -> str | None:
         for line in self.lines():
             if line["tool"] == "charge" and line["key"] == key:
-                return f"charge {line['arguments']['amount']} again"
+                return f"charge {line['arguments']['amount']}"
         return None
 
     def lines(self) -> list[dict[str, Any]]:

@@ -31,7 +31,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from pilotage.adapters.mcp.catalog import Definition, definition_of
 from pilotage.adapters.mcp.errors import (
+    LINE_BROKEN,
+    NOT_SENT,
     SESSION_GONE,
+    STATUS_REFUSED,
     McpStartError,
     McpUnavailableError,
     Sending,
@@ -52,6 +55,7 @@ _FIRST_DELAY, _LONGEST_DELAY = 0.25, 60.0
 _LASTING = 10.0
 """The seconds after which a connection counts as one that works: the next delay is the first one again."""
 _MOST_PAGES = 100
+_OF_TRANSPORT = frozenset({NOT_SENT, LINE_BROKEN, STATUS_REFUSED, SESSION_GONE})
 TASKS = "io.modelcontextprotocol/tasks"
 
 
@@ -218,7 +222,7 @@ class Connection:
             except Exception as failure:  # noqa: BLE001 - whatever ended it, it is begun again
                 error = _first_of(failure)
                 why = _words(error)
-                if not first.done() and (self._settings.is_required or isinstance(error, McpStartError)):
+                if not first.done() and self._settings.is_required:
                     first.set_exception(self._start_error(error))
                     return
                 if not first.done():
@@ -367,6 +371,9 @@ class Connection:
                 f"it did not agree on the protocol within {self._settings.limits.connect_seconds:g} seconds "
                 "(McpLimits.connect_seconds)"
             )
+        if isinstance(error, MCPError) and not ended and error.code not in _OF_TRANSPORT:
+            words = f"it speaks no version of the protocol that is known here ({words}). Is it an MCP server?"
+            return McpStartError(self._settings.name, words)
         return McpStartError(self._settings.name, f"there is no connection: {words}.")
 
     def _start_error(self, error: Exception) -> McpStartError:

@@ -145,11 +145,15 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
     @property
     def tool_catalog(self) -> AgentToolCatalog:
         """The tools on offer; a list that is not fresh any more is asked for again, for the runs that come later."""
-        connection = self._connection
-        if connection is not None and self._fresh_until < _now():
+        if self._connection is not None and self._fresh_until < _now():
             self._fresh_until = float("inf")
-            connection.list_again()
+            self.list_again()
         return self._catalog
+
+    def list_again(self) -> None:
+        """Ask for the list of tools, for the runs that come later."""
+        if self._connection is not None:
+            self._connection.list_again()
 
     async def start(self) -> None:
         """Connect.

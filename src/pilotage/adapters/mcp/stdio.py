@@ -77,22 +77,28 @@ class StdioTransport:
         try:
             pipes = await self._started()
         except BaseException:
-            self._end_now()
+            await self._stop(0.0)
             raise
         return pipes.received, _Sent(pipes)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._stop(self._stop_seconds)
+
+    async def _stop(self, seconds: float) -> None:
+        """End the process: its input is closed, then its line, at the end of which the guard ends group and itself."""
         pipes = self._pipes
         try:
             if pipes is not None:
+                pipes.end()
                 pipes.close_input()
-                if not await pipes.has_exited(self._stop_seconds):
+                if not await pipes.has_exited(seconds):
                     self._close_line()
                     await pipes.has_exited(self._stop_seconds + _KILL_SECONDS)
         finally:
-            self._end_now()
+            self._close_line()
+            self._close(pipes, self._process)
 
     async def _started(self) -> _Pipes:
         if sys.platform == "win32":
@@ -148,28 +154,17 @@ class StdioTransport:
         if line is not None:
             line.close()
 
-    def _end_now(self) -> None:
-        """End what is left without waiting: at the end of its line the guard ends the group and itself."""
-        self._close_line()
-        pipes, process = self._pipes, self._process
-        if pipes is not None and pipes.exited.is_set() and self._group is not None:
-            # A guard that was killed has left its group behind.
+    def _close(self, pipes: _Pipes | None, process: asyncio.SubprocessTransport | None) -> None:
+        """Close what is left; a guard that did not end by itself has left its group behind."""
+        if pipes is not None:
+            pipes.end()
+        if process is None:
+            return
+        code = process.get_returncode()
+        process.close()
+        if self._group is not None and (code is None or code < 0):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._group, signal.SIGKILL)
-        if pipes is not None:
-            pipes.end("the connection was closed")
-        if process is not None:
-            _close_pipes(process)
-
-
-def _close_pipes(process: asyncio.SubprocessTransport) -> None:
-    """Close the pipes of a process; the process itself is ended by its guard."""
-    for fd in (0, 1, 2):
-        pipe = process.get_pipe_transport(fd)
-        if pipe is not None:
-            pipe.close()
-    if process.get_returncode() is not None:
-        process.close()
 
 
 class _Pipes(asyncio.SubprocessProtocol):
@@ -208,8 +203,6 @@ class _Pipes(asyncio.SubprocessProtocol):
 
     def _finish(self) -> None:
         self.end("its process ended")
-        if self._process is not None:
-            self._process.close()
 
     def pause_writing(self) -> None:
         self.may_write.clear()
@@ -243,13 +236,14 @@ class _Pipes(asyncio.SubprocessProtocol):
         if pipe is not None:
             pipe.close()
 
-    def end(self, reason: str) -> None:
-        """Take no more from the process."""
+    def end(self, reason: str | None = None) -> None:
+        """Take no more from the process, for a reason that it gave, or because the connection is closed."""
         if self.reason is None:
-            self.reason = reason
+            self.reason = reason or "the connection was closed"
             self.may_write.set()
             self.received.end()
-            self._on_end(reason)
+            if reason is not None:
+                self._on_end(reason)
 
     def _resume(self) -> None:
         pipe = self._process.get_pipe_transport(1) if self._process is not None else None

@@ -328,7 +328,8 @@ class Outcomes:
             self._ledger.append(action, _AFTER, number, record, record)
 
     def close_inside(self, action_id: str) -> None:
-        """Record that the outcomes of open actions stay unknown, because the action around them has its outcome."""
+        """Record that the outcomes of open actions stay unknown, because the action around them has its outcome now."""
+        self._closed.add(action_id)
         record: JsonObject = {words.ERROR: UNKNOWN_INSIDE}
         for each in self._replay.open_inside(action_id):
             row = each.row
