@@ -23,23 +23,25 @@ class ToolAcceptance:
     """Reviews the lists of a server, and accepts definitions for all processes of the application.
 
     Without a store the first use is remembered for as long as the process lives; other rules need no store, or cannot
-    do without one.
+    do without one. With `only_looks` the first use pins nothing: it is shown what it would accept.
     """
 
-    def __init__(self, source: str, accept: str | None, pins: IToolPins | None) -> None:
+    def __init__(
+        self, source: str, accept: str | None, pins: IToolPins | None, *, only_looks: bool = False
+    ) -> None:
         """Take the rule of a server, and the port with its pins.
 
         Raises:
             AgentDefinitionError: `accept` is no rule, or people accept the tools and nothing stores that they did.
         """
         check_accept(source, accept)
-        if accept is None and pins is None:
+        if accept is None and pins is None and not only_looks:
             raise AgentDefinitionError(
                 f"server {source!r}: its tools are off until a person accepts them, and nothing stores that. Install "
                 'pilotage[sqlalchemy], or accept them in code: accept="first use", or accept="sha256:..." for one list.'
             )
         self.source, self.rule = source, accept
-        self._pins = pins
+        self._pins, self._only_looks = pins, only_looks
         self._of_process: Sequence[ToolPin] = ()
 
     @property
@@ -95,7 +97,7 @@ class ToolAcceptance:
         if known or self.rule != FIRST_USE:
             return known
         first = first_to_pin(self.source, listed, taken=taken, offered_as=offered_as)
-        if self._pins is not None:
+        if self._pins is not None and not self._only_looks:
             return await self._pins.accept_first(self.source, first)
         self._of_process = [ToolPin(self.source, tool) for tool in first]
         return self._of_process

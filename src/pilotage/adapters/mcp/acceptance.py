@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from pilotage.adapters.mcp.catalog import Definition, wire_name
 from pilotage.adapters.mcp.settings import McpServerSettings
 from pilotage.agent.ports.tool_pins import ToolPin
+from pilotage.agent.reach import agent_reaches
 from pilotage.agent.tool_review import ToolReview, ToolStanding
-from pilotage.agent.tools.catalog import AgentToolDescriptor
 from pilotage.agent.tools.definition_text import differences, visible
 from pilotage.agent.tools.listed import ListedTool
+from pilotage.container.application import Application
 from pilotage.values import value
 
 _HONOURS_KEY = "honours_key"
@@ -70,16 +71,31 @@ def words_about_off(settings: McpServerSettings, review: ToolReview) -> str | No
     return f"MCP server {settings.name}: {count} off: {tools}. Review: {remedy}"
 
 
-def names_taken(
-    source: str, own_tools: Sequence[AgentToolDescriptor], pins: Sequence[ToolPin]
-) -> Mapping[str, str]:
+@value
+class ToolsBeside:
+    """The names of the tools of an application, for models; a pod where its servers are started without it.
+
+    With `only_looks` the first use of a server pins nothing.
+    """
+
+    names: frozenset[str]
+    only_looks: bool = False
+
+    @classmethod
+    def of(cls, app: Application, *, only_looks: bool = False) -> ToolsBeside:
+        """Return those of an application."""
+        names = (tool.schema.name for reach in agent_reaches(app.graph) for tool in reach.tools)
+        return cls(frozenset(names), only_looks)
+
+
+def names_taken(source: str, own: ToolsBeside | None, pins: Sequence[ToolPin]) -> Mapping[str, str]:
     """Return the names of other tools for models: those of the application, and accepted ones of other servers."""
     others = {
         wire_name(f"{pin.source}_", pin.tool): f"server {pin.source!r}"
         for pin in pins
         if pin.source != source
     }
-    return {**others, **{tool.schema.name: "the application" for tool in own_tools}}
+    return {**others, **dict.fromkeys(own.names if own is not None else (), "the application")}
 
 
 def _question(settings: McpServerSettings, accepted: ListedTool, now: ListedTool) -> str:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, Unpack
 
 from pilotage.adapters.mcp.acceptance import (
     OfferedTool,
+    ToolsBeside,
     listed_of,
     names_taken,
     offered_tools,
@@ -24,10 +25,10 @@ from pilotage.adapters.mcp.settings import McpServerOptions, McpServerSettings, 
 from pilotage.agent.ports.permissions import ISecrets
 from pilotage.agent.ports.tool_pins import IToolPins
 from pilotage.agent.principal import RunContext
-from pilotage.agent.reach import agent_reaches
 from pilotage.agent.tool_acceptance import ToolAcceptance
 from pilotage.agent.tool_review import ReviewedTool, ToolReview
 from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor
+from pilotage.agent.tools.context import AgentToolRuntimeContext
 from pilotage.agent.tools.declare import ToolOptions
 from pilotage.agent.tools.described import IAgentToolProvider, described_tool
 from pilotage.agent.tools.metadata import Idempotency, ToolApprovalRequirement
@@ -35,7 +36,9 @@ from pilotage.container.application import Application
 from pilotage.container.lifecycle import ILifecycle
 from pilotage.container.processing import IContainer, IContainerAware
 from pilotage.errors import AgentDefinitionError, CallerError
+from pilotage.jsonvalue import JsonObject
 from pilotage.safety.fields import SecretRef
+from pilotage.schema.validation import misfit_of
 
 T = TypeVar("T")
 
@@ -112,6 +115,28 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         if self._connection is not None:
             self._connection.list_again()
 
+    async def call(self, tool: str, arguments: JsonObject, *, key: str) -> Any:
+        """Call an accepted tool outside of any run, and return its result. Nothing is recorded or asked.
+
+        Raises:
+            CallerError: the tool is not offered, or the arguments do not fit.
+            ToolError: the call failed for certain.
+            McpUnknownOutcomeError: it may have taken effect.
+        """
+        found = next((each for each in self._offered if each.definition.name == tool), None)
+        connection = self._connection
+        if found is None or found.is_changed or connection is None:
+            reviewed = self.review.named(tool)
+            known = ", ".join(each.name for each in self.review.offered) or "none"
+            why = f"is off: {reviewed.why}" if reviewed is not None else f"is not listed. On offer: {known}"
+            raise CallerError(f"tool {tool!r} of MCP server {self.name!r} {why}.")
+        definition = found.definition
+        if (misfit := misfit_of(arguments, definition.input_schema)) is not None:
+            raise CallerError(f"the arguments of {tool!r} do not fit: {misfit}.")
+        known_tool, wire = declared(self.settings, definition), wire_name(self.settings.tool_prefix, tool)
+        called = CalledTool(self.settings, connection, definition, known_tool, wire)
+        return await called.call(arguments, AgentToolRuntimeContext(key, key, key, wire, key))
+
     @property
     def is_connected(self) -> bool:
         """Whether there is a connection now."""
@@ -139,7 +164,9 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         if self._transport is None:
             refuse_unreachable(self.settings)
         self._offered, self._catalog, self._review = (), _NO_TOOLS, None
-        self._acceptance = ToolAcceptance(self.name, self.settings.accept, self._provided(IToolPins))
+        beside, pins = self._provided(ToolsBeside), self._provided(IToolPins)
+        only_looks = beside is not None and beside.only_looks
+        self._acceptance = ToolAcceptance(self.name, self.settings.accept, pins, only_looks=only_looks)
         self._connection = Connection(self.settings, self._open, self._take)
         await self._connection.start()
 
@@ -184,10 +211,11 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         Raises:
             McpStartError: it cannot be read what was accepted.
         """
-        pins, app = self._provided(IToolPins), self._provided(Application)
+        pins, own, app = self._provided(IToolPins), self._provided(ToolsBeside), self._provided(Application)
         try:
             others = () if pins is None else await pins.list_pins()
-            own = () if app is None else [tool for each in agent_reaches(app.graph) for tool in each.tools]
+            if own is None and app is not None:
+                own = ToolsBeside.of(app)
             return await self._accepting.review(
                 list(map(listed_of, usable)),
                 taken=names_taken(self.name, own, others),

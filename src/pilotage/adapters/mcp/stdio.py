@@ -128,6 +128,7 @@ class StdioTransport:
             self._process, self._pipes = process, pipes
         word = (await loop.sock_recv(self._line, 1024)).decode(errors="replace").strip()
         if not word.isdigit():
+            await pipes.has_exited(self._stop_seconds)
             shown, why = shlex.join(self._command), word.removeprefix("!") or "its guard ended"
             raise McpStartError(
                 self._server,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import platform
 import re
@@ -16,6 +17,7 @@ from pilotage.adapters.openai import settings as model
 from pilotage.adapters.openai_plugin import BASE_URL
 from pilotage.adapters.sealing import key_file as sealing
 from pilotage.adapters.sqlalchemy import settings as database
+from pilotage.agent.tools.definition_text import visible
 from pilotage.cli.application import ChosenApplication, chosen_application, database_of
 from pilotage.cli.exit_codes import TRACEBACK
 from pilotage.cli.handlers.doctor_model import look_at_model
@@ -29,9 +31,11 @@ from pilotage.cli.handlers.findings import (
     well,
 )
 from pilotage.cli.handlers.storage import checked, opened
+from pilotage.cli.mcp_servers import Server, has_servers, with_servers
 from pilotage.cli.options import AS, TENANT
 from pilotage.cli.screen import Screen
 from pilotage.cli.target import APP
+from pilotage.cli.timeline import count_words
 from pilotage.container.application import Application
 from pilotage.container.plugins import (
     Extension,
@@ -71,12 +75,31 @@ def examine(option: str | None, *, as_json: bool) -> int:
         look_at_database(app),
         *look_at_key(),
         asyncio.run(look_at_model(app)),
+        *look_at_mcp_servers(app),
         *([why_not] if why_not is not None else look_at_application(app)),
     ]
     Screen.of_process().answer(
         [finding_json(each) for each in findings], *finding_lines(findings), as_json=as_json
     )
     return code_of_findings(findings)
+
+
+def look_at_mcp_servers(app: Application | None) -> Iterator[Finding]:
+    """Return whether the MCP servers of the application can be used, and which of their tools are off."""
+    if app is None or not has_servers(app):
+        return
+
+    async def looked(server: Server) -> Finding:
+        review = server.review
+        words = f"{server.name}: {count_words(len(review.offered), 'tool')} on offer"
+        if not review.off:
+            return well("mcp", words)
+        listed = ", ".join(f"{visible(each.name)} ({each.standing.value})" for each in review.off)
+        return note("mcp", f"{words}; off: {listed}", f"pilotage mcp diff {server.name}")
+
+    logging.getLogger("pilotage.adapters.mcp").setLevel(logging.ERROR)
+    for found in asyncio.run(with_servers(app, (), looked)):
+        yield found if isinstance(found, Finding) else off("mcp", found.problem)
 
 
 def look_at_application(app: Application | None) -> Iterator[Finding]:
