@@ -59,6 +59,10 @@ PACKAGES = {
         "adapters-agui.md",
         'Agents behind AG-UI, with human approval: `pip install "pilotage[agui]"`.',
     ),
+    "pilotage.adapters.mcp_server": (
+        "adapters-mcp-server.md",
+        'Agents as MCP tools: `pip install "pilotage[mcp]"`.',
+    ),
     "pilotage.adapters.typer": (
         "adapters-typer.md",
         'Commands of an application\'s own command line, as controllers: `pip install "pilotage[cli]"`.',

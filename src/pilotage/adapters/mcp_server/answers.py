@@ -36,7 +36,7 @@ class TakenAnswers:
 
 
 @value
-class CallState:
+class AskedCall:
     """The state of a call that asks: its run, and the question of each key. It is sealed on its way out.
 
     A key names another question in a later round. What is sent again is therefore about the question of its time.
@@ -49,7 +49,17 @@ class CallState:
         return canonical_json({"run": self.run_id, "asked": dict(self.asked)})
 
     @classmethod
-    def parse(cls, text: str) -> CallState:
+    def of(cls, rest: RunAtRest, forms: Forms) -> AskedCall:
+        """Return the state of a run that asks."""
+        ids = [each.id for each in rest.questions]
+        return cls(rest.state.id, dict(zip(keys_of(rest.questions, forms), ids, strict=True)))
+
+    def by_question(self, responses: Mapping[str, object]) -> dict[str, object]:
+        """Return responses by the ids of the questions that they are to; without those to anything else."""
+        return {self.asked[key]: each for key, each in responses.items() if key in self.asked}
+
+    @classmethod
+    def parse(cls, text: str) -> AskedCall:
         """Return the state that `str` wrote; its seal has been checked."""
         found = object_or_empty(json.loads(text))
         keys = object_or_empty(found.get("asked"))
@@ -58,15 +68,12 @@ class CallState:
 
 def asked(rest: RunAtRest, taken: TakenAnswers, forms: Forms) -> types.InputRequiredResult:
     """Return the questions of a run for the user of a client, with the state to answer them by."""
-    keys = keys_of(rest.questions, forms)
+    state = AskedCall.of(rest, forms)
     requests: dict[str, Any] = {
         key: request_of(each, forms, taken.refused.get(each.id))
-        for key, each in zip(keys, rest.questions, strict=True)
+        for key, each in zip(state.asked, rest.questions, strict=True)
     }
-    ids = dict(zip(keys, [each.id for each in rest.questions], strict=True))
-    return types.InputRequiredResult(
-        input_requests=requests, request_state=str(CallState(rest.state.id, ids))
-    )
+    return types.InputRequiredResult(input_requests=requests, request_state=str(state))
 
 
 def keys_of(questions: Sequence[Question], forms: Forms) -> list[str]:
@@ -116,10 +123,10 @@ class Answering:
 
     async def ask_now(
         self, context: ServerRequestContext[Any, Any], rest: RunAtRest, principal: Principal, forms: Forms
-    ) -> bool:
-        """Ask the user of a client of the handshake era; return False where a question is left open."""
-        taken = TakenAnswers()
+    ) -> TakenAnswers:
+        """Ask the user of a client of the handshake era; a question without an answer is left open."""
         for question in rest.questions:
+            taken = TakenAnswers()
             for _ in range(_MOST_TRIES):
                 form = form_of(question, forms, taken.refused.get(question.id))
                 filled = await context.session.elicit_form(
@@ -129,8 +136,8 @@ class Answering:
                 if not taken.refused:
                     break
             if taken.refused or taken.is_left_open:
-                return False
-        return True
+                return TakenAnswers(is_left_open=True)
+        return TakenAnswers()
 
     async def _known(self, run_id: str, principal: Principal) -> dict[str, Question]:
         """Return the questions of a run, open and closed: an answer that is sent again is confirmed."""

@@ -10,7 +10,7 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from pilotage.adapters.mcp_server.answers import Answering, CallState, asked
+from pilotage.adapters.mcp_server.answers import Answering, AskedCall, TakenAnswers, asked
 from pilotage.adapters.mcp_server.callers import Caller
 from pilotage.adapters.mcp_server.catalog import KEY, Catalog, McpTool
 from pilotage.adapters.mcp_server.ephemeral import EphemeralCalls
@@ -84,10 +84,10 @@ class McpCalls:
 
     async def _state_of(
         self, tool: McpTool, given: Any, params: types.CallToolRequestParams, caller: Caller
-    ) -> CallState:
+    ) -> AskedCall:
         """Return the state of a call: the one that came with it, else the run of its key, else a new run."""
         if params.request_state is not None:
-            return await self._known(CallState.parse(params.request_state), tool, caller)
+            return await self._known(AskedCall.parse(params.request_state), tool, caller)
         key = _key_of(params)
         handle = await self._runs.start(
             tool.definition.agent_id,
@@ -95,9 +95,9 @@ class McpCalls:
             principal=caller.principal,
             id=None if key is None else alias_of(caller.principal, key),
         )
-        return CallState(handle.id, {})
+        return AskedCall(handle.id, {})
 
-    async def _known(self, state: CallState, tool: McpTool, caller: Caller) -> CallState:
+    async def _known(self, state: AskedCall, tool: McpTool, caller: Caller) -> AskedCall:
         """Return a state, which was opened with our key for this call and this principal."""
         run = await self._runs.get(state.run_id, principal=caller.principal)
         if run.agent_type != tool.definition.agent_id:
@@ -108,30 +108,38 @@ class McpCalls:
         self,
         context: Context,
         tool: McpTool,
-        state: CallState,
+        state: AskedCall,
         caller: Caller,
         params: types.CallToolRequestParams,
     ) -> Reply:
-        run_id, answering = state.run_id, self.answering
+        run_id, responses = state.run_id, params.input_responses or {}
+        taken = await self._taken(state.by_question(responses), tool, run_id, caller)
+        # Without a state the responses are to what the run asks first: a client may know the forms of a tool.
+        early = responses if params.request_state is None else {}
         if tool.tasks in (McpTasks.ALWAYS, McpTasks.REQUIRED) and caller.has_tasks:
             return await self._task(run_id, caller)
-        responses = {state.asked.get(key, key): each for key, each in (params.input_responses or {}).items()}
-        taken = await answering.take(run_id, responses, caller.principal, tool.forms)
-        if taken.is_left_open:
-            return await self._left_open(run_id, caller)
-        while True:
+        while not taken.is_left_open:
             rest = await self._rest(context, tool, run_id, caller)
             if rest is None:
                 return await self._task(run_id, caller)
             if rest.state.is_terminal:
                 result = await self._runs.result(run_id, principal=caller.principal)
                 return await self.results.of(tool, result, caller.principal)
-            if not rest.questions or not caller.has_forms:
+            if rest.questions and early:
+                known = AskedCall.of(rest, tool.forms)
+                taken, early = await self._taken(known.by_question(early), tool, run_id, caller), {}
+            elif not rest.questions or not caller.has_forms:
                 return failure(words_about(rest), rest.state)
-            if caller.is_modern:
+            elif caller.is_modern:
                 return asked(rest, taken, tool.forms)
-            if not await answering.ask_now(context, rest, caller.principal, tool.forms):
-                return await self._left_open(run_id, caller)
+            else:
+                taken = await self.answering.ask_now(context, rest, caller.principal, tool.forms)
+        return await self._left_open(run_id, caller)
+
+    async def _taken(
+        self, responses: Mapping[str, object], tool: McpTool, run_id: str, caller: Caller
+    ) -> TakenAnswers:
+        return await self.answering.take(run_id, responses, caller.principal, tool.forms)
 
     async def _rest(self, context: Context, tool: McpTool, run_id: str, caller: Caller) -> RunAtRest | None:
         """Return the run at rest; None where it takes so long that the call becomes a task."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import mcp_types as types
 from pydantic import BaseModel
 
 from pilotage.agent.messages import MediaPart, TextPart
+from pilotage.jsonvalue import is_list
 
 
 def media_block(media_type: str, data: str | None, *, url: str, name: str) -> types.ContentBlock:
@@ -39,5 +39,4 @@ def block_of(part: Any) -> Any:
 
 def blocks_of(given: Any) -> list[Any]:
     """Return what an application gives as blocks: one part, or a list of them."""
-    parts = given if isinstance(given, Sequence) and not isinstance(given, str | bytes) else [given]
-    return [block_of(each) for each in parts]
+    return [block_of(each) for each in (given if is_list(given) else [given])]

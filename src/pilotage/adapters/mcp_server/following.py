@@ -70,11 +70,11 @@ class RunFollower:
         state = await self._runs.get(run_id, principal=principal)
         if state.is_terminal:
             return RunAtRest(state)
+        # Also while a part of the run goes on: nothing else has to wait for the answers.
+        if questions := await self._runs.questions(run_id, principal=principal):
+            return RunAtRest(state, questions)
         if state.status is not AgentStatus.INTERRUPTED or self._runs.is_driven(run_id):
             return None
-        questions = await self._runs.questions(run_id, principal=principal)
-        if questions:
-            return RunAtRest(state, questions)
         if state.wake_at is not None or await self._is_answered(state, principal):
             return None
         return RunAtRest(state)

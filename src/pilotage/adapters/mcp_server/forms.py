@@ -74,7 +74,7 @@ def input_with_forms(definition: AgentDefinition, given: Any, forms: Sequence[Mc
     if not forms:
         return given
     contract = definition.execution
-    parameters = contract.parameters if contract is not None else {}
+    parameters: Mapping[str, object] = {} if contract is None else contract.parameters
     only = next(iter(parameters), None)
     if isinstance(given, str):
         words = given

@@ -87,10 +87,10 @@ class _Endpoint:
         """Return the answer to a request whose body has been read."""
         if self._server is None:
             self._server = mcp_server(self._app, self._exports)
-        return _Answer(self._server, request, self._streams)
+        return _McpResponse(self._server, request, self._streams)
 
 
-class _Answer(Response):
+class _McpResponse(Response):
     """The answer of the SDK's transport to one request; it ends when the client leaves or the server stops."""
 
     def __init__(self, server: Server[Any], request: Request, streams: Streams) -> None:
@@ -123,7 +123,7 @@ class _Answer(Response):
                 await problem_response(error)(scope, receive, send)
 
     async def _until_shutdown(self, shutdown: asyncio.Future[None], send: Send) -> None:
-        """Serve the request, in a manager of its own: it leaves nothing behind."""
+        """Serve the request, in a manager of its own: no task outlives it."""
         manager = StreamableHTTPSessionManager(app=self._server, stateless=True)
         serving = asyncio.ensure_future(self._served(manager, send))
         try:
@@ -137,4 +137,9 @@ class _Answer(Response):
 
     async def _served(self, manager: StreamableHTTPSessionManager, send: Send) -> None:
         async with manager.run():
-            await manager.handle_request(self._request.scope, self._request.receive, send)
+            await manager.handle_request(_trimmed(self._request.scope), self._request.receive, send)
+
+
+def _trimmed(scope: Scope) -> Scope:
+    """Return a scope whose headers have no blanks around their values; not every server removes them."""
+    return {**scope, "headers": [(name, text.strip()) for name, text in scope["headers"]]}

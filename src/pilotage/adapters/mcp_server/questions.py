@@ -18,8 +18,9 @@ from pilotage.agent.recovery_request import AgentRecoveryRequest, RecoveryDecisi
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.inbound.bodies import finite
 from pilotage.inbound.problems import RequestRefusedError
-from pilotage.jsonvalue import JsonObject, JsonValue
+from pilotage.jsonvalue import JsonObject, JsonValue, object_or_empty, to_json_value
 from pilotage.runtime.answering import GivenAnswer
+from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.question_record import Question
 
 Forms: TypeAlias = Sequence[McpForm]
@@ -56,9 +57,9 @@ def form_of(
 ) -> types.ElicitRequestFormParams:
     """Return a question as a form; `refusal` says why the last answer to it was none."""
     if (form := asked_form(question, forms)) is not None:
-        asked = str(question.arguments.get(MESSAGE, form.description))
-        words = "\n\n".join(filter(None, [refusal, asked]))
-        return types.ElicitRequestFormParams(message=words, requested_schema=dict(form.schema))
+        asked = str(_arguments_of(question).get(MESSAGE, form.description))
+        message = "\n\n".join(filter(None, [refusal, asked]))
+        return types.ElicitRequestFormParams(message=message, requested_schema=dict(form.schema))
     decisions = [*decisions_of(question)]
     choices = [{"const": each, "title": _WORDS.get(each, each)} for each in decisions]
     fields: dict[str, Any] = {
@@ -76,15 +77,20 @@ def form_of(
     return types.ElicitRequestFormParams(message=message, requested_schema=schema)
 
 
-def _json_field(title: str, words: str) -> dict[str, Any]:
-    return {"type": "string", "title": title, "description": words}
+def _json_field(title: str, description: str) -> dict[str, Any]:
+    return {"type": "string", "title": title, "description": description}
+
+
+def _arguments_of(question: Question) -> JsonObject:
+    """Return the guarded arguments of the action of a question."""
+    found = question.arguments
+    return object_or_empty(found[words.VIEW]) if words.VIEW in found else found
 
 
 def _facts(question: Question) -> list[str]:
     """Return what a person judges a question by: the guarded arguments, and the risk."""
-    shown = (
-        json.dumps(dict(question.arguments), ensure_ascii=False, default=str) if question.arguments else ""
-    )
+    arguments = _arguments_of(question)
+    shown = json.dumps(to_json_value(arguments), ensure_ascii=False) if arguments else ""
     if len(shown) > _MOST_SHOWN:
         shown = f"{shown[:_MOST_SHOWN]} ... ({len(shown)} characters)"
     facts = [f"Arguments: {shown}"] if shown else []

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER
 from pydantic import Field
+from starlette.requests import HTTPConnection
 
 from pilotage.adapters.mcp_server import task_view
 from pilotage.adapters.mcp_server.callers import Caller
@@ -103,6 +106,7 @@ class TaskMethods:
         caller = Caller.of(context, principal)
         if not caller.has_tasks:
             raise needs_tasks()
+        _check_routing(context, params.task_id)
         try:
             state = await self._runs.get(params.task_id, principal=caller.principal)
         except RunNotFoundError:
@@ -120,6 +124,20 @@ class TaskMethods:
             return task_view.task(state, self._poll_seconds, error=error)
         mapped = await self._calls.results.of(tool, result, principal)
         return task_view.task(state, self._poll_seconds, result=mapped)
+
+
+def _check_routing(context: Context, task_id: str) -> None:
+    """Refuse a request over HTTP whose header for intermediaries names another task, or none.
+
+    Raises:
+        MCPError: it does.
+    """
+    request = cast(object, context.request)
+    if isinstance(request, HTTPConnection) and request.headers.get(MCP_NAME_HEADER) != task_id:
+        raise MCPError(
+            code=types.HEADER_MISMATCH,
+            message=f"the header {MCP_NAME_HEADER} does not match the task id of the request",
+        )
 
 
 def _response(given: Any) -> object:
