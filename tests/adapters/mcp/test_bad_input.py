@@ -57,7 +57,9 @@ async def test_a_command_that_is_no_server(command: list[str], words: str) -> No
 
 
 async def test_a_server_that_does_not_answer() -> None:
-    server = McpServer("mute", command=talker("import sys; [None for _ in sys.stdin]"), limits=McpLimits(connect_seconds=0.5))
+    server = McpServer(
+        "mute", command=talker("import sys; [None for _ in sys.stdin]"), limits=McpLimits(connect_seconds=0.5)
+    )
     assert "it did not agree on the protocol within 0.5 seconds" in await refusal(server)
 
 

@@ -248,7 +248,8 @@ async def test_a_new_list_is_for_the_runs_that_begin_later(tmp_path: Path) -> No
             await asyncio.sleep(0)
         assert (await (await runs.start(Teller, "go")).result()).status is AgentStatus.COMPLETED
         first, second = (
-            [tool.name for tool in each.tool_calling.tools] if each.tool_calling else [] for each in model.requests
+            [tool.name for tool in each.tool_calling.tools] if each.tool_calling else []
+            for each in model.requests
         )
     assert first == ["bank_look"]
     assert second == ["bank_look", "bank_pay"]

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, TypeVar, Unpack
 
 from pilotage.adapters.mcp.acceptance import (
-    OfferedTool,
     ToolsBeside,
+    UsableTool,
     listed_of,
     names_taken,
     offered_tools,
@@ -75,7 +75,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         self._container: IContainer | None = None
         self._connection: Connection | None = None
         self._catalog = _NO_TOOLS
-        self._offered: tuple[OfferedTool, ...] = ()
+        self._offered: tuple[UsableTool, ...] = ()
         self._acceptance: ToolAcceptance | None = None
         self._review: ToolReview | None = None
         self._fresh_until = float("inf")
@@ -235,7 +235,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
     def _provided(self, type_: Callable[..., T]) -> T | None:
         return None if self._container is None else self._container.get_or_none(type_)
 
-    def _described(self, offer: OfferedTool) -> AgentToolDescriptor:
+    def _described(self, offer: UsableTool) -> AgentToolDescriptor:
         settings, connection = self.settings, self._connection
         if connection is None:
             raise AgentDefinitionError(f"MCP server {self.name!r} is not started.")
