@@ -10,6 +10,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,12 @@ def has_gone(pids: list[int], seconds: float = 10) -> bool:
 
 def pids_in(folder: Path) -> list[int]:
     return [int(each) for each in (folder / "pids").read_text().split()]
+
+
+async def until(has_come: Callable[[], bool]) -> None:
+    """Let the loop go on until something outside of it has come."""
+    while not has_come():  # noqa: ASYNC110 - it happens in another process
+        await asyncio.sleep(0)
 
 
 def open_files() -> int:
@@ -109,8 +116,7 @@ async def test_nothing_is_left_of_many_starts_crashes_and_cancellations(tmp_path
                 bank.fault(f"{('kill', 'cut', 'hang')[number % 3]} look:before")
             run = await app.get(AgentRuns).start(Teller, "go")
             if number % 3 == 2:
-                while not bank.reached:
-                    await asyncio.sleep(0)
+                await until(lambda: bank.reached)
                 await app.get(AgentRuns).cancel(run.id)
             await run.result()
         (tmp_path / "reached").unlink(missing_ok=True)
@@ -173,8 +179,7 @@ async def test_a_call_that_its_program_cuts_short_is_cancelled_at_the_server(tmp
         result = await (await app.get(AgentRuns).start(Hasty)).result()
         assert result.output == "too late"
         assert (tmp_path / "reached").exists()
-        while not (tmp_path / "cancelled").exists():
-            await asyncio.sleep(0)
+        await until((tmp_path / "cancelled").exists)
     assert "requestId" in json.loads((tmp_path / "cancelled").read_text())
 
 
@@ -244,8 +249,7 @@ async def test_a_new_list_is_for_the_runs_that_begin_later(tmp_path: Path) -> No
         await (await runs.start(Teller, "go")).result()
         (tmp_path / "tools").write_text(json.dumps([{"name": "look"}, {"name": "pay"}]))
         server.list_again()
-        while server.tool_catalog is before:
-            await asyncio.sleep(0)
+        await until(lambda: server.tool_catalog is not before)
         assert (await (await runs.start(Teller, "go")).result()).status is AgentStatus.COMPLETED
         first, second = (
             [tool.name for tool in each.tool_calling.tools] if each.tool_calling else []

@@ -182,8 +182,8 @@ class CalledTool:
 
     async def _anew(self, this: Round, attempt: RequestAttempt) -> Reply:
         """Begin a call again whose state is lost, and answer the questions again that were answered before."""
-        again = Round(this.arguments, known=this.known)
-        for _ in range(self._settings.limits.most_rounds):
+        again, left = Round(this.arguments, known=this.known), self._settings.limits.most_rounds
+        while True:
             reply = await self._sent(again, RequestAttempt(attempt.key))
             data = object_or_empty(reply.data)
             requests, state = object_or_empty(data.get("requests")), data.get("state")
@@ -191,7 +191,8 @@ class CalledTool:
                 name: this.known.get(question_digest(object_or_empty(each)))
                 for name, each in requests.items()
             }
-            if reply.kind is not ReplyKind.INPUT or not requests or None in answers.values():
+            left -= 1
+            if reply.kind is not ReplyKind.INPUT or not requests or None in answers.values() or not left:
                 return reply
             again = Round(
                 this.arguments,
@@ -199,7 +200,6 @@ class CalledTool:
                 state if isinstance(state, str) else None,
                 this.known,
             )
-        return reply
 
     def _error(self, failed: RequestFailedError) -> Exception:
         server, name = self._settings.name, self.definition.name

@@ -384,9 +384,8 @@ class Connection:
 
 def _first_of(error: Exception) -> Exception:
     """Return the first error of a group, of any depth; an error that is no group as it is."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
+    inner: Sequence[Exception] = getattr(error, "exceptions", ())
+    return _first_of(inner[0]) if inner else error
 
 
 def _words(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -58,7 +58,7 @@ def open_line(
 @asynccontextmanager
 async def _over_http(
     settings: McpServerSettings, url: str, token: str | None, auth: httpx2.Auth | None
-) -> AsyncIterator[Any]:
+) -> AsyncGenerator[Any]:
     limits = settings.limits
     policy = settings.egress or policy_for(settings.name, url, limits.most_bytes)
     headers = dict(settings.headers)

@@ -9,7 +9,7 @@ from pilotage.adapters.mcp.catalog import why_not_schema
 from pilotage.adapters.mcp.errors import McpRefusedError
 from pilotage.adapters.mcp.settings import McpQuestion, McpServerSettings
 from pilotage.errors import QuestionDeclinedError
-from pilotage.jsonvalue import JsonObject, JsonValue, is_object, json_digest, object_or_empty, shortened
+from pilotage.jsonvalue import JsonObject, JsonValue, json_digest, object_or_empty, shortened
 from pilotage.runtime import ask, step
 from pilotage.values import value
 
@@ -75,8 +75,9 @@ class Questions:
             return _DECLINED
         if content is None and policy != "people":
             return _DECLINED
-        is_form = question.url is None and is_object(content)
-        return {"action": "accept", "content": content} if is_form else {"action": "accept"}
+        if question.url is not None or not isinstance(content, Mapping):
+            return {"action": "accept"}
+        return {"action": "accept", "content": content}
 
     def _question(self, params: JsonObject) -> McpQuestion:
         """Return a question as a person sees it: who asks, and nothing in it that is invisible."""

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from pilotage.agent.messages import MediaPart, TextPart, content_parts
 from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError
-from pilotage.jsonvalue import JsonValue, is_list, is_object, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, is_object, list_or_empty, object_or_empty, to_json_value
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.result_codec import ResultCodec, Scalars, copied
 
@@ -26,15 +26,15 @@ class ContentCodec(ResultCodec):
         if parts := content_parts(result):
             return {words.CONTENT_PARTS: [to_json_value(part) for part in parts]}, ()
         plain = to_json_value(result)
-        is_alike = is_object(plain) and not _FORMS.isdisjoint(plain)
-        return {words.PLAIN: plain} if is_alike else plain, ()
+        wrapped: JsonObject = {words.PLAIN: plain}
+        return (plain if _FORMS.isdisjoint(object_or_empty(plain)) else wrapped), ()
 
     def decode(self, value: JsonValue) -> object:
-        if is_object(value) and len(value) == 1:
-            if words.PLAIN in value:
-                return copied(value[words.PLAIN])
-            if is_list(given := value.get(words.CONTENT_PARTS)):
-                return [_part_of(each) for each in given]
+        record = object_or_empty(value)
+        if [*record] == [words.PLAIN]:
+            return copied(record[words.PLAIN])
+        if [*record] == [words.CONTENT_PARTS]:
+            return [_part_of(each) for each in list_or_empty(record[words.CONTENT_PARTS])]
         return copied(value)
 
 
