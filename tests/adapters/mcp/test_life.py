@@ -18,6 +18,7 @@ import pytest
 from pilotage import Agent, AgentRuns, AgentStatus, Application
 from pilotage.adapters.mcp import McpLimits, McpServer, McpServers, McpTool
 from pilotage.agent import Idempotency
+from pilotage.agent.tool_review import FIRST_USE
 from pilotage.runtime import timeout
 from pilotage.testing import MemoryStore, ScriptedModel, calls, says
 from tests.adapters.mcp.bank import OUTSIDE, QUICK, SCRIPT, TOOLS, UNASKED, Bank, Teller, script
@@ -76,7 +77,9 @@ async def test_the_group_of_a_server_ends_when_we_are_killed(tmp_path: Path) -> 
 
 @pytest.mark.slow
 async def test_the_group_of_a_server_ends_with_the_application(tmp_path: Path) -> None:
-    server = McpServer("bank", command=stubborn(tmp_path), limits=McpLimits(stop_seconds=0.2))
+    server = McpServer(
+        "bank", command=stubborn(tmp_path), limits=McpLimits(stop_seconds=0.2), accept=FIRST_USE
+    )
     await server.start()
     pids = pids_in(tmp_path)
     await server.stop()
@@ -86,7 +89,7 @@ async def test_the_group_of_a_server_ends_with_the_application(tmp_path: Path) -
 @pytest.mark.slow
 async def test_the_group_of_a_server_ends_with_its_guard(tmp_path: Path) -> None:
     before = children()
-    server = McpServer("bank", command=stubborn(tmp_path), limits=QUICK)
+    server = McpServer("bank", command=stubborn(tmp_path), limits=QUICK, accept=FIRST_USE)
     await server.start()
     pids = pids_in(tmp_path)
     (guard,) = children() - before
@@ -208,6 +211,7 @@ async def test_several_servers_are_one_provider(tmp_path: Path) -> None:
                 command=[sys.executable, "-S", str(SCRIPT), str(folder)],
                 tools=TOOLS,
                 limits=QUICK,
+                accept=FIRST_USE,
             )
             for folder in folders
         ]
@@ -249,6 +253,9 @@ async def test_a_new_list_is_for_the_runs_that_begin_later(tmp_path: Path) -> No
         await (await runs.start(Teller, "go")).result()
         (tmp_path / "tools").write_text(json.dumps([{"name": "look"}, {"name": "pay"}]))
         server.list_again()
+        await until(lambda: bool(server.review.off))
+        assert server.tool_catalog is before
+        await server.accept(server.review.off, by="ada")
         await until(lambda: server.tool_catalog is not before)
         assert (await (await runs.start(Teller, "go")).result()).status is AgentStatus.COMPLETED
         first, second = (
