@@ -265,6 +265,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
             input_schema=shown.input_schema,
             output_schema=shown.output_schema or {},
             returns_media=True,
+            version=listed_of(definition).digest,
         )
 
 
