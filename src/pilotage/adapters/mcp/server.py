@@ -8,8 +8,8 @@ from typing import Any, Unpack
 
 from pilotage.adapters.mcp.calls import CalledTool
 from pilotage.adapters.mcp.catalog import Definition, declared, offered, wire_name
-from pilotage.adapters.mcp.connection import Connection
-from pilotage.adapters.mcp.lines import Line, open_line
+from pilotage.adapters.mcp.connection import McpConnection
+from pilotage.adapters.mcp.lines import McpLine, open_line
 from pilotage.adapters.mcp.settings import McpServerOptions, McpServerSettings, refuse_unreachable
 from pilotage.agent.ports.permissions import ISecrets
 from pilotage.agent.principal import RunContext
@@ -52,7 +52,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         self.settings = McpServerSettings(name, **options) if isinstance(name, str) else name
         self._auth, self._transport = auth, transport
         self._container: IContainer | None = None
-        self._connection: Connection | None = None
+        self._connection: McpConnection | None = None
         self._catalog = _NO_TOOLS
         self._definitions: tuple[Definition, ...] = ()
         self._fresh_until = float("inf")
@@ -98,7 +98,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         if self._transport is None:
             refuse_unreachable(self.settings)
         self._definitions, self._catalog = (), _NO_TOOLS
-        self._connection = Connection(self.settings, self._open, self._take)
+        self._connection = McpConnection(self.settings, self._open, self._take)
         await self._connection.start()
 
     async def stop(self) -> None:
@@ -107,9 +107,9 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         if connection is not None:
             await connection.stop()
 
-    async def _open(self, on_end: Callable[[str], None]) -> Line:
+    async def _open(self, on_end: Callable[[str], None]) -> McpLine:
         if self._transport is not None:
-            return Line(self._transport(), marks_writes=False)
+            return McpLine(self._transport(), marks_writes=False)
         self._token = await self._resolved(self.settings.token)
         return open_line(self.settings, self._token, on_end, auth=self._auth)
 
@@ -126,10 +126,15 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
 
     def _take(self, listed: Sequence[Definition], fresh_seconds: float) -> None:
         """Take a list of tools: for the runs that begin from now on, if anything of it is new."""
-        kept = offered(self.settings, listed)
+        on_offer = offered(self.settings, listed)
         self._fresh_until = _now() + fresh_seconds
-        if [each.digest for each in kept] != [each.digest for each in self._definitions] or not self._catalog:
-            self._definitions, self._catalog = kept, AgentToolCatalog(tuple(map(self._described, kept)))
+        if [each.digest for each in on_offer] != [
+            each.digest for each in self._definitions
+        ] or not self._catalog:
+            self._definitions, self._catalog = (
+                on_offer,
+                AgentToolCatalog(tuple(map(self._described, on_offer))),
+            )
 
     def _described(self, definition: Definition) -> AgentToolDescriptor:
         settings, connection = self.settings, self._connection
