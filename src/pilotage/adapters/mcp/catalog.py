@@ -88,13 +88,13 @@ def offered(server: McpServerSettings, listed: Sequence[Definition]) -> tuple[De
         McpStartError: a tool cannot be offered, or is declared and not listed; with all problems and their remedies.
     """
     left_out = frozenset(server.leaves_out)
-    kept = [each for each in listed if each.name not in left_out]
-    problems = [*_same_names(kept), *_same_wire_names(server, kept)]
+    on_offer = [each for each in listed if each.name not in left_out]
+    problems = [*_same_names(on_offer), *_same_wire_names(server, on_offer)]
     if len(listed) > server.limits.most_tools:
         problems.append(
             f"it lists {len(listed)} tools; {server.limits.most_tools} are allowed (McpLimits.most_tools)"
         )
-    problems += [f"tool {_shown(each.name)} {why}" for each in kept if (why := why_not(each)) is not None]
+    problems += [f"tool {_shown(each.name)} {why}" for each in on_offer if (why := why_not(each)) is not None]
     names = {each.name for each in listed}
     for name in sorted({*server.tools, *left_out} - names):
         known = ", ".join(map(_shown, sorted(names))) or "none"
@@ -102,7 +102,7 @@ def offered(server: McpServerSettings, listed: Sequence[Definition]) -> tuple[De
     if problems:
         remedy = "Leave tools out that cannot be offered: leaves_out={'...'}."
         raise McpStartError(server.name, f"{'; '.join(problems)}. {remedy}")
-    return tuple(kept)
+    return tuple(on_offer)
 
 
 def wire_name(prefix: str, name: str) -> str:

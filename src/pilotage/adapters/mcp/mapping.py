@@ -11,7 +11,7 @@ from typing import Any
 
 from pilotage.adapters.mcp.catalog import Definition
 from pilotage.adapters.mcp.errors import McpUnknownOutcomeError
-from pilotage.adapters.mcp.replies import Reply, ReplyKind
+from pilotage.adapters.mcp.replies import McpReply, McpReplyKind
 from pilotage.adapters.mcp.schemas import misfit
 from pilotage.agent.media import MediaSafetyLimits
 from pilotage.agent.messages import ContentPart, MediaPart, TextPart
@@ -24,7 +24,7 @@ _LONGEST_FAILURE = 10_000
 _MOST_MEDIA = MediaSafetyLimits().max_parts
 
 
-def reply_of(definition: Definition, raw: Mapping[str, Any]) -> Reply:
+def reply_of(definition: Definition, raw: Mapping[str, Any]) -> McpReply:
     """Return the reply to a request of a call.
 
     Raises:
@@ -32,29 +32,29 @@ def reply_of(definition: Definition, raw: Mapping[str, Any]) -> Reply:
     """
     match raw.get("resultType", "complete"):
         case "input_required":
-            return Reply(
-                ReplyKind.INPUT,
+            return McpReply(
+                McpReplyKind.INPUT,
                 data={
                     "requests": to_json_value(raw.get("inputRequests") or {}),
                     "state": to_json_value(raw.get("requestState")),
                 },
             )
         case "task":
-            return Reply(ReplyKind.TASK, data={"task": to_json_value(dict(raw))})
+            return McpReply(McpReplyKind.TASK, data={"task": to_json_value(dict(raw))})
         case "complete":
             return result_of(definition, raw)
         case other:
             raise McpUnknownOutcomeError(f"the server answers with a result of the unknown kind {other!r}.")
 
 
-def result_of(definition: Definition, raw: Mapping[str, Any]) -> Reply:
+def result_of(definition: Definition, raw: Mapping[str, Any]) -> McpReply:
     """Return the final result of a call: its structured content, else its parts; or the text of its failure."""
     parts = parts_of(raw.get("content"))
     if raw.get("isError") is True:
-        return Reply(ReplyKind.ERROR, shortened(_text_of(parts) or "no reason given", _LONGEST_FAILURE))
+        return McpReply(McpReplyKind.ERROR, shortened(_text_of(parts) or "no reason given", _LONGEST_FAILURE))
     media = [part for part in parts if isinstance(part, MediaPart)]
     if "structuredContent" not in raw or (raw["structuredContent"] is None and parts):
-        return Reply(ReplyKind.RESULT, parts if media else _text_of(parts))
+        return McpReply(McpReplyKind.RESULT, parts if media else _text_of(parts))
     structured: JsonValue = to_json_value(raw["structuredContent"])
     schema = definition.output_schema
     if schema is not None and (why := misfit(schema, structured)) is not None:
@@ -62,10 +62,10 @@ def result_of(definition: Definition, raw: Mapping[str, Any]) -> Reply:
             f"The structured result does not fit the schema that its server declares ({why}): "
             f"{canonical_json(structured)}"
         )
-        return Reply(ReplyKind.RESULT, [TextPart(note), *media] if media else note)
+        return McpReply(McpReplyKind.RESULT, [TextPart(note), *media] if media else note)
     if media:
-        return Reply(ReplyKind.RESULT, [TextPart(canonical_json(structured)), *media])
-    return Reply(ReplyKind.RESULT, structured)
+        return McpReply(McpReplyKind.RESULT, [TextPart(canonical_json(structured)), *media])
+    return McpReply(McpReplyKind.RESULT, structured)
 
 
 def parts_of(content: object) -> list[ContentPart]:

@@ -26,7 +26,7 @@ class AskedTool:
     wire: str
 
 
-class Questions:
+class ToolQuestions:
     """Answers to what one server asks during the calls of one tool."""
 
     def __init__(self, settings: McpServerSettings, tool: AskedTool) -> None:

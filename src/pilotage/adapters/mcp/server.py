@@ -18,9 +18,9 @@ from pilotage.adapters.mcp.acceptance import (
 )
 from pilotage.adapters.mcp.calls import CalledTool, ChangedTool
 from pilotage.adapters.mcp.catalog import Definition, declared, offered, wire_name
-from pilotage.adapters.mcp.connection import Connection
+from pilotage.adapters.mcp.connection import McpConnection
 from pilotage.adapters.mcp.errors import McpStartError, McpUnavailableError
-from pilotage.adapters.mcp.lines import Line, open_line
+from pilotage.adapters.mcp.lines import McpLine, open_line
 from pilotage.adapters.mcp.settings import McpServerOptions, McpServerSettings, refuse_unreachable
 from pilotage.agent.ports.permissions import ISecrets
 from pilotage.agent.ports.tool_pins import IToolPins
@@ -73,7 +73,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         self.settings = McpServerSettings(name, **options) if isinstance(name, str) else name
         self._auth, self._transport = auth, transport
         self._container: IContainer | None = None
-        self._connection: Connection | None = None
+        self._connection: McpConnection | None = None
         self._catalog = _NO_TOOLS
         self._offered: tuple[UsableTool, ...] = ()
         self._acceptance: ToolAcceptance | None = None
@@ -167,7 +167,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         beside, pins = self._provided(ToolsBeside), self._provided(IToolPins)
         only_looks = beside is not None and beside.only_looks
         self._acceptance = ToolAcceptance(self.name, self.settings.accept, pins, only_looks=only_looks)
-        self._connection = Connection(self.settings, self._open, self._take)
+        self._connection = McpConnection(self.settings, self._open, self._take)
         await self._connection.start()
 
     async def stop(self) -> None:
@@ -176,9 +176,9 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         if connection is not None:
             await connection.stop()
 
-    async def _open(self, on_end: Callable[[str], None]) -> Line:
+    async def _open(self, on_end: Callable[[str], None]) -> McpLine:
         if self._transport is not None:
-            return Line(self._transport(), marks_writes=False)
+            return McpLine(self._transport(), marks_writes=False)
         self._token = await self._resolved(self.settings.token)
         return open_line(self.settings, self._token, on_end, auth=self._auth)
 

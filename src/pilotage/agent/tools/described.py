@@ -92,8 +92,7 @@ def described_tool(
         binding=ToolBinding.NOTHING,
     )
     tool.__dict__[DESCRIPTOR_SLOT] = descriptor
-    tool.__dict__[_RETURNS_MEDIA] = returns_media
-    tool.__dict__[_VERSION] = version
+    tool.__dict__.update({_RETURNS_MEDIA: returns_media, _VERSION: version})
     return descriptor
 
 

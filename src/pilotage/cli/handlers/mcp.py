@@ -213,8 +213,8 @@ def _differences_of(server: Reviewed, options: CommandOptions, *, most: int | No
             lines += _differences_in(server.name, tool, most=most)
     if server.review.off and not server.review.is_by_code:
         hints = options.hints(f"--app {options.app}" if options.app else "")
-        command = hints.command("mcp", "approve", server.name, "--all", "--digest", server.review.digest)
-        lines.append(line("accept all: ", command))
+        words = ("mcp", "approve", server.name, "--all", "--digest", server.review.digest)
+        lines.append(line("accept all: ", hints.command(*words)))
     return lines
 
 
