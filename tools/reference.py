@@ -75,6 +75,10 @@ PACKAGES = {
         "adapters-anthropic.md",
         'Models of Anthropic, and of every server with `/v1/messages`: `pip install "pilotage[anthropic]"`.',
     ),
+    "pilotage.adapters.mcp": (
+        "adapters-mcp.md",
+        'Tools of MCP servers, as tools of agents: `pip install "pilotage[mcp]"`.',
+    ),
     "pilotage.adapters.egress": (
         "adapters-egress.md",
         'A guarded HTTP client for tools: `pip install "pilotage[egress]"`.',

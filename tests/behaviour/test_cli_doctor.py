@@ -69,7 +69,7 @@ def test_where_nothing_is_off_the_exit_code_says_so(till: Till) -> None:
     lines = called.out.splitlines()
     assert lines[0].startswith("✓  pilotage     0.")
     assert (
-        "✓  plugins      agent, agui, anthropic, models, openai, pilotage.adapters.sqlalchemy, runtime, sealing"
+        "✓  plugins      agent, agui, anthropic, mcp, models, openai, pilotage.adapters.sqlalchemy, runtime, sealing"
         in lines
     )
     assert "✓  database     sqlite:///.pilotage/pilotage.db: made by the first durable run" in lines

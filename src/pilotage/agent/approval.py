@@ -16,6 +16,7 @@ from typing import Never
 from pilotage.agent.signals import ApprovalDecision
 from pilotage.agent.state import AgentSituation, AgentState
 from pilotage.agent.tools.catalog import AgentToolDescriptor
+from pilotage.agent.tools.described import described_version
 from pilotage.agent.tools.metadata import ToolRisk, filled_prompt
 from pilotage.agent.yields import AgentYield, Approval
 from pilotage.checks import reject_blank, reject_empty, reject_naive, reject_not_positive
@@ -278,8 +279,17 @@ def _prompt(descriptor: AgentToolDescriptor, shown: JsonObject) -> str:
 
 
 def _tool_digest(descriptor: AgentToolDescriptor) -> str:
+    """Return the digest of the tool that an approval covers."""
     schema = descriptor.schema
-    return json_digest([descriptor.identity.key, schema.name, schema.input_schema, schema.output_schema])
+    covered: list[JsonValue] = [
+        descriptor.identity.key,
+        schema.name,
+        schema.input_schema,
+        schema.output_schema,
+    ]
+    if (version := described_version(descriptor.callable)) is not None:
+        covered.append(version)
+    return json_digest(covered)
 
 
 @value

@@ -218,7 +218,8 @@ def _by_pins(
     pin = pinned.get(tool.name)
     is_accepted = pin is not None and pin.digest == tool.digest
     if shadow is not None and not (is_accepted and not shadow.is_same):
-        return ReviewedTool(tool.name, ToolStanding.SHADOWED, tool, pin, shadow.why, not shadow.is_same)
+        can_be = not shadow.is_same
+        return ReviewedTool(tool.name, ToolStanding.SHADOWED, tool, pin, shadow.why, can_be_accepted=can_be)
     if is_accepted:
         return ReviewedTool(tool.name, ToolStanding.ACCEPTED, tool, pin)
     if pin is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from importlib.util import find_spec
 from typing import Any, TypeAlias, TypeVar
 
@@ -50,6 +51,17 @@ async def with_servers(
     Raises:
         CallerError: the application has no servers, or none of a name.
     """
+    with _without_warnings():
+        return await _with_servers(app, names, work, only_looks=only_looks)
+
+
+async def _with_servers(
+    app: Application,
+    names: Sequence[str],
+    work: Callable[[Server], Awaitable[T]],
+    *,
+    only_looks: bool,
+) -> list[T | BrokenServer]:
     nodes = _nodes(app)
     if not nodes:
         raise CallerError(
@@ -77,6 +89,18 @@ async def with_servers(
         listed = ", ".join(map(repr, known))
         raise CallerError(f"application {app.name!r} has no MCP server {unknown[0]!r}. It has: {listed}.")
     return found
+
+
+@contextmanager
+def _without_warnings() -> Generator[None]:
+    """Hide the warnings of the adapter: commands show what is off, and what cannot be used."""
+    log = logging.getLogger("pilotage.adapters.mcp")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 def _nodes(app: Application) -> Sequence[Node]:

@@ -32,7 +32,7 @@ def stubborn(folder: Path) -> list[str]:
 
 async def main(folder: Path) -> None:
     """Hold the server until the process is killed."""
-    server = McpServer("bank", command=stubborn(folder), limits=QUICK)
+    server = McpServer("bank", command=stubborn(folder), limits=QUICK, accept="first use")
     await server.start()
     sys.stdout.write("ready\n")
     sys.stdout.flush()

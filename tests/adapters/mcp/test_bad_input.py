@@ -12,6 +12,7 @@ from pilotage import Application
 from pilotage.adapters.egress import EgressPolicy
 from pilotage.adapters.mcp import McpLimits, McpServer, McpStartError, McpTool
 from pilotage.adapters.mcp.settings import settings_from_environment
+from pilotage.agent.tool_review import FIRST_USE
 from pilotage.errors import AgentDefinitionError
 from pilotage.jsonvalue import JsonValue
 from pilotage.testing import MemoryStore, ScriptedModel
@@ -53,12 +54,15 @@ async def refusal(server: McpServer) -> str:
     ],
 )
 async def test_a_command_that_is_no_server(command: list[str], words: str) -> None:
-    assert words in await refusal(McpServer("odd", command=command, limits=QUICK))
+    assert words in await refusal(McpServer("odd", command=command, limits=QUICK, accept=FIRST_USE))
 
 
 async def test_a_server_that_does_not_answer() -> None:
     server = McpServer(
-        "mute", command=talker("import sys; [None for _ in sys.stdin]"), limits=McpLimits(connect_seconds=0.5)
+        "mute",
+        command=talker("import sys; [None for _ in sys.stdin]"),
+        limits=McpLimits(connect_seconds=0.5),
+        accept=FIRST_USE,
     )
     assert "it did not agree on the protocol within 0.5 seconds" in await refusal(server)
 
@@ -71,13 +75,15 @@ async def test_a_server_of_neither_era() -> None:
         "    print(json.dumps({'jsonrpc': '2.0', 'id': json.loads(line)['id'], 'error': error}), flush=True)\n"
     )
     assert "it speaks no version of the protocol that is known here (Method not found" in await refusal(
-        McpServer("other", command=talker(program), limits=QUICK)
+        McpServer("other", command=talker(program), limits=QUICK, accept=FIRST_USE)
     )
 
 
 async def test_a_line_without_an_end_is_not_kept() -> None:
     endless = "import sys\nwhile True: sys.stdout.write('{' + 'x' * 100_000)"
-    server = McpServer("loud", command=talker(endless), limits=McpLimits(most_bytes=1_000_000))
+    server = McpServer(
+        "loud", command=talker(endless), limits=McpLimits(most_bytes=1_000_000), accept=FIRST_USE
+    )
     assert "it wrote a line longer than 1000000 bytes (McpLimits.most_bytes)" in await refusal(server)
 
 
@@ -146,7 +152,7 @@ async def test_a_schema_of_ten_thousand_levels(tmp_path: Path) -> None:
         "        error = {'code': -32601, 'message': 'Method not found'}\n"
         "        print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'error': error}), flush=True)\n"
     )
-    server = McpServer("deep", command=[sys.executable, "-S", str(program)], limits=QUICK)
+    server = McpServer("deep", command=[sys.executable, "-S", str(program)], limits=QUICK, accept=FIRST_USE)
     assert "it wrote a message that cannot be read" in await refusal(server)
 
 
@@ -165,12 +171,14 @@ async def test_a_tool_that_is_left_out_is_no_problem(tmp_path: Path) -> None:
 
 
 async def test_an_address_that_nothing_listens_at() -> None:
-    found = await refusal(McpServer("far", url="http://127.0.0.1:9/mcp", limits=QUICK))
+    found = await refusal(McpServer("far", url="http://127.0.0.1:9/mcp", limits=QUICK, accept=FIRST_USE))
     assert "there is no connection" in found
 
 
 async def test_an_address_that_the_policy_does_not_allow() -> None:
-    server = McpServer("far", url="http://127.0.0.1:9/mcp", egress=EgressPolicy(("api.example.org",)))
+    server = McpServer(
+        "far", url="http://127.0.0.1:9/mcp", egress=EgressPolicy(("api.example.org",)), accept=FIRST_USE
+    )
     assert "is not allowed; allowed: " in await refusal(server)
 
 
@@ -203,11 +211,13 @@ async def test_a_server_that_is_neither_started_nor_connected_to() -> None:
 
 @pytest.mark.parametrize("url", ["ftp://x.example", "x.example/mcp", "https://"])
 async def test_an_address_that_is_none(url: str) -> None:
-    assert "is no address. Write url='https://host/path'" in await refusal(McpServer("far", url=url))
+    assert "is no address. Write url='https://host/path'" in await refusal(
+        McpServer("far", url=url, accept=FIRST_USE)
+    )
 
 
 async def test_plain_http_to_another_machine() -> None:
-    found = await refusal(McpServer("far", url="http://x.example/mcp"))
+    found = await refusal(McpServer("far", url="http://x.example/mcp", accept=FIRST_USE))
     assert "is not encrypted. Write https" in found
 
 

@@ -10,6 +10,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from pilotage import Agent, AgentRuns, AgentStatus, Application
 from pilotage.adapters.mcp import McpLimits, McpServer, McpServers, McpTool
 from pilotage.agent import Idempotency
+from pilotage.agent.tool_review import FIRST_USE
 from pilotage.runtime import timeout
 from pilotage.testing import MemoryStore, ScriptedModel, calls, says
 from tests.adapters.mcp.bank import OUTSIDE, QUICK, SCRIPT, TOOLS, UNASKED, Bank, Teller, script
@@ -41,6 +43,12 @@ def has_gone(pids: list[int], seconds: float = 10) -> bool:
 
 def pids_in(folder: Path) -> list[int]:
     return [int(each) for each in (folder / "pids").read_text().split()]
+
+
+async def until(has_come: Callable[[], bool]) -> None:
+    """Let the loop go on until something outside of it has come."""
+    while not has_come():  # noqa: ASYNC110 - it happens in another process
+        await asyncio.sleep(0)
 
 
 def open_files() -> int:
@@ -69,7 +77,9 @@ async def test_the_group_of_a_server_ends_when_we_are_killed(tmp_path: Path) -> 
 
 @pytest.mark.slow
 async def test_the_group_of_a_server_ends_with_the_application(tmp_path: Path) -> None:
-    server = McpServer("bank", command=stubborn(tmp_path), limits=McpLimits(stop_seconds=0.2))
+    server = McpServer(
+        "bank", command=stubborn(tmp_path), limits=McpLimits(stop_seconds=0.2), accept=FIRST_USE
+    )
     await server.start()
     pids = pids_in(tmp_path)
     await server.stop()
@@ -79,7 +89,7 @@ async def test_the_group_of_a_server_ends_with_the_application(tmp_path: Path) -
 @pytest.mark.slow
 async def test_the_group_of_a_server_ends_with_its_guard(tmp_path: Path) -> None:
     before = children()
-    server = McpServer("bank", command=stubborn(tmp_path), limits=QUICK)
+    server = McpServer("bank", command=stubborn(tmp_path), limits=QUICK, accept=FIRST_USE)
     await server.start()
     pids = pids_in(tmp_path)
     (guard,) = children() - before
@@ -109,8 +119,7 @@ async def test_nothing_is_left_of_many_starts_crashes_and_cancellations(tmp_path
                 bank.fault(f"{('kill', 'cut', 'hang')[number % 3]} look:before")
             run = await app.get(AgentRuns).start(Teller, "go")
             if number % 3 == 2:
-                while not bank.reached:
-                    await asyncio.sleep(0)
+                await until(lambda: bank.reached)
                 await app.get(AgentRuns).cancel(run.id)
             await run.result()
         (tmp_path / "reached").unlink(missing_ok=True)
@@ -173,8 +182,7 @@ async def test_a_call_that_its_program_cuts_short_is_cancelled_at_the_server(tmp
         result = await (await app.get(AgentRuns).start(Hasty)).result()
         assert result.output == "too late"
         assert (tmp_path / "reached").exists()
-        while not (tmp_path / "cancelled").exists():
-            await asyncio.sleep(0)
+        await until((tmp_path / "cancelled").exists)
     assert "requestId" in json.loads((tmp_path / "cancelled").read_text())
 
 
@@ -203,6 +211,7 @@ async def test_several_servers_are_one_provider(tmp_path: Path) -> None:
                 command=[sys.executable, "-S", str(SCRIPT), str(folder)],
                 tools=TOOLS,
                 limits=QUICK,
+                accept=FIRST_USE,
             )
             for folder in folders
         ]
@@ -244,8 +253,10 @@ async def test_a_new_list_is_for_the_runs_that_begin_later(tmp_path: Path) -> No
         await (await runs.start(Teller, "go")).result()
         (tmp_path / "tools").write_text(json.dumps([{"name": "look"}, {"name": "pay"}]))
         server.list_again()
-        while server.tool_catalog is before:
-            await asyncio.sleep(0)
+        await until(lambda: bool(server.review.off))
+        assert server.tool_catalog is before
+        await server.accept(server.review.off, by="ada")
+        await until(lambda: server.tool_catalog is not before)
         assert (await (await runs.start(Teller, "go")).result()).status is AgentStatus.COMPLETED
         first, second = (
             [tool.name for tool in each.tool_calling.tools] if each.tool_calling else []

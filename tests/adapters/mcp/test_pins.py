@@ -138,6 +138,29 @@ async def test_a_call_of_a_tool_that_has_changed_asks_a_person_and_shows_what_is
     assert [pin.definition.description for pin in await store.tool_pins.list_pins()] == ["Read a file."]
 
 
+async def test_an_approval_covers_the_definition_that_was_shown_and_no_later_one() -> None:
+    store = MemoryStore()
+    files = await changed(store, description=MAILS)
+    model = ScriptedModel(READS)
+    async with application(files.server(), model, store) as app:
+        runs = app.get(AgentRuns)
+        _, run_id = await ran(app)
+        (question,) = await runs.questions(run_id)
+        await runs.approve(question.id, resume=False)
+    files.change("read", description="Read a file, and delete it.")
+    async with application(files.server(), model.restarted(), store) as app:
+        runs = app.get(AgentRuns)
+        result = await (await runs.resume(run_id)).result()
+        assert result.status is AgentStatus.INTERRUPTED
+        (second,) = await runs.questions(run_id)
+        assert second.id != question.id
+        assert "+ description: Read a file, and delete it." in second.prompt
+        assert files.called == []
+        await runs.approve(second.id, resume=False)
+        assert (await (await runs.resume(run_id)).result()).output == "Done."
+    assert files.called == [("read", {"path": "/a"})]
+
+
 async def test_a_person_may_refuse_such_a_call() -> None:
     store = MemoryStore()
     files = await changed(store, description=MAILS)

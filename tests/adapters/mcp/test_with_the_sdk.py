@@ -15,6 +15,7 @@ from pilotage import Agent, AgentRuns, AgentStatus, Application, RecoveryDecisio
 from pilotage.adapters.mcp import McpLimits, McpQuestion, McpServer, McpTool
 from pilotage.agent import AgentRecoveryRequest
 from pilotage.agent.messages import MediaPart, TextPart
+from pilotage.agent.tool_review import FIRST_USE
 from pilotage.jsonvalue import JsonObject
 from pilotage.testing import MemoryStore, ScriptedModel, calls, says, turn
 from tests.adapters.mcp.bank import OUTSIDE, UNASKED
@@ -60,7 +61,14 @@ async def reached(request: pytest.FixtureRequest) -> AsyncIterator[dict[str, Any
 
 
 def application(model: ScriptedModel, **options: Any) -> Application:
-    given = {"tools": TOOLS, "trusts_hints": True, "reads_untrusted": False, "limits": LIMITS, **options}
+    given = {
+        "tools": TOOLS,
+        "trusts_hints": True,
+        "reads_untrusted": False,
+        "limits": LIMITS,
+        "accept": FIRST_USE,
+        **options,
+    }
     server = McpServer("sdk", **given)
     return Application("guests").add(Guest, server, model, *MemoryStore().ports).load_plugins()
 

@@ -10,7 +10,6 @@ from pilotage.adapters.egress.client import (
     EgressRefused,
     egress_client,
     guarded_transport,
-    shown,
 )
 from pilotage.adapters.egress.media import EgressMedia
 from pilotage.adapters.egress.policy import EgressPolicy
@@ -22,5 +21,4 @@ __all__ = [
     "EgressRefused",
     "egress_client",
     "guarded_transport",
-    "shown",
 ]

@@ -23,7 +23,7 @@ _MOST_LINES = 30
 
 
 @value
-class OfferedTool:
+class UsableTool:
     """A tool on offer: as it is called, as models see it, and the question before each call of one that has changed."""
 
     definition: Definition
@@ -48,16 +48,16 @@ def listed_of(definition: Definition) -> ListedTool:
 
 def offered_tools(
     settings: McpServerSettings, listed: Sequence[Definition], review: ToolReview
-) -> tuple[OfferedTool, ...]:
+) -> tuple[UsableTool, ...]:
     """Return the tools that agents are offered."""
-    offered: list[OfferedTool] = []
+    offered: list[UsableTool] = []
     for definition, reviewed in zip(listed, review.tools, strict=False):
         if reviewed.is_offered:
-            offered.append(OfferedTool(definition, definition))
+            offered.append(UsableTool(definition, definition))
         elif reviewed.standing is ToolStanding.CHANGED and reviewed.pin is not None:
             accepted = reviewed.pin.definition
             question = _question(settings, accepted, listed_of(definition))
-            offered.append(OfferedTool(definition, _definition_of(accepted), question))
+            offered.append(UsableTool(definition, _definition_of(accepted), question))
     return tuple(offered)
 
 

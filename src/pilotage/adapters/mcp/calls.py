@@ -16,19 +16,19 @@ from typing import Any
 from mcp_types import CallToolRequest, CallToolRequestParams
 
 from pilotage.adapters.mcp.catalog import Definition
-from pilotage.adapters.mcp.connection import Connection, Life, RequestFailedError
+from pilotage.adapters.mcp.connection import Life, McpConnection, RequestFailedError
 from pilotage.adapters.mcp.errors import (
     McpRefusedError,
     McpUnavailableError,
     McpUnknownOutcomeError,
-    Verdict,
+    McpVerdict,
 )
 from pilotage.adapters.mcp.mapping import reply_of
 from pilotage.adapters.mcp.open_calls import QUESTION
-from pilotage.adapters.mcp.questions import AskedTool, Questions, by_question, question_digest
-from pilotage.adapters.mcp.replies import REPLY, Reply, ReplyKind
+from pilotage.adapters.mcp.questions import AskedTool, ToolQuestions, by_question, question_digest
+from pilotage.adapters.mcp.replies import REPLY, McpReply, McpReplyKind
 from pilotage.adapters.mcp.settings import McpServerSettings, McpTool
-from pilotage.adapters.mcp.tasks import Tasks
+from pilotage.adapters.mcp.tasks import ToolTasks
 from pilotage.agent.tools.context import AgentToolRuntimeContext
 from pilotage.agent.tools.metadata import DataAccess, Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, object_or_empty, to_json_value
@@ -47,7 +47,7 @@ _SHORT_SECONDS = 0.25
 
 
 @value
-class Round:
+class CallRound:
     """One request of a call: the first one, or the next one with the answers to the server's questions."""
 
     arguments: JsonObject
@@ -72,7 +72,7 @@ class CalledTool:
     def __init__(
         self,
         settings: McpServerSettings,
-        connection: Connection,
+        connection: McpConnection,
         definition: Definition,
         tool: McpTool,
         wire: str,
@@ -85,8 +85,10 @@ class CalledTool:
         self._reads_only = reads
         self._is_repeatable = reads or idempotency is Idempotency.IDEMPOTENT
         self._honours_key = honours
-        self._questions = Questions(settings, AskedTool(definition.name, wire))
-        self._tasks = Tasks(connection, definition, self._questions, wire, is_repeatable=self._is_repeatable)
+        self._questions = ToolQuestions(settings, AskedTool(definition.name, wire))
+        self._tasks = ToolTasks(
+            connection, definition, self._questions, wire, is_repeatable=self._is_repeatable
+        )
 
     async def call(
         self, arguments: JsonObject, runtime_context: AgentToolRuntimeContext | None = None
@@ -97,14 +99,14 @@ class CalledTool:
             ToolError: the call failed for certain, or the tool reports that it failed.
         """
         key = "" if runtime_context is None else runtime_context.idempotency_key
-        this = Round(arguments)
+        this = CallRound(arguments)
         for _ in range(self._settings.limits.most_rounds):
             reply = await self._request(this, key)
-            if reply.kind is ReplyKind.TASK:
+            if reply.kind is McpReplyKind.TASK:
                 reply = await self._tasks.outcome(object_or_empty(reply.data), key)
-            if reply.kind is ReplyKind.ERROR:
+            if reply.kind is McpReplyKind.ERROR:
                 raise McpRefusedError(str(reply.content))
-            if reply.kind is not ReplyKind.INPUT:
+            if reply.kind is not McpReplyKind.INPUT:
                 return reply.content
             this = await self._answered(this, object_or_empty(reply.data))
         raise McpRefusedError(
@@ -112,20 +114,20 @@ class CalledTool:
             f"call of {self.definition.name!r} (McpLimits.most_rounds)."
         )
 
-    async def _answered(self, last: Round, asked: JsonObject) -> Round:
+    async def _answered(self, last: CallRound, asked: JsonObject) -> CallRound:
         """Return the next request of a call, with the answers to the questions of the last reply."""
         requests, state = object_or_empty(asked.get("requests")), asked.get("state")
         answers = await self._questions.answers(requests)
         if not requests:
             await sleep(_SHORT_SECONDS)
-        return Round(
+        return CallRound(
             last.arguments,
             answers or None,
             state if isinstance(state, str) else None,
             {**last.known, **by_question(requests, answers)},
         )
 
-    async def _request(self, this: Round, key: str) -> Reply:
+    async def _request(self, this: CallRound, key: str) -> McpReply:
         shown: dict[str, JsonValue] = {"arguments": this.arguments}
         if this.answers is not None:
             shown["answers"] = this.answers
@@ -138,23 +140,25 @@ class CalledTool:
             codec=REPLY,
         )
         reply = await send(request, partial(self._sent, this), key=key)
-        return reply if isinstance(reply, Reply) else Reply(ReplyKind.RESULT, reply)
+        return reply if isinstance(reply, McpReply) else McpReply(McpReplyKind.RESULT, reply)
 
-    def _reconciler(self, this: Round) -> LookUp | None:
+    def _reconciler(self, this: CallRound) -> LookUp | None:
         """Return the function that finds out what became of a request; None where nothing can."""
         look_up = self.tool.reconcile
         if look_up is not None:
 
             async def looked_up(key: str) -> object:
                 found = await look_up(key, this.arguments)
-                return None if found is None else Reply(ReplyKind.RESULT, found)
+                return None if found is None else McpReply(McpReplyKind.RESULT, found)
 
             return looked_up
         if not self._honours_key:
             return None
         return lambda key: self._sent(this, RequestAttempt(key), is_repeatable=True)
 
-    async def _sent(self, this: Round, attempt: RequestAttempt, *, is_repeatable: bool = False) -> Reply:
+    async def _sent(
+        self, this: CallRound, attempt: RequestAttempt, *, is_repeatable: bool = False
+    ) -> McpReply:
         """Send one request, again only where that cannot do anything twice, and return the reply.
 
         The request that a person lets be retried begins the call anew, with the answers that are known.
@@ -170,20 +174,20 @@ class CalledTool:
             try:
                 return reply_of(self.definition, await self._raw(this, attempt.key))
             except RequestFailedError as failed:
-                if failed.verdict is Verdict.REFUSED and this.state is None:
-                    return Reply(ReplyKind.ERROR, failed.why)
-                if failed.verdict is Verdict.REFUSED and self._is_repeatable:
+                if failed.verdict is McpVerdict.REFUSED and this.state is None:
+                    return McpReply(McpReplyKind.ERROR, failed.why)
+                if failed.verdict is McpVerdict.REFUSED and self._is_repeatable:
                     return await self._anew(this, attempt)
-                may_try = failed.verdict is Verdict.UNSENT or is_repeatable
+                may_try = failed.verdict is McpVerdict.UNSENT or is_repeatable
                 if pause is None or not may_try:
                     raise self._error(failed) from failed
             await asyncio.sleep(pause)
         raise AssertionError("the last try returns or raises")
 
-    async def _anew(self, this: Round, attempt: RequestAttempt) -> Reply:
+    async def _anew(self, this: CallRound, attempt: RequestAttempt) -> McpReply:
         """Begin a call again whose state is lost, and answer the questions again that were answered before."""
-        again = Round(this.arguments, known=this.known)
-        for _ in range(self._settings.limits.most_rounds):
+        again, left = CallRound(this.arguments, known=this.known), self._settings.limits.most_rounds
+        while True:
             reply = await self._sent(again, RequestAttempt(attempt.key))
             data = object_or_empty(reply.data)
             requests, state = object_or_empty(data.get("requests")), data.get("state")
@@ -191,30 +195,30 @@ class CalledTool:
                 name: this.known.get(question_digest(object_or_empty(each)))
                 for name, each in requests.items()
             }
-            if reply.kind is not ReplyKind.INPUT or not requests or None in answers.values():
+            left -= 1
+            if reply.kind is not McpReplyKind.INPUT or not requests or None in answers.values() or not left:
                 return reply
-            again = Round(
+            again = CallRound(
                 this.arguments,
                 as_object(to_json_value(answers)),
                 state if isinstance(state, str) else None,
                 this.known,
             )
-        return reply
 
     def _error(self, failed: RequestFailedError) -> Exception:
         server, name = self._settings.name, self.definition.name
-        if failed.verdict is Verdict.UNSENT:
+        if failed.verdict is McpVerdict.UNSENT:
             return McpUnavailableError(f"{name!r} was not sent to MCP server {server!r}: {failed.why}")
         words = f"the outcome of {name!r} of MCP server {server!r} is unknown: {failed.why}"
         return McpUnavailableError(words) if self._is_repeatable else McpUnknownOutcomeError(words)
 
-    async def _raw(self, this: Round, key: str) -> dict[str, Any]:
+    async def _raw(self, this: CallRound, key: str) -> dict[str, Any]:
         life = await self._connection.life()
         if life.is_modern or self._settings.questions == "refuse":
             return await self._connection.request(_call(this.params(self.definition.name, key)), life)
         return await self._with_questions(life, this, key)
 
-    async def _with_questions(self, life: Life, this: Round, key: str) -> dict[str, Any]:
+    async def _with_questions(self, life: Life, this: CallRound, key: str) -> dict[str, Any]:
         """Send a request to a server of the older era, which asks while the call is under way."""
         if this.state is not None:
             answer = object_or_empty((this.answers or {}).get(QUESTION))
@@ -223,10 +227,10 @@ class CalledTool:
             except LookupError:
                 if not self._is_repeatable:
                     raise RequestFailedError(
-                        Verdict.UNKNOWN,
+                        McpVerdict.UNKNOWN,
                         "the connection on which it waits for the answer to its question is gone",
                     ) from None
-        first = _call(Round(this.arguments).params(self.definition.name, key))
+        first = _call(CallRound(this.arguments).params(self.definition.name, key))
         return await life.open_calls.begin(partial(self._connection.request, first, life), this.known)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, cast
 
 from pilotage.adapters.mcp.errors import McpStartError
+from pilotage.adapters.mcp.schemas import why_not_valid
 from pilotage.adapters.mcp.settings import McpServerSettings, McpTool
 from pilotage.agent.tools.metadata import DataAccess, Externality, Idempotency, ToolEffects
 from pilotage.jsonvalue import (
@@ -66,16 +67,17 @@ class Definition:
 
 def definition_of(listed: Mapping[str, Any]) -> Definition:
     """Return the definition in an entry of a list, as the protocol has it."""
-    hints = listed.get("annotations")
-    title = listed.get("title") or (hints or {}).get("title")
+    hints: Mapping[str, Any] = listed.get("annotations") or {}
+    meta: Mapping[str, Any] = listed.get("_meta") or {}
+    title = listed.get("title") or hints.get("title")
     description = str(listed.get("description") or title or "")
     return Definition(
         name=str(listed["name"]),
         description=shortened(description, _LONGEST_DESCRIPTION),
         input_schema=listed["inputSchema"],
         output_schema=listed.get("outputSchema"),
-        hints={name: each for name, each in (hints or {}).items() if isinstance(each, bool)},
-        honours_key=(listed.get("_meta") or {}).get(HONOURS_KEY) is True,
+        hints={name: each for name, each in hints.items() if isinstance(each, bool)},
+        honours_key=meta.get(HONOURS_KEY) is True,
     )
 
 
@@ -86,13 +88,13 @@ def offered(server: McpServerSettings, listed: Sequence[Definition]) -> tuple[De
         McpStartError: a tool cannot be offered, or is declared and not listed; with all problems and their remedies.
     """
     left_out = frozenset(server.leaves_out)
-    kept = [each for each in listed if each.name not in left_out]
-    problems = [*_same_names(kept), *_same_wire_names(server, kept)]
+    on_offer = [each for each in listed if each.name not in left_out]
+    problems = [*_same_names(on_offer), *_same_wire_names(server, on_offer)]
     if len(listed) > server.limits.most_tools:
         problems.append(
             f"it lists {len(listed)} tools; {server.limits.most_tools} are allowed (McpLimits.most_tools)"
         )
-    problems += [f"tool {_shown(each.name)} {why}" for each in kept if (why := why_not(each)) is not None]
+    problems += [f"tool {_shown(each.name)} {why}" for each in on_offer if (why := why_not(each)) is not None]
     names = {each.name for each in listed}
     for name in sorted({*server.tools, *left_out} - names):
         known = ", ".join(map(_shown, sorted(names))) or "none"
@@ -100,7 +102,7 @@ def offered(server: McpServerSettings, listed: Sequence[Definition]) -> tuple[De
     if problems:
         remedy = "Leave tools out that cannot be offered: leaves_out={'...'}."
         raise McpStartError(server.name, f"{'; '.join(problems)}. {remedy}")
-    return tuple(kept)
+    return tuple(on_offer)
 
 
 def wire_name(prefix: str, name: str) -> str:
@@ -132,7 +134,7 @@ def why_not_schema(schema: object) -> str | None:
     """Return why a schema cannot be used; None where it can. It is not walked deeper than is allowed."""
     if not is_object(schema):
         return "is no object"
-    parts, level = 0, [schema]
+    parts, level = 0, list[object]([schema])
     for _ in range(_DEEPEST):
         parts += len(level)
         if parts > _MOST_PARTS:
@@ -141,13 +143,14 @@ def why_not_schema(schema: object) -> str | None:
             return f"refers to {_shown(reference)}, which is outside of it"
         level = [inner for each in level for inner in _inside(each)]
         if not level:
-            return _why_not_valid(schema)
+            why = why_not_valid(cast(JsonObject, schema))
+            return None if why is None else f"is no JSON schema ({why})"
     return f"is nested deeper than {_DEEPEST} levels"
 
 
-def _inside(part: object) -> Iterable[Any]:
-    inner = part.values() if is_object(part) else part if is_list(part) else ()
-    return (each for each in inner if isinstance(each, Mapping | list | tuple))
+def _inside(part: object) -> list[object]:
+    inner = list(part.values()) if is_object(part) else list(part) if is_list(part) else []
+    return [each for each in inner if is_object(each) or (is_list(each) and not isinstance(each, str))]
 
 
 def _foreign_reference(level: Sequence[object]) -> str | None:
@@ -155,18 +158,6 @@ def _foreign_reference(level: Sequence[object]) -> str | None:
         reference = part.get("$ref") if is_object(part) else None
         if isinstance(reference, str) and not reference.startswith("#"):
             return reference
-    return None
-
-
-def _why_not_valid(schema: Mapping[str, object]) -> str | None:
-    from jsonschema import SchemaError  # noqa: PLC0415 - dear to import
-    from jsonschema.validators import validator_for  # noqa: PLC0415
-
-    kind: Any = validator_for(schema)
-    try:
-        kind.check_schema(schema)
-    except SchemaError as error:
-        return f"is no JSON schema ({shortened(error.message, 200)})"
     return None
 
 

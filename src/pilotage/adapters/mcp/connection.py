@@ -37,13 +37,13 @@ from pilotage.adapters.mcp.errors import (
     STATUS_REFUSED,
     McpStartError,
     McpUnavailableError,
+    McpVerdict,
     Sending,
-    Verdict,
     reason_of,
     sending,
     verdict_on,
 )
-from pilotage.adapters.mcp.lines import Line
+from pilotage.adapters.mcp.lines import McpLine
 from pilotage.adapters.mcp.open_calls import OpenCalls
 from pilotage.adapters.mcp.settings import McpServerSettings
 from pilotage.jsonvalue import shortened
@@ -62,7 +62,7 @@ TASKS = "io.modelcontextprotocol/tasks"
 class RequestFailedError(Exception):
     """A request that has no result, with what that means for its outcome."""
 
-    def __init__(self, verdict: Verdict, why: str) -> None:
+    def __init__(self, verdict: McpVerdict, why: str) -> None:
         super().__init__(why)
         self.verdict, self.why = verdict, why
 
@@ -70,7 +70,7 @@ class RequestFailedError(Exception):
 class Life:
     """One connection, from the agreement on the protocol to its loss."""
 
-    def __init__(self, settings: McpServerSettings, line: Line, open_calls: OpenCalls) -> None:
+    def __init__(self, settings: McpServerSettings, line: McpLine, open_calls: OpenCalls) -> None:
         self.open_calls = open_calls
         self.woken = asyncio.Event()
         self.lost: str | None = None
@@ -100,7 +100,7 @@ class Life:
             RequestFailedError: there is none.
         """
         if self.client is None or self.lost is not None:
-            raise RequestFailedError(Verdict.UNSENT, self.lost or "it is not connected")
+            raise RequestFailedError(McpVerdict.UNSENT, self.lost or "it is not connected")
         under_way = Sending(has_begun=not self._line.marks_writes)
         token = sending.set(under_way)
         try:
@@ -117,9 +117,9 @@ class Life:
             ) from error
         except ValidationError as error:
             why = f"its answer is not of the protocol ({error.error_count()} errors)"
-            raise RequestFailedError(Verdict.UNKNOWN, why) from error
+            raise RequestFailedError(McpVerdict.UNKNOWN, why) from error
         except Exception as error:
-            verdict = Verdict.UNKNOWN if under_way.has_begun else Verdict.UNSENT
+            verdict = McpVerdict.UNKNOWN if under_way.has_begun else McpVerdict.UNSENT
             raise RequestFailedError(verdict, f"the connection broke ({type(error).__name__})") from error
         else:
             return raw
@@ -127,7 +127,7 @@ class Life:
             sending.reset(token)
 
 
-class Connection:
+class McpConnection:
     """The connection to one server, for as long as its application runs.
 
     `open_line` opens a line, which calls its argument with the reason when it ends. `on_tools` takes every list of
@@ -137,7 +137,7 @@ class Connection:
     def __init__(
         self,
         settings: McpServerSettings,
-        open_line: Callable[[Callable[[str], None]], Awaitable[Line]],
+        open_line: Callable[[Callable[[str], None]], Awaitable[McpLine]],
         on_tools: Callable[[Sequence[Definition], float], Awaitable[None]],
     ) -> None:
         self._settings, self._open_line, self._on_tools = settings, open_line, on_tools
@@ -336,7 +336,7 @@ class Connection:
                 raise
             _LOG.warning("the tools stay as they are: %s", error)
 
-    def _client(self, line: Line, life: Life) -> Client:
+    def _client(self, line: McpLine, life: Life) -> Client:
         async def roots(context: ClientRequestContext) -> ListRootsResult:
             return ListRootsResult(
                 roots=[Root.model_validate({"uri": each}) for each in self._settings.roots]
@@ -361,7 +361,7 @@ class Connection:
         self._life = life
         self._changed.set()
 
-    async def _why_not_connected(self, error: Exception, line: Line, ended: Sequence[str]) -> Exception:
+    async def _why_not_connected(self, error: Exception, line: McpLine, ended: Sequence[str]) -> Exception:
         """Return the error of a connection that did not come about, with what is known of its end."""
         if isinstance(error, McpStartError):
             return error
@@ -384,9 +384,8 @@ class Connection:
 
 def _first_of(error: Exception) -> Exception:
     """Return the first error of a group, of any depth; an error that is no group as it is."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
+    inner: Sequence[Exception] = getattr(error, "exceptions", ())
+    return _first_of(inner[0]) if inner else error
 
 
 def _words(error: Exception) -> str:

@@ -58,7 +58,7 @@ class McpUnknownOutcomeError(RunError):
     code: ClassVar[str] = "mcp_unknown_outcome"
 
 
-class Verdict(Enum):
+class McpVerdict(Enum):
     """What a failed request means."""
 
     UNSENT = "unsent"
@@ -79,11 +79,11 @@ sending: ContextVar[Sending | None] = ContextVar("pilotage_mcp_sending", default
 """The request that the running code sends."""
 
 
-def verdict_on(code: int, request: Sending) -> Verdict:
+def verdict_on(code: int, request: Sending) -> McpVerdict:
     """Return what an error means for a request."""
     if code in _UNSENT or not request.has_begun:
-        return Verdict.UNSENT
-    return Verdict.REFUSED if code in _REFUSED else Verdict.UNKNOWN
+        return McpVerdict.UNSENT
+    return McpVerdict.REFUSED if code in _REFUSED else McpVerdict.UNKNOWN
 
 
 def reason_of(code: int, message: str) -> str:

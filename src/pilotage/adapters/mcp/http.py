@@ -20,7 +20,6 @@ from pilotage.adapters.egress import (
     EgressPolicy,
     EgressRefused,
     guarded_transport,
-    shown,
 )
 from pilotage.adapters.mcp.errors import (
     LINE_BROKEN,
@@ -137,7 +136,7 @@ def _elsewhere(request: httpx2.Request, answer: httpx.Response) -> str | None:
     there = sent.join(answer.headers["location"])
     is_same = (there.scheme, there.host, there.port) == (sent.scheme, sent.host, sent.port)
     keeps_method = answer.status_code in {HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT}
-    return None if is_same and keeps_method else shown(there)
+    return None if is_same and keeps_method else f"{there.scheme}://{there.host}{there.path}"
 
 
 class _Stream(httpx2.AsyncByteStream):

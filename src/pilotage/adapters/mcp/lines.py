@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,15 +20,15 @@ async def _nothing() -> str:
 
 
 @value
-class Line:
-    """The transport of one connection; `marks_writes` if it tells whether a request was written."""
+class McpLine:
+    """The transport of one connection; `marks_writes` if it notes whether a request was written."""
 
     transport: Any
     marks_writes: bool = True
     words_of_end: Callable[[], Awaitable[str]] = _nothing
 
 
-OpenLine = Callable[[McpServerSettings, str | None, Callable[[str], None]], Line]
+OpenLine = Callable[[McpServerSettings, str | None, Callable[[str], None]], McpLine]
 """Opens a line with a token; the function is called with the reason when the line has ended."""
 
 
@@ -38,11 +38,11 @@ def open_line(
     on_end: Callable[[str], None],
     *,
     auth: httpx2.Auth | None = None,
-) -> Line:
+) -> McpLine:
     """Return the line to a server."""
     limits = settings.limits
     if settings.url is not None:
-        return Line(_over_http(settings, settings.url, token, auth))
+        return McpLine(_over_http(settings, settings.url, token, auth))
     transport = StdioTransport(
         settings.name,
         settings.command,
@@ -52,13 +52,13 @@ def open_line(
         stop_seconds=limits.stop_seconds,
         on_end=on_end,
     )
-    return Line(transport, words_of_end=transport.words_of_end)
+    return McpLine(transport, words_of_end=transport.words_of_end)
 
 
 @asynccontextmanager
 async def _over_http(
     settings: McpServerSettings, url: str, token: str | None, auth: httpx2.Auth | None
-) -> AsyncIterator[Any]:
+) -> AsyncGenerator[Any]:
     limits = settings.limits
     policy = settings.egress or policy_for(settings.name, url, limits.most_bytes)
     headers = dict(settings.headers)

@@ -11,7 +11,8 @@ from typing import Any
 
 from pilotage.adapters.mcp.catalog import Definition
 from pilotage.adapters.mcp.errors import McpUnknownOutcomeError
-from pilotage.adapters.mcp.replies import Reply, ReplyKind
+from pilotage.adapters.mcp.replies import McpReply, McpReplyKind
+from pilotage.adapters.mcp.schemas import misfit
 from pilotage.agent.media import MediaSafetyLimits
 from pilotage.agent.messages import ContentPart, MediaPart, TextPart
 from pilotage.agent.sniffing.facts import BrokenMediaError, UnknownMediaError
@@ -23,7 +24,7 @@ _LONGEST_FAILURE = 10_000
 _MOST_MEDIA = MediaSafetyLimits().max_parts
 
 
-def reply_of(definition: Definition, raw: Mapping[str, Any]) -> Reply:
+def reply_of(definition: Definition, raw: Mapping[str, Any]) -> McpReply:
     """Return the reply to a request of a call.
 
     Raises:
@@ -31,39 +32,40 @@ def reply_of(definition: Definition, raw: Mapping[str, Any]) -> Reply:
     """
     match raw.get("resultType", "complete"):
         case "input_required":
-            return Reply(
-                ReplyKind.INPUT,
+            return McpReply(
+                McpReplyKind.INPUT,
                 data={
                     "requests": to_json_value(raw.get("inputRequests") or {}),
                     "state": to_json_value(raw.get("requestState")),
                 },
             )
         case "task":
-            return Reply(ReplyKind.TASK, data={"task": to_json_value(dict(raw))})
+            return McpReply(McpReplyKind.TASK, data={"task": to_json_value(dict(raw))})
         case "complete":
             return result_of(definition, raw)
         case other:
             raise McpUnknownOutcomeError(f"the server answers with a result of the unknown kind {other!r}.")
 
 
-def result_of(definition: Definition, raw: Mapping[str, Any]) -> Reply:
+def result_of(definition: Definition, raw: Mapping[str, Any]) -> McpReply:
     """Return the final result of a call: its structured content, else its parts; or the text of its failure."""
     parts = parts_of(raw.get("content"))
     if raw.get("isError") is True:
-        return Reply(ReplyKind.ERROR, shortened(_text_of(parts) or "no reason given", _LONGEST_FAILURE))
+        return McpReply(McpReplyKind.ERROR, shortened(_text_of(parts) or "no reason given", _LONGEST_FAILURE))
     media = [part for part in parts if isinstance(part, MediaPart)]
     if "structuredContent" not in raw or (raw["structuredContent"] is None and parts):
-        return Reply(ReplyKind.RESULT, parts if media else _text_of(parts))
+        return McpReply(McpReplyKind.RESULT, parts if media else _text_of(parts))
     structured: JsonValue = to_json_value(raw["structuredContent"])
-    if (misfit := _misfit(definition, structured)) is not None:
+    schema = definition.output_schema
+    if schema is not None and (why := misfit(schema, structured)) is not None:
         note = (
-            f"The structured result does not fit the schema that its server declares ({misfit}): "
+            f"The structured result does not fit the schema that its server declares ({why}): "
             f"{canonical_json(structured)}"
         )
-        return Reply(ReplyKind.RESULT, [TextPart(note), *media] if media else note)
+        return McpReply(McpReplyKind.RESULT, [TextPart(note), *media] if media else note)
     if media:
-        return Reply(ReplyKind.RESULT, [TextPart(canonical_json(structured)), *media])
-    return Reply(ReplyKind.RESULT, structured)
+        return McpReply(McpReplyKind.RESULT, [TextPart(canonical_json(structured)), *media])
+    return McpReply(McpReplyKind.RESULT, structured)
 
 
 def parts_of(content: object) -> list[ContentPart]:
@@ -94,7 +96,7 @@ def _part_of(block: Mapping[str, Any]) -> ContentPart:
 
 
 def _embedded(resource: object) -> ContentPart:
-    about = resource if is_object(resource) else {}
+    about: Mapping[str, object] = resource if is_object(resource) else {}
     uri = shortened(str(about.get("uri", "")), 500)
     if "blob" in about:
         return _media(str(about["blob"]), str(about.get("mimeType") or "application/octet-stream"), uri)
@@ -118,20 +120,3 @@ def _media(data: str, media_type: str, name: str | None) -> ContentPart:
 
 def _text_of(parts: Sequence[ContentPart]) -> str:
     return "\n".join(part.text for part in parts if isinstance(part, TextPart))
-
-
-def _misfit(definition: Definition, structured: JsonValue) -> str | None:
-    """Return why structured content does not fit the output schema of its tool; None where it fits or has none."""
-    if definition.output_schema is None:
-        return None
-    from jsonschema.exceptions import best_match  # noqa: PLC0415 - dear to import
-    from jsonschema.validators import validator_for  # noqa: PLC0415
-    from referencing import Registry  # noqa: PLC0415
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415
-
-    kind: Any = validator_for(definition.output_schema)
-    try:
-        found: Any = best_match(kind(definition.output_schema, registry=Registry()).iter_errors(structured))
-    except (Unresolvable, RecursionError) as error:
-        return f"it cannot be checked: {shortened(str(error), 200)}"
-    return None if found is None else shortened(str(found.message), 200)

@@ -8,8 +8,9 @@ from typing import Any
 from pilotage.adapters.mcp.catalog import why_not_schema
 from pilotage.adapters.mcp.errors import McpRefusedError
 from pilotage.adapters.mcp.settings import McpQuestion, McpServerSettings
+from pilotage.agent.tools.definition_text import visible, visible_lines
 from pilotage.errors import QuestionDeclinedError
-from pilotage.jsonvalue import JsonObject, JsonValue, is_object, json_digest, object_or_empty, shortened
+from pilotage.jsonvalue import JsonObject, JsonValue, json_digest, object_or_empty, shortened
 from pilotage.runtime import ask, step
 from pilotage.values import value
 
@@ -25,7 +26,7 @@ class AskedTool:
     wire: str
 
 
-class Questions:
+class ToolQuestions:
     """Answers to what one server asks during the calls of one tool."""
 
     def __init__(self, settings: McpServerSettings, tool: AskedTool) -> None:
@@ -75,13 +76,14 @@ class Questions:
             return _DECLINED
         if content is None and policy != "people":
             return _DECLINED
-        is_form = question.url is None and is_object(content)
-        return {"action": "accept", "content": content} if is_form else {"action": "accept"}
+        if question.url is not None or not isinstance(content, Mapping):
+            return {"action": "accept"}
+        return {"action": "accept", "content": content}
 
     def _question(self, params: JsonObject) -> McpQuestion:
         """Return a question as a person sees it: who asks, and nothing in it that is invisible."""
         server, tool = self._settings.name, self._tool.name
-        message = visible(shortened(str(params.get("message", "")), _LONGEST_TEXT))
+        message = visible_lines(shortened(str(params.get("message", "")), _LONGEST_TEXT))
         url = params.get("url") if params.get("mode") == "url" else None
         schema = object_or_empty(params.get("requestedSchema"))
         if url is None and (why := why_not_schema(schema)) is not None:
@@ -106,8 +108,3 @@ def by_question(requests: JsonObject, answers: Mapping[str, JsonValue]) -> dict[
 def question_digest(request: JsonObject) -> str:
     """Return the digest of what a server asks for."""
     return json_digest(request.get("params"))
-
-
-def visible(text: str) -> str:
-    """Return a text with its control characters and invisible characters written out; line breaks stay."""
-    return "".join(each if each.isprintable() or each == "\n" else f"\\u{ord(each):04x}" for each in text)

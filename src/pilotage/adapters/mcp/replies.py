@@ -12,7 +12,7 @@ from pilotage.values import value
 _KIND, _CONTENT, _DATA = "mcp", "content", "data"
 
 
-class ReplyKind(StrEnum):
+class McpReplyKind(StrEnum):
     """The kinds of replies."""
 
     RESULT = "result"
@@ -23,14 +23,14 @@ class ReplyKind(StrEnum):
 
 
 @value
-class Reply:
+class McpReply:
     """A reply: the result of the tool, the text of its failure, a request for input, or a task.
 
     `content` is what a program gets: text, JSON, or a list of texts and media. `data` has the state of a request for
     input or of a task.
     """
 
-    kind: ReplyKind
+    kind: McpReplyKind
     content: object = None
     data: JsonObject | None = None
 
@@ -41,8 +41,8 @@ class ReplyCodec(ContentCodec):
     same = frozenset()
 
     def encode(self, result: object) -> tuple[JsonValue, Scalars]:
-        if not isinstance(result, Reply):
-            result = Reply(ReplyKind.RESULT, result)
+        if not isinstance(result, McpReply):
+            result = McpReply(McpReplyKind.RESULT, result)
         content, _ = super().encode(result.content)
         record: dict[str, JsonValue] = {_KIND: result.kind.value, _CONTENT: content}
         if result.data is not None:
@@ -52,11 +52,15 @@ class ReplyCodec(ContentCodec):
     def decode(self, value: JsonValue) -> object:
         record = object_or_empty(value)
         kind = record.get(_KIND)
-        if not {_KIND, _CONTENT} <= record.keys() <= {_KIND, _CONTENT, _DATA} or kind not in set(ReplyKind):
-            return Reply(ReplyKind.RESULT, CONTENT.decode(value))
+        if not {_KIND, _CONTENT} <= record.keys() <= {_KIND, _CONTENT, _DATA} or kind not in set(
+            McpReplyKind
+        ):
+            return McpReply(McpReplyKind.RESULT, CONTENT.decode(value))
         data = record.get(_DATA)
-        return Reply(
-            ReplyKind(kind), super().decode(record[_CONTENT]), None if data is None else object_or_empty(data)
+        return McpReply(
+            McpReplyKind(kind),
+            super().decode(record[_CONTENT]),
+            None if data is None else object_or_empty(data),
         )
 
 

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, TypeVar, Unpack
 
 from pilotage.adapters.mcp.acceptance import (
-    OfferedTool,
     ToolsBeside,
+    UsableTool,
     listed_of,
     names_taken,
     offered_tools,
@@ -18,9 +18,9 @@ from pilotage.adapters.mcp.acceptance import (
 )
 from pilotage.adapters.mcp.calls import CalledTool, ChangedTool
 from pilotage.adapters.mcp.catalog import Definition, declared, offered, wire_name
-from pilotage.adapters.mcp.connection import Connection
+from pilotage.adapters.mcp.connection import McpConnection
 from pilotage.adapters.mcp.errors import McpStartError, McpUnavailableError
-from pilotage.adapters.mcp.lines import Line, open_line
+from pilotage.adapters.mcp.lines import McpLine, open_line
 from pilotage.adapters.mcp.settings import McpServerOptions, McpServerSettings, refuse_unreachable
 from pilotage.agent.ports.permissions import ISecrets
 from pilotage.agent.ports.tool_pins import IToolPins
@@ -73,9 +73,9 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         self.settings = McpServerSettings(name, **options) if isinstance(name, str) else name
         self._auth, self._transport = auth, transport
         self._container: IContainer | None = None
-        self._connection: Connection | None = None
+        self._connection: McpConnection | None = None
         self._catalog = _NO_TOOLS
-        self._offered: tuple[OfferedTool, ...] = ()
+        self._offered: tuple[UsableTool, ...] = ()
         self._acceptance: ToolAcceptance | None = None
         self._review: ToolReview | None = None
         self._fresh_until = float("inf")
@@ -167,7 +167,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         beside, pins = self._provided(ToolsBeside), self._provided(IToolPins)
         only_looks = beside is not None and beside.only_looks
         self._acceptance = ToolAcceptance(self.name, self.settings.accept, pins, only_looks=only_looks)
-        self._connection = Connection(self.settings, self._open, self._take)
+        self._connection = McpConnection(self.settings, self._open, self._take)
         await self._connection.start()
 
     async def stop(self) -> None:
@@ -176,9 +176,9 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         if connection is not None:
             await connection.stop()
 
-    async def _open(self, on_end: Callable[[str], None]) -> Line:
+    async def _open(self, on_end: Callable[[str], None]) -> McpLine:
         if self._transport is not None:
-            return Line(self._transport(), marks_writes=False)
+            return McpLine(self._transport(), marks_writes=False)
         self._token = await self._resolved(self.settings.token)
         return open_line(self.settings, self._token, on_end, auth=self._auth)
 
@@ -235,7 +235,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
     def _provided(self, type_: Callable[..., T]) -> T | None:
         return None if self._container is None else self._container.get_or_none(type_)
 
-    def _described(self, offer: OfferedTool) -> AgentToolDescriptor:
+    def _described(self, offer: UsableTool) -> AgentToolDescriptor:
         settings, connection = self.settings, self._connection
         if connection is None:
             raise AgentDefinitionError(f"MCP server {self.name!r} is not started.")
@@ -265,6 +265,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
             input_schema=shown.input_schema,
             output_schema=shown.output_schema or {},
             returns_media=True,
+            version=listed_of(definition).digest,
         )
 
 

@@ -111,14 +111,10 @@ class StdioTransport:
         self._line, theirs = socket.socketpair()
         self._line.setblocking(False)
         with theirs:
+            guard = [sys.executable, "-I", "-S", str(_GUARD), str(theirs.fileno()), f"{self._stop_seconds:g}"]
             process, pipes = await loop.subprocess_exec(
                 lambda: _Pipes(self._server, self._most_bytes, self._on_end),
-                sys.executable,
-                "-I",
-                "-S",
-                str(_GUARD),
-                str(theirs.fileno()),
-                f"{self._stop_seconds:g}",
+                *guard,
                 *self._command,
                 pass_fds=(theirs.fileno(),),
                 env=self._environment,
@@ -155,7 +151,7 @@ class StdioTransport:
             line.close()
 
     def _close(self, pipes: _Pipes | None, process: asyncio.SubprocessTransport | None) -> None:
-        """Close what is left; a guard that did not end by itself has left its group behind."""
+        """Close what is left; the group of a guard that did not end by itself is ended here."""
         if pipes is not None:
             pipes.end()
         if process is None:

@@ -12,11 +12,11 @@ from typing import Any, Literal
 from mcp_types import Request, RequestParams
 
 from pilotage.adapters.mcp.catalog import Definition
-from pilotage.adapters.mcp.connection import Connection, RequestFailedError
-from pilotage.adapters.mcp.errors import McpUnknownOutcomeError, Verdict
+from pilotage.adapters.mcp.connection import McpConnection, RequestFailedError
+from pilotage.adapters.mcp.errors import McpUnknownOutcomeError, McpVerdict
 from pilotage.adapters.mcp.mapping import result_of
-from pilotage.adapters.mcp.questions import Questions
-from pilotage.adapters.mcp.replies import REPLY, Reply, ReplyKind
+from pilotage.adapters.mcp.questions import ToolQuestions
+from pilotage.adapters.mcp.replies import REPLY, McpReply, McpReplyKind
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.errors import ToolError
 from pilotage.jsonvalue import JsonObject, JsonValue, is_object, object_or_empty, to_json_value
@@ -49,14 +49,14 @@ class _UpdateTask(Request[_UpdateParams, Literal["tasks/update"]]):
     name_param = "taskId"
 
 
-class Tasks:
+class ToolTasks:
     """The tasks of the calls of one tool."""
 
     def __init__(
         self,
-        connection: Connection,
+        connection: McpConnection,
         definition: Definition,
-        questions: Questions,
+        questions: ToolQuestions,
         wire: str,
         *,
         is_repeatable: bool,
@@ -64,7 +64,7 @@ class Tasks:
         self._connection, self._definition, self._questions = connection, definition, questions
         self._wire, self._is_repeatable = wire, is_repeatable
 
-    async def outcome(self, data: JsonObject, key: str) -> Reply:
+    async def outcome(self, data: JsonObject, key: str) -> McpReply:
         """Return the outcome of a task, when it has one.
 
         Raises:
@@ -86,11 +86,11 @@ class Tasks:
                 if failures < _MOST_FAILURES:
                     continue
                 return await self._unknown(task_id, str(error), key)
-            if found.kind is ReplyKind.ERROR:
+            if found.kind is McpReplyKind.ERROR:
                 return await self._unknown(task_id, str(found.content), key)
             task, failures = object_or_empty(object_or_empty(found.data).get("task")), 0
 
-    def _ended(self, task: JsonObject) -> Reply | None:
+    def _ended(self, task: JsonObject) -> McpReply | None:
         """Return the reply that a task ended with; None while it goes on."""
         match task.get("status"):
             case "completed":
@@ -100,10 +100,10 @@ class Tasks:
             case "failed":
                 error = object_or_empty(task.get("error"))
                 why = error.get("message") or task.get("statusMessage") or "no reason given"
-                return Reply(ReplyKind.ERROR, f"its task failed: {why}")
+                return McpReply(McpReplyKind.ERROR, f"its task failed: {why}")
             case "cancelled":
-                return Reply(
-                    ReplyKind.ERROR, f"its task was cancelled: {task.get('statusMessage') or 'no reason'}"
+                return McpReply(
+                    McpReplyKind.ERROR, f"its task was cancelled: {task.get('statusMessage') or 'no reason'}"
                 )
             case _:
                 return None
@@ -122,26 +122,28 @@ class Tasks:
         request = OutboundRequest(
             f"{self._wire}.answer", {"task": task_id, "answers": answers}, Idempotency.IDEMPOTENT, codec=REPLY
         )
-        await send(request, partial(self._sent, update, ReplyKind.EMPTY), key=key)
+        await send(request, partial(self._sent, update, McpReplyKind.EMPTY), key=key)
         return set(requests)
 
-    async def _look(self, task_id: str, key: str) -> Reply:
+    async def _look(self, task_id: str, key: str) -> McpReply:
         request = OutboundRequest(
             f"{self._wire}.task", {"task": task_id}, Idempotency.IDEMPOTENT, reads_only=True, codec=REPLY
         )
-        reply = await send(request, partial(self._sent, _get(task_id), ReplyKind.TASK), key=key)
-        return reply if isinstance(reply, Reply) else Reply(ReplyKind.ERROR, str(reply))
+        reply = await send(request, partial(self._sent, _get(task_id), McpReplyKind.TASK), key=key)
+        return reply if isinstance(reply, McpReply) else McpReply(McpReplyKind.ERROR, str(reply))
 
-    async def _unknown(self, task_id: str, why: str, key: str) -> Reply:
-        """Return the outcome of a task that its server does not tell of: a person is asked where it matters."""
+    async def _unknown(self, task_id: str, why: str, key: str) -> McpReply:
+        """Return the outcome of a task that its server does not know: a person is asked where it matters."""
         if self._is_repeatable:
-            return Reply(ReplyKind.ERROR, f"the task of {self._definition.name!r} cannot be asked for: {why}")
+            return McpReply(
+                McpReplyKind.ERROR, f"the task of {self._definition.name!r} cannot be asked for: {why}"
+            )
         request = OutboundRequest(
             f"{self._wire}.outcome", {"task": task_id}, Idempotency.NON_IDEMPOTENT, codec=REPLY
         )
 
-        async def act(attempt: RequestAttempt) -> Reply:
-            found = await self._sent(_get(task_id), ReplyKind.TASK, attempt)
+        async def act(attempt: RequestAttempt) -> McpReply:
+            found = await self._sent(_get(task_id), McpReplyKind.TASK, attempt)
             reply = self._ended(object_or_empty(object_or_empty(found.data).get("task")))
             if reply is None:
                 raise McpUnknownOutcomeError(
@@ -150,16 +152,16 @@ class Tasks:
             return reply
 
         reply = await send(request, act, key=key)
-        return reply if isinstance(reply, Reply) else Reply(ReplyKind.RESULT, reply)
+        return reply if isinstance(reply, McpReply) else McpReply(McpReplyKind.RESULT, reply)
 
-    async def _sent(self, message: Request[Any, Any], kind: ReplyKind, _: RequestAttempt) -> Reply:
+    async def _sent(self, message: Request[Any, Any], kind: McpReplyKind, _: RequestAttempt) -> McpReply:
         try:
             raw = await self._connection.request(message)
         except RequestFailedError as failed:
-            if failed.verdict is Verdict.REFUSED:
-                return Reply(ReplyKind.ERROR, failed.why)
+            if failed.verdict is McpVerdict.REFUSED:
+                return McpReply(McpReplyKind.ERROR, failed.why)
             raise ToolError(f"the task cannot be asked for: {failed.why}") from failed
-        return Reply(kind, data={"task": to_json_value(raw)} if kind is ReplyKind.TASK else None)
+        return McpReply(kind, data={"task": to_json_value(raw)} if kind is McpReplyKind.TASK else None)
 
 
 def _get(task_id: str) -> _GetTask:

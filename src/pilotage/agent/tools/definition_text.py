@@ -37,6 +37,11 @@ def visible(text: str) -> str:
     return "".join(each if _is_seen(each) else _written_out(each) for each in text)
 
 
+def visible_lines(text: str) -> str:
+    """Return a text with every letter written out that is not seen; its lines stay lines."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
 def lines_of(tool: ListedTool | None) -> list[str]:
     """Return a definition as lines, of which none is longer than a terminal; none for no tool."""
     if tool is None:

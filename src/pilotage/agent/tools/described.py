@@ -27,6 +27,7 @@ from pilotage.schema.validation import core_of_json
 
 DESCRIPTOR_SLOT = "__pilotage_agent_tool_descriptor__"
 _RETURNS_MEDIA = "__pilotage_returns_media__"
+_VERSION = "__pilotage_tool_version__"
 BY_NAME = "arguments_by_name"
 """The parameter under which a described tool takes all of its arguments."""
 
@@ -44,14 +45,16 @@ def described_tool(
     output_sensitive_fields: tuple[SensitiveFieldDescriptor, ...] = (),
     deferred: bool = False,
     returns_media: bool = False,
+    version: str | None = None,
 ) -> AgentToolDescriptor:
     """Return a tool for a catalog: `act(arguments)` carries a call out and gives JSON.
 
     `options` are those of `@agent_tool`; the name is needed. `owner` is the provider's class: with the name it
     identifies the tool across restarts. A second parameter `runtime_context` of `act` is filled with the idempotency
     key, the attempt and the deadline of the call. A `deferred` tool is carried out outside of the application, and its
-    arguments are checked there. With `returns_media` a result may also be a list of texts and media. The description,
-    the results and the failures of a described tool are untrusted, unless its options say `reads_untrusted=False`.
+    arguments are checked there. With `returns_media` a result may also be a list of texts and media. An approval of a
+    call covers the `version` of the tool and no other one. The description, the results and the failures of a described
+    tool are untrusted, unless its options say `reads_untrusted=False`.
 
     Raises:
         AgentDefinitionError: the name, the schema or an option is wrong.
@@ -89,7 +92,7 @@ def described_tool(
         binding=ToolBinding.NOTHING,
     )
     tool.__dict__[DESCRIPTOR_SLOT] = descriptor
-    tool.__dict__[_RETURNS_MEDIA] = returns_media
+    tool.__dict__.update({_RETURNS_MEDIA: returns_media, _VERSION: version})
     return descriptor
 
 
@@ -111,6 +114,12 @@ def described(function: object) -> AgentToolDescriptor | None:
     """Return the descriptor of a tool that a schema describes; None for every other function."""
     found: object = getattr(function, DESCRIPTOR_SLOT, None)
     return found if isinstance(found, AgentToolDescriptor) else None
+
+
+def described_version(function: object) -> str | None:
+    """Return the version of a described tool, as its provider names it; None for every other function."""
+    found: object = getattr(function, _VERSION, None)
+    return found if isinstance(found, str) else None
 
 
 def may_return_media(function: object) -> bool:

@@ -78,7 +78,7 @@ def approve(
     """
     from pilotage.cli.handlers import mcp
 
-    return mcp.approve(options, server, mcp.Wanted(tools or (), everything, digest))
+    return mcp.approve(options, server, mcp.ToolsToAccept(tools or (), everything, digest))
 
 
 @commands.command()
@@ -91,7 +91,7 @@ def call(
         str, typer.Argument(metavar="[JSON]", help="The arguments, as a JSON object.")
     ] = "{}",
 ) -> int:
-    """Call an accepted tool, outside of any run. What it does, it does: nobody is asked first."""
+    """Call an accepted tool, outside of any run: nothing is asked or recorded."""
     from pilotage.cli.handlers import mcp
 
     return mcp.call(options, server, tool, arguments)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import platform
 import re
@@ -97,7 +96,6 @@ def look_at_mcp_servers(app: Application | None) -> Iterator[Finding]:
         listed = ", ".join(f"{visible(each.name)} ({each.standing.value})" for each in review.off)
         return note("mcp", f"{words}; off: {listed}", f"pilotage mcp diff {server.name}")
 
-    logging.getLogger("pilotage.adapters.mcp").setLevel(logging.ERROR)
     for found in asyncio.run(with_servers(app, (), looked)):
         yield found if isinstance(found, Finding) else off("mcp", found.problem)
 

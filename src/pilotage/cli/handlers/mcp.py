@@ -28,7 +28,7 @@ _TONES = {ToolStanding.ACCEPTED: Tone.GOOD, ToolStanding.GONE: Tone.QUIET}
 
 
 @value
-class Wanted:
+class ToolsToAccept:
     """The tools that a person accepts: by their names, or all; with the digest of the list that was seen."""
 
     tools: Sequence[str]
@@ -71,7 +71,7 @@ def show_differences(options: CommandOptions, servers: Sequence[str], *, is_whol
     return ExitCode.WRONG if is_off else _code(found)
 
 
-def approve(options: CommandOptions, server: str, wanted: Wanted) -> int:
+def approve(options: CommandOptions, server: str, wanted: ToolsToAccept) -> int:
     """Accept tools of a server as they are now.
 
     Raises:
@@ -140,7 +140,6 @@ def _on_servers(
 ) -> list[T | BrokenServer]:
     app = application_to_serve(None, options.app)
     logging.basicConfig(handlers=[ScreenLogHandler(Screen.of_process())])
-    logging.getLogger("pilotage.adapters.mcp").setLevel(logging.ERROR)  # what is off is shown by the command
     return asyncio.run(with_servers(app, names, work, only_looks=only_looks))
 
 
@@ -148,7 +147,7 @@ async def _reviewed(server: Server) -> Reviewed:
     return Reviewed(server.name, server.review)
 
 
-def _chosen(server: str, review: ToolReview, wanted: Wanted) -> Sequence[ReviewedTool]:
+def _chosen(server: str, review: ToolReview, wanted: ToolsToAccept) -> Sequence[ReviewedTool]:
     """Return the tools to accept.
 
     Raises:
@@ -214,8 +213,8 @@ def _differences_of(server: Reviewed, options: CommandOptions, *, most: int | No
             lines += _differences_in(server.name, tool, most=most)
     if server.review.off and not server.review.is_by_code:
         hints = options.hints(f"--app {options.app}" if options.app else "")
-        command = hints.command("mcp", "approve", server.name, "--all", "--digest", server.review.digest)
-        lines.append(line("accept all: ", command))
+        words = ("mcp", "approve", server.name, "--all", "--digest", server.review.digest)
+        lines.append(line("accept all: ", hints.command(*words)))
     return lines
 
 

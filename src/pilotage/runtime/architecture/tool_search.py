@@ -18,7 +18,7 @@ from pilotage.agent.tools.declare import ToolOptions
 from pilotage.agent.tools.described import described, described_tool
 from pilotage.agent.tools.metadata import Idempotency, ToolApprovalRequirement, ToolEffects
 from pilotage.agent.tools.schema import tool_interface
-from pilotage.checks import reject_not_positive
+from pilotage.checks import reject_negative, reject_not_positive
 from pilotage.errors import AgentToolBindingError
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, parsed_input
 from pilotage.values import value
@@ -61,7 +61,8 @@ class ToolSearchSettings:
     most: int = 5
 
     def __post_init__(self) -> None:
-        reject_not_positive(self, above=self.above, most=self.most)
+        reject_negative(self, above=self.above)
+        reject_not_positive(self, most=self.most)
 
 
 class ToolSearch:

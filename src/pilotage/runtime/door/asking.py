@@ -30,7 +30,7 @@ async def ask(
     """Return the answer of a person to a question: `await ask("address", "Where to?", {"type": "object", ...})`.
 
     The run waits for it, for as long as it takes. `runs.answer(run, question, RecoveryDecision.DONE, result=...)`
-    answers, with a result of the schema; FAIL declines, CANCEL cancels the run. `name` identifies the question in the record.
+    answers, with a result of the schema; FAIL declines, CANCEL cancels the run. `name` identifies it in the record.
     With `reads_untrusted=True` the text is one of a stranger, and so may the answer be.
 
     Raises:

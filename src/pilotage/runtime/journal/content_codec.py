@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from pilotage.agent.messages import MediaPart, TextPart, content_parts
 from pilotage.errors import AgentDefinitionError, AgentStructuredOutputError
-from pilotage.jsonvalue import JsonObject, JsonValue, is_list, is_object, to_json_value
+from pilotage.jsonvalue import JsonObject, JsonValue, is_object, list_or_empty, object_or_empty, to_json_value
 from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.result_codec import ResultCodec, Scalars, copied
 
@@ -26,28 +26,19 @@ class ContentCodec(ResultCodec):
         if parts := content_parts(result):
             return {words.CONTENT_PARTS: [to_json_value(part) for part in parts]}, ()
         plain = to_json_value(result)
-        return {words.PLAIN: plain} if _is_a_form(plain) else plain, ()
+        wrapped: JsonObject = {words.PLAIN: plain}
+        return (plain if _FORMS.isdisjoint(object_or_empty(plain)) else wrapped), ()
 
     def decode(self, value: JsonValue) -> object:
-        known = _as_written(value)
-        if words.PLAIN in known:
-            return copied(known[words.PLAIN])
-        if is_list(given := known.get(words.CONTENT_PARTS)):
-            return [_part_of(each) for each in given]
+        record = object_or_empty(value)
+        if [*record] == [words.PLAIN]:
+            return copied(record[words.PLAIN])
+        if [*record] == [words.CONTENT_PARTS]:
+            return [_part_of(each) for each in list_or_empty(record[words.CONTENT_PARTS])]
         return copied(value)
 
 
 _FORMS = frozenset({words.CONTENT_PARTS, words.PLAIN})
-
-
-def _is_a_form(value: JsonValue) -> bool:
-    """Return whether JSON looks like the object that this codec writes."""
-    return isinstance(value, Mapping) and not _FORMS.isdisjoint(value)
-
-
-def _as_written(value: JsonValue) -> JsonObject:
-    """Return an object that this codec wrote, an empty one for other JSON."""
-    return value if isinstance(value, Mapping) and len(value) == 1 else {}
 
 
 def _part_of(given: object) -> TextPart | MediaPart:
