@@ -1,7 +1,7 @@
 """The page of `examples/copilotkit`, built with vite, behind a server of files; and a bank in a process of its own.
 
 `python -m tests.pages.rig` prepares what the tests of pages need, before any test has a time limit: Chromium, where
-this user may install it, the packages of npm and the versions of the official client. Packages and page are kept in the user's cache.
+this user may install it, the packages of npm, the versions of the official client and the conformance suite of MCP. Packages and page are kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 
 import pytest
 from tests.adapters.agui import official_client
+from tests.adapters.mcp_server import conformance_suite
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "copilotkit"
@@ -207,7 +208,7 @@ def prepare() -> None:
     install_chromium()
     if NPM is None:
         return
-    for installs in (partial(install_packages, CACHE), official_client.install):
+    for installs in (partial(install_packages, CACHE), official_client.install, conformance_suite.installed):
         try:
             installs()
         except (pytest.skip.Exception, subprocess.TimeoutExpired) as missing:

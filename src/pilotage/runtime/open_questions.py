@@ -108,14 +108,11 @@ class OpenQuestions:
 
     async def _asked(self, state: AgentState) -> list[tuple[Question, StoredAnswer | None]]:
         """Return the questions without an answer in the record, each with the stored answer that waits to be taken."""
-        pending: dict[str, Sequence[AgentSignal]] = {}
-        found: list[tuple[Question, StoredAnswer | None]] = []
-        for question in await self._recorded(state):
-            run_id = question.agent_state_id
-            if run_id not in pending:
-                pending[run_id] = await self._pending(RunKey(state.tenant_id, run_id))
-            found.append((question, self._answer_in(pending[run_id], question)))
-        return found
+        asking = {each.agent_state_id for each in await self._recorded(state)}
+        pending = {run_id: await self._pending(RunKey(state.tenant_id, run_id)) for run_id in sorted(asking)}
+        # Read again behind the signals: an answer that its run has taken meanwhile is in the rows, and pending no more.
+        recorded = await self._recorded(state) if pending else ()
+        return [(each, self._answer_in(pending.get(each.agent_state_id, ()), each)) for each in recorded]
 
     async def _pending(self, run: RunKey) -> Sequence[AgentSignal]:
         """Return the pending signals of a run; without their sealed parts where the application has no key for them."""

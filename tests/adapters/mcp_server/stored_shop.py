@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
-from pilotage import Agent, Application, Pod, ToolApprovalRequirement, agent_tool
+from pilotage import Agent, Application, Pod, ToolApprovalRequirement, ToolEffects, agent_tool
 from pilotage.adapters.mcp_server import exported_tools
 
 
@@ -16,13 +17,27 @@ class Till:
     @agent_tool(approval=ToolApprovalRequirement.REQUIRED)
     async def pay(self, amount: int) -> int:
         """Pay an amount."""
-        self._note(amount)
+        note(amount)
         return amount
 
-    @staticmethod
-    def _note(amount: int) -> None:
-        with Path(os.environ["COUNTER"]).open("a") as paid:
-            paid.write(f"{amount}\n")
+    @agent_tool(effects=ToolEffects.read_only())
+    async def whoami(self) -> int:
+        """Return the process."""
+        return os.getpid()
+
+
+def note(amount: int) -> None:
+    """Write a payment down; die before or after it, where a file says so."""
+    counter = Path(os.environ["COUNTER"])
+    order = counter.with_name("die")
+    place = order.read_text() if order.exists() else ""
+    order.unlink(missing_ok=True)
+    if place == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    with counter.open("a") as paid:
+        paid.write(f"{amount}\n")
+    if place == "after":
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @Agent(durable=True)

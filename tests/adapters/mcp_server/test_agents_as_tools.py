@@ -109,7 +109,7 @@ async def test_without_a_store_a_run_lasts_as_long_as_its_call(mode: str) -> Non
     app = Application("small").load_plugins(include=["agent", "runtime"]).add(Adder)
     async with app, connected(app, mode) as client:
         (tool,) = (await client.list_tools()).tools
-        assert tool.meta == {"io.pilotage/idempotency-key": False}
+        assert tool.meta == {"io.pilotage/honours-idempotency-key": False}
         assert (await client.call_tool("Adder", {"a": 1, "b": 2})).structured_content == {"result": 3}
         assert (await client.call_tool("Adder", {"a": "x", "b": 2})).is_error
 

@@ -34,7 +34,12 @@ async def started(folder: Path, mode: str, **options: Any) -> AsyncGenerator[Cli
 @pytest.mark.parametrize("mode", [MODERN, LEGACY])
 async def test_a_call_over_stdio(tmp_path: Path, mode: str) -> None:
     async with started(tmp_path, mode) as client:
-        assert {each.name for each in (await client.list_tools()).tools} == {"Payer", "pay", "Noisy"}
+        assert {each.name for each in (await client.list_tools()).tools} == {
+            "Payer",
+            "pay",
+            "Noisy",
+            "whoami",
+        }
         result = await client.call_tool("Noisy", {})
         assert text_of(result) == "quiet"
 

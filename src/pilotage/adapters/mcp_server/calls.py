@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 
 from pilotage.adapters.mcp_server.answers import Answering, AskedCall, TakenAnswers, asked
 from pilotage.adapters.mcp_server.callers import Caller
-from pilotage.adapters.mcp_server.catalog import KEY, Catalog, McpTool
+from pilotage.adapters.mcp_server.catalog import KEY, Catalog, ServedTool
 from pilotage.adapters.mcp_server.ephemeral import EphemeralCalls
 from pilotage.adapters.mcp_server.errors import needs_tasks, unknown
 from pilotage.adapters.mcp_server.exports import McpExports, McpTasks
@@ -83,7 +83,7 @@ class McpCalls:
         return arguments
 
     async def _state_of(
-        self, tool: McpTool, given: Any, params: types.CallToolRequestParams, caller: Caller
+        self, tool: ServedTool, given: Any, params: types.CallToolRequestParams, caller: Caller
     ) -> AskedCall:
         """Return the state of a call: the one that came with it, else the run of its key, else a new run."""
         if params.request_state is not None:
@@ -97,7 +97,7 @@ class McpCalls:
         )
         return AskedCall(handle.id, {})
 
-    async def _known(self, state: AskedCall, tool: McpTool, caller: Caller) -> AskedCall:
+    async def _known(self, state: AskedCall, tool: ServedTool, caller: Caller) -> AskedCall:
         """Return a state, which was opened with our key for this call and this principal."""
         run = await self._runs.get(state.run_id, principal=caller.principal)
         if run.agent_type != tool.definition.agent_id:
@@ -107,7 +107,7 @@ class McpCalls:
     async def _reply(
         self,
         context: Context,
-        tool: McpTool,
+        tool: ServedTool,
         state: AskedCall,
         caller: Caller,
         params: types.CallToolRequestParams,
@@ -137,11 +137,13 @@ class McpCalls:
         return await self._left_open(run_id, caller)
 
     async def _taken(
-        self, responses: Mapping[str, object], tool: McpTool, run_id: str, caller: Caller
+        self, responses: Mapping[str, object], tool: ServedTool, run_id: str, caller: Caller
     ) -> TakenAnswers:
         return await self.answering.take(run_id, responses, caller.principal, tool.forms)
 
-    async def _rest(self, context: Context, tool: McpTool, run_id: str, caller: Caller) -> RunAtRest | None:
+    async def _rest(
+        self, context: Context, tool: ServedTool, run_id: str, caller: Caller
+    ) -> RunAtRest | None:
         """Return the run at rest; None where it takes so long that the call becomes a task."""
         waiting = self.follower.at_rest(run_id, caller.principal, context.session.report_progress)
         if not caller.has_tasks or tool.tasks is McpTasks.NEVER:

@@ -29,7 +29,9 @@ from pilotage.safety.discovery import find_sensitive_fields
 from pilotage.values import value
 
 KEY = "io.pilotage/idempotency-key"
-"""The name in `_meta`: in a call the key of the caller, in the list of tools whether a tool honours it."""
+"""The name in `_meta` of a call: the key of its caller."""
+HONOURS_KEY = "io.pilotage/honours-idempotency-key"
+"""The name in `_meta` of a listed tool: whether a call with the key of an earlier one is that call again."""
 
 INSTRUCTION, RESULT = "instruction", "result"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -38,7 +40,7 @@ _OBJECT = "object"
 
 
 @value(slots=False)
-class McpTool:
+class ServedTool:
     """An agent as a tool. `parameter` is the one that takes the whole input, where it is an object itself."""
 
     definition: AgentDefinition
@@ -89,15 +91,15 @@ class Catalog:
         return [each.tool for each in self._tools.values()]
 
     @property
-    def offered(self) -> Sequence[McpTool]:
+    def offered(self) -> Sequence[ServedTool]:
         """All offered tools."""
         return list(self._tools.values())
 
-    def tool(self, name: str) -> McpTool | None:
+    def tool(self, name: str) -> ServedTool | None:
         """Return the tool of a name."""
         return self._tools.get(name)
 
-    def of_agent(self, agent_type: str) -> McpTool | None:
+    def of_agent(self, agent_type: str) -> ServedTool | None:
         """Return the tool whose runs are of this agent."""
         return self._by_agent.get(agent_type)
 
@@ -113,7 +115,7 @@ def _chosen(services: Services, exports: McpExports) -> Sequence[AgentDefinition
     return [services.definition_of(each) for each in exports.agents]
 
 
-def _offered(definition: AgentDefinition, exports: McpExports, *, is_durable: bool) -> McpTool:
+def _offered(definition: AgentDefinition, exports: McpExports, *, is_durable: bool) -> ServedTool:
     name = definition.agent_id
     if _NAME.fullmatch(name) is None:
         raise AgentDefinitionError(
@@ -132,9 +134,9 @@ def _offered(definition: AgentDefinition, exports: McpExports, *, is_durable: bo
         input_schema=schema,
         output_schema=structure or None,
         annotations=_hints(definition),
-        _meta={KEY: is_durable},
+        _meta={HONOURS_KEY: is_durable},
     )
-    return McpTool(
+    return ServedTool(
         definition,
         tool,
         _mode(definition, exports) if is_durable else McpTasks.NEVER,

@@ -7,7 +7,7 @@ from typing import Any
 
 import mcp_types as types
 
-from pilotage.adapters.mcp_server.catalog import McpTool, output_type_of
+from pilotage.adapters.mcp_server.catalog import ServedTool, output_type_of
 from pilotage.adapters.mcp_server.following import Report, RunProgress
 from pilotage.adapters.mcp_server.results import ResultMapping, failure
 from pilotage.agent.principal import Principal
@@ -27,7 +27,7 @@ class EphemeralCalls:
         self._results = ResultMapping(runs)
 
     async def call(
-        self, tool: McpTool, given: Any, principal: Principal, report: Report
+        self, tool: ServedTool, given: Any, principal: Principal, report: Report
     ) -> types.CallToolResult:
         """Return the result of a call.
 
@@ -52,7 +52,7 @@ class EphemeralCalls:
             )
         return await self._results.of(tool, self._as_shown(tool, result, principal), principal)
 
-    def _as_shown(self, tool: McpTool, result: RunResult, principal: Principal) -> RunResult:
+    def _as_shown(self, tool: ServedTool, result: RunResult, principal: Principal) -> RunResult:
         """Return the result as readers of the run get it: redacted, sensitive parts hidden."""
         redactor = self._runs.services.redactor(tool.definition, principal.tenant)
         output = to_json_value(result.output)

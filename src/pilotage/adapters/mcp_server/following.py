@@ -77,7 +77,8 @@ class RunFollower:
             return None
         if state.wake_at is not None or await self._is_answered(state, principal):
             return None
-        return RunAtRest(state)
+        # It may have gone on, or even ended, since its state was read.
+        return RunAtRest(state) if state == await self._runs.get(run_id, principal=principal) else None
 
     async def take_up(self, run_id: str, principal: Principal) -> None:
         """Take up a run without an owner; one that another process has is left there."""

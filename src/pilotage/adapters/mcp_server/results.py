@@ -10,7 +10,7 @@ from typing import Any
 
 import mcp_types as types
 
-from pilotage.adapters.mcp_server.catalog import McpTool
+from pilotage.adapters.mcp_server.catalog import ServedTool
 from pilotage.adapters.mcp_server.content import media_block
 from pilotage.agent.principal import Principal
 from pilotage.agent.run_values import RunResult
@@ -47,7 +47,7 @@ class ResultMapping:
     def __init__(self, runs: AgentRuns) -> None:
         self._runs = runs
 
-    async def of(self, tool: McpTool, result: RunResult, principal: Principal) -> types.CallToolResult:
+    async def of(self, tool: ServedTool, result: RunResult, principal: Principal) -> types.CallToolResult:
         """Return the result of a run that has ended."""
         state = result.state
         if state.status is not AgentStatus.COMPLETED:

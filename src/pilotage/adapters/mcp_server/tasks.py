@@ -19,7 +19,7 @@ from starlette.requests import HTTPConnection
 from pilotage.adapters.mcp_server import task_view
 from pilotage.adapters.mcp_server.callers import Caller
 from pilotage.adapters.mcp_server.calls import McpCalls
-from pilotage.adapters.mcp_server.catalog import Catalog, McpTool
+from pilotage.adapters.mcp_server.catalog import Catalog, ServedTool
 from pilotage.adapters.mcp_server.errors import needs_tasks, unknown
 from pilotage.adapters.mcp_server.questions import request_of
 from pilotage.adapters.mcp_server.results import has_broken_down
@@ -97,7 +97,7 @@ class TaskMethods:
 
     async def _known(
         self, context: Context, params: TaskParams, principal: Principal
-    ) -> tuple[Caller, AgentState, McpTool]:
+    ) -> tuple[Caller, AgentState, ServedTool]:
         """Return who asks, and the run of a task with its tool.
 
         Raises:
@@ -116,7 +116,7 @@ class TaskMethods:
             raise unknown("task", params.task_id)
         return caller, state, tool
 
-    async def _ended(self, state: AgentState, tool: McpTool, principal: Principal) -> dict[str, Any]:
+    async def _ended(self, state: AgentState, tool: ServedTool, principal: Principal) -> dict[str, Any]:
         result = await self._runs.result(state.id, principal=principal)
         if has_broken_down(state, result):
             words = str((result.error or {}).get("message") or "The run has failed.")
