@@ -257,3 +257,22 @@ async def test_a_new_list_is_for_the_runs_that_begin_later(tmp_path: Path) -> No
         )
     assert first == ["bank_look"]
     assert second == ["bank_look", "bank_pay"]
+
+
+async def test_a_run_whose_tool_is_gone_says_so_and_calls_nothing(tmp_path: Path) -> None:
+    bank, store = Bank(tmp_path), MemoryStore()
+    model = ScriptedModel([calls("bank_pay", amount=7), calls("bank_book", amount=1), says("Done.")])
+    async with bank.application(store, model) as app:
+        run = await app.get(AgentRuns).start(Teller, "go")
+        assert (await run.result()).status is AgentStatus.INTERRUPTED  # who books?
+    (tmp_path / "tools").write_text(json.dumps([{"name": "book"}]))
+    async with bank.application(store, model.restarted(), tools={"book": TOOLS["book"]}) as app:
+        runs = app.get(AgentRuns)
+        await bank.answer(runs, run.id)
+        result = await (await runs.resume(run.id)).result()
+        assert result.status is AgentStatus.INTERRUPTED
+        assert "the tool 'bank_pay' was called, and is not on offer any more" in str(result.state.metadata)
+    (tmp_path / "tools").unlink()
+    async with bank.application(store, model.restarted()) as app:
+        assert (await (await app.get(AgentRuns).resume(run.id)).result()).output == "Done."
+    assert len(bank.effects("pay")) == 1

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Unpack
 
-from pilotage.adapters.mcp.calls import CalledTool
+from pilotage.adapters.mcp.calls import CalledTool, StartedServer
 from pilotage.adapters.mcp.catalog import Definition, declared, offered, wire_name
-from pilotage.adapters.mcp.connection import McpConnection
+from pilotage.adapters.mcp.connection import McpConnection, RequestFailedError
+from pilotage.adapters.mcp.errors import McpStartError
 from pilotage.adapters.mcp.lines import McpLine, open_line
 from pilotage.adapters.mcp.settings import McpServerOptions, McpServerSettings, refuse_unreachable
+from pilotage.adapters.mcp.tasks import OpenTasks
+from pilotage.agent.cancellation import AgentCancellationCleanupResult, AgentCancellationRequest
+from pilotage.agent.ports.handlers import IAgentCancellationCleanup
 from pilotage.agent.ports.permissions import ISecrets
 from pilotage.agent.principal import RunContext
 from pilotage.agent.tools.catalog import AgentToolCatalog, AgentToolDescriptor
@@ -19,13 +24,13 @@ from pilotage.agent.tools.described import IAgentToolProvider, described_tool
 from pilotage.agent.tools.metadata import Idempotency
 from pilotage.container.lifecycle import ILifecycle
 from pilotage.container.processing import IContainer, IContainerAware
-from pilotage.errors import AgentDefinitionError
+from pilotage.errors import AgentDefinitionError, ToolError
 from pilotage.safety.fields import SecretRef
 
 _NO_TOOLS = AgentToolCatalog()
 
 
-class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
+class McpServer(IAgentToolProvider, IAgentCancellationCleanup, ILifecycle, IContainerAware):
     """A server of tools: a process (`command`) or an address (`url`).
 
     It connects when the application starts, and stays connected. Its tools have the name of the server before their
@@ -56,7 +61,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         self._catalog = _NO_TOOLS
         self._definitions: tuple[Definition, ...] = ()
         self._fresh_until = float("inf")
-        self._token: str | None = None
+        self._secrets: tuple[str, ...] = ()
 
     def set_container(self, container: IContainer) -> None:
         self._container = container
@@ -99,6 +104,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
             refuse_unreachable(self.settings)
         self._definitions, self._catalog = (), _NO_TOOLS
         self._connection = McpConnection(self.settings, self._open, self._take)
+        self._open_tasks = OpenTasks(self._connection)
         await self._connection.start()
 
     async def stop(self) -> None:
@@ -110,19 +116,40 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
     async def _open(self, on_end: Callable[[str], None]) -> McpLine:
         if self._transport is not None:
             return McpLine(self._transport(), marks_writes=False)
-        self._token = await self._resolved(self.settings.token)
-        return open_line(self.settings, self._token, on_end, auth=self._auth)
+        settings = self.settings
+        token = None if settings.token is None else await self._resolved(settings.token)
+        environment = {name: await self._resolved(each) for name, each in settings.environment.items()}
+        headers = {name: await self._resolved(each) for name, each in settings.headers.items()}
+        resolved = replace(settings, environment=environment, headers=headers, token=token)
+        return open_line(resolved, on_end, auth=self._auth)
 
-    async def _resolved(self, token: SecretRef | str | None) -> str | None:
-        if not isinstance(token, SecretRef):
-            return token
+    async def _resolved(self, given: SecretRef | str) -> str:
+        if not isinstance(given, SecretRef):
+            return given
         secrets = self._container.get_or_none(ISecrets) if self._container is not None else None
         if secrets is None:
-            raise AgentDefinitionError(
-                f"MCP server {self.name!r} needs the secret {token.id!r}, and nothing provides ISecrets. Add it: "
-                "app.add(...)."
+            raise McpStartError(
+                self.name,
+                f"it needs the secret {given.id!r}, and nothing provides ISecrets. Add it: app.add(...).",
             )
-        return await secrets.resolve(token, RunContext())
+        found = await secrets.resolve(given, RunContext())
+        if found not in self._secrets:
+            self._secrets = (*self._secrets, found)
+        return found
+
+    async def clean_up(
+        self, context: RunContext, request: AgentCancellationRequest
+    ) -> AgentCancellationCleanupResult | None:
+        """Cancel the task that a call of a cancelled run waits for; None where there is none."""
+        about: Any = {"target_kind": request.target_kind, "target_ref": request.target_ref}
+        if self._connection is None:
+            return None
+        try:
+            is_cancelled = await self._open_tasks.cancel(request.target_ref)
+        except (RequestFailedError, ToolError) as error:
+            why = f"the task at MCP server {self.name!r} cannot be cancelled: {error}"
+            return AgentCancellationCleanupResult.failed(error_code="mcp_task", message=why, **about)
+        return AgentCancellationCleanupResult.succeeded(**about) if is_cancelled else None
 
     def _take(self, listed: Sequence[Definition], fresh_seconds: float) -> None:
         """Take a list of tools: for the runs that begin from now on, if anything of it is new."""
@@ -141,7 +168,8 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         if connection is None:
             raise AgentDefinitionError(f"MCP server {self.name!r} is not started.")
         tool, wire = declared(settings, definition), wire_name(settings.tool_prefix, definition.name)
-        called = CalledTool(settings, connection, definition, tool, wire)
+        server = StartedServer(settings, connection, self._open_tasks, self._secrets)
+        called = CalledTool(server, definition, tool, wire)
         options = ToolOptions(
             name=wire,
             description=definition.description or f"The tool {definition.name} of {settings.name}.",

@@ -36,7 +36,7 @@ from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import RunDiverged, RunInterruption, first_to_count
 from pilotage.runtime.journal.record_fields import decode_row, optional_text
 from pilotage.runtime.journal.result_codec import decode_error
-from pilotage.runtime.journal.scope import StepScope, entered
+from pilotage.runtime.journal.scope import StepScope, current_place, entered
 from pilotage.values import value
 
 BoundTool: TypeAlias = Callable[..., object]
@@ -205,6 +205,7 @@ class ScopedTools(IScopedTools):
                 return self._children.prepared(f"child:{teammate.name}", teammate.name, task)
             offered = self._offer.tool(call.name)
             if offered is None:
+                self._refuse_gone(call.name)
                 unknown = f"there is no tool {call.name!r}. On offer are: {self._offer.names}."
                 return ToolCallOutcome(call, error=unknown)
             tool, owner = offered
@@ -216,6 +217,22 @@ class ScopedTools(IScopedTools):
             return ToolCallOutcome(call, error=" ".join(error.problems) or str(error))
         except AgentToolDispatchError as error:
             return ToolCallOutcome(call, error=str(error))
+
+    def _refuse_gone(self, name: str) -> None:
+        """Refuse to replay a call of a tool that is not on offer any more.
+
+        Raises:
+            RunDiverged: such a call is recorded here.
+        """
+        place, label = current_place(), f"{words.TOOL}{name}"
+        if place is None or not self._run.replay.has_record:
+            return
+        if place.scope.owner is not None and place.scope.owner is not asyncio.current_task():
+            return
+        action_id = place.scope.coming_id(label)
+        if self._run.replay.knows(action_id):
+            gone = f"the tool {name!r} was called, and is not on offer any more: its class or server has other tools now"
+            raise RunDiverged(action_id, f"{gone}. Bring it back, or resolve the run")
 
     def _reserve(self, begun: Sequence[Effect]) -> None:
         """Reserve the new tool calls before the first of them begins."""
