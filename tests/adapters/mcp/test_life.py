@@ -261,6 +261,7 @@ async def test_a_new_list_is_for_the_runs_that_begin_later(tmp_path: Path) -> No
 
 async def test_a_run_whose_tool_is_gone_says_so_and_calls_nothing(tmp_path: Path) -> None:
     bank, store = Bank(tmp_path), MemoryStore()
+    (tmp_path / "key").write_bytes(b"the same in every process")
     model = ScriptedModel([calls("bank_pay", amount=7), calls("bank_book", amount=1), says("Done.")])
     async with bank.application(store, model) as app:
         run = await app.get(AgentRuns).start(Teller, "go")

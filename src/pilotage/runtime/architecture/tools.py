@@ -231,7 +231,7 @@ class ScopedTools(IScopedTools):
             return
         action_id = place.scope.coming_id(label)
         if self._run.replay.knows(action_id):
-            gone = f"the tool {name!r} was called, and is not on offer any more: its class or server has other tools now"
+            gone = f"the tool {name!r} was called, and is not on offer any more: its class or server has others now"
             raise RunDiverged(action_id, f"{gone}. Bring it back, or resolve the run")
 
     def _reserve(self, begun: Sequence[Effect]) -> None:
