@@ -38,6 +38,7 @@ PilotageError
     ├── SignalNotFoundError
     ├── EvidenceNotFoundError
     ├── ModelNotFoundError
+    ├── MediaNotFoundError
     ├── MediaRefusedError
     │   ├── MediaBrokenError
     │   ├── MediaTooLargeError
