@@ -45,7 +45,9 @@ for line in sys.stdin:
 async def called(body: str) -> str:
     """Return what a model sees of one call of a server with this answer to calls."""
     program = PRELUDE + "".join(f"        {line}\n" for line in body.splitlines())
-    server = McpServer("odd", command=[sys.executable, "-S", "-c", program], tools=READ, limits=LIMITS)
+    server = McpServer(
+        "odd", command=[sys.executable, "-S", "-c", program], tools=READ, limits=LIMITS, accept="first use"
+    )
     model = ScriptedModel([calls("odd_x"), says("Done.")])
     async with Application("odd").add(Teller, server, model, *MemoryStore().ports).load_plugins() as app:
         result = await (await app.get(AgentRuns).start(Teller, "go")).result()
@@ -124,7 +126,7 @@ def response(status: str, body: object = None, *headers: str) -> bytes:
 
 async def refused(answer: Callable[[dict[str, Any]], bytes]) -> str:
     async with http(answer) as url:
-        server = McpServer("odd", url=url, limits=LIMITS)
+        server = McpServer("odd", url=url, limits=LIMITS, accept="first use")
         with pytest.raises(McpStartError) as caught:
             await server.start()
     return str(caught.value)

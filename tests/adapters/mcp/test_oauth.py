@@ -109,7 +109,9 @@ async def test_a_token_is_fetched_and_renewed_when_it_expires(tmp_path: Path) ->
     auth = ClientCredentialsOAuthProvider(
         f"{guarded.base}/mcp", Tokens(), client_id="us", client_secret="ours", issuer=guarded.base
     )
-    server = McpServer("bank", url=f"{guarded.base}/mcp", auth=auth, tools=TOOLS, limits=QUICK)
+    server = McpServer(
+        "bank", url=f"{guarded.base}/mcp", auth=auth, tools=TOOLS, limits=QUICK, accept="first use"
+    )
     model = ScriptedModel([calls("bank_pay", amount=1), calls("bank_pay", amount=2), says("Done.")])
     try:
         async with Application("bank").add(Teller, server, model, *MemoryStore().ports).load_plugins() as app:

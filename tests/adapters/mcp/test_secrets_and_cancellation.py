@@ -43,6 +43,7 @@ def echo() -> McpServer:
         environment={"API_KEY": SecretRef("vault")},
         tools={"echo": McpTool(effects=ToolEffects.read_only())},
         limits=QUICK,
+        accept="first use",
     )
 
 
