@@ -16,7 +16,6 @@ from pilotage import AgentRuns, Application
 from pilotage.adapters.mcp import McpLimits, McpServer, McpStartError, McpTool
 from pilotage.adapters.mcp.catalog import Definition
 from pilotage.adapters.mcp.mapping import result_of
-from pilotage.adapters.mcp.questions import visible
 from pilotage.adapters.mcp.replies import REPLY, McpReply, McpReplyKind
 from pilotage.agent import ToolEffects
 from pilotage.agent.messages import TextPart
@@ -192,7 +191,3 @@ def test_blocks_of_unknown_kinds_become_notes() -> None:
     assert str(result_of(DEFINITION, raw).content).count("left out") == 2
     assert result_of(DEFINITION, {}).content == ""
     assert isinstance(TextPart(str(result_of(DEFINITION, raw).content)), TextPart)
-
-
-def test_invisible_characters_are_shown() -> None:
-    assert visible("pay\u202e100\u200b\x1b[2J\nnow") == "pay\\u202e100\\u200b\\u001b[2J\nnow"
