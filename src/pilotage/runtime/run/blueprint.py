@@ -21,6 +21,7 @@ from pilotage.container.graph import Graph, One
 from pilotage.errors import AgentModelConfigurationError, CallerError, Problem, start_error
 from pilotage.runtime.architecture.registry import find_architecture
 from pilotage.runtime.architecture.tools import BoundTool, ToolOffer
+from pilotage.runtime.catalogs import PROVIDED
 from pilotage.runtime.children.delegation import teammates_of
 from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.model import misfits, models_held_by
@@ -57,8 +58,9 @@ def blueprint_of(definition: AgentDefinition, instance: object, services: Servic
     Raises:
         AgentDefinitionError: the agent's architecture or a teammate is not registered.
     """
-    found = services.catalogs.provided(instance)
-    provided = () if found is None else found.tools
+    provided: Sequence[BoundTool] = ()
+    if hasattr(instance, PROVIDED) and (found := services.catalogs.provided(instance)) is not None:
+        provided = found.tools
     known: Blueprint | None = getattr(instance, _BLUEPRINT, None)
     if known is not None and known.services is services and known.provided is provided:
         return known
