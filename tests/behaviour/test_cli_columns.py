@@ -89,6 +89,11 @@ def samples(till: Till) -> dict[str, str]:
         "ITEM": "no-such-item",
         "[ITEM]": "",
         "[QUERY]": "",
+        "SERVER": "no-such-server",
+        "[SERVER...]": "",
+        "TOOL": "no-such-tool",
+        "[TOOL...]": "",
+        "[JSON]": "",
     }
 
 

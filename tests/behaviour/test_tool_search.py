@@ -166,7 +166,7 @@ async def test_a_tool_that_is_called_by_its_own_name_is_called() -> None:
         (
             "no_such_tool",
             {},
-            "call_tool: there is no tool 'no_such_tool' that is called like this. Search with",
+            "there is no tool 'no_such_tool'. On offer are: 'clock', 'vault_open', 'search_tools'",
         ),
         ("clock", {}, "there is no tool 'clock' that is called like this"),
         ("vault_open", {"city": "x"}, "there is no tool 'vault_open' that is called like this"),

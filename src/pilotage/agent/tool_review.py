@@ -105,7 +105,7 @@ def check_accept(source: str, accept: str | None) -> None:
     Raises:
         AgentDefinitionError: it is not.
     """
-    if accept in (None, FIRST_USE) or (isinstance(accept, str) and _DIGEST.fullmatch(accept)):
+    if accept in (None, FIRST_USE) or _DIGEST.fullmatch(str(accept)):
         return
     raise AgentDefinitionError(
         f"server {source!r}: accept={accept!r} is no rule. Use accept={FIRST_USE!r}, the digest of a whole list "

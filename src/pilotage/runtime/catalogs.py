@@ -24,7 +24,8 @@ from pilotage.container.application import Application
 from pilotage.errors import AgentDefinitionError, ApplicationStartError, Problem, start_error
 from pilotage.safety.trust import Integrity, TrustLabel
 
-_PROVIDED = "__pilotage_provided_tools__"
+PROVIDED = "__pilotage_provided_tools__"
+"""The attribute of an agent with the tools of its providers; an agent without providers does not have it."""
 
 BoundTool: TypeAlias = Callable[..., object]
 
@@ -72,7 +73,7 @@ class Catalogs:
             return
         provided = ProvidedTools(definition, instance, holders)
         self._read(provided)
-        object.__setattr__(instance, _PROVIDED, provided)
+        object.__setattr__(instance, PROVIDED, provided)
         if self._starting is not None:
             self._starting.append(provided)
 
@@ -160,7 +161,7 @@ class Catalogs:
 
 def provided_tools(instance: object) -> ProvidedTools | None:
     """Return the tools of an agent's providers as they were read last; None for an agent without any."""
-    found: ProvidedTools | None = getattr(instance, _PROVIDED, None)
+    found: ProvidedTools | None = getattr(instance, PROVIDED, None)
     return found
 
 

@@ -19,6 +19,7 @@ from pilotage import Agent, AgentRuns, AgentStatus, Application
 from pilotage.adapters.mcp import McpLimits, McpServer, McpServers, McpTool
 from pilotage.agent import Idempotency
 from pilotage.agent.tool_review import FIRST_USE
+from pilotage.errors import ToolError
 from pilotage.runtime import timeout
 from pilotage.testing import MemoryStore, ScriptedModel, calls, says
 from tests.adapters.mcp.bank import OUTSIDE, QUICK, SCRIPT, TOOLS, UNASKED, Bank, Teller, script
@@ -264,3 +265,46 @@ async def test_a_new_list_is_for_the_runs_that_begin_later(tmp_path: Path) -> No
         )
     assert first == ["bank_look"]
     assert second == ["bank_look", "bank_pay"]
+
+
+async def test_a_run_whose_tool_is_gone_says_so_and_calls_nothing(tmp_path: Path) -> None:
+    bank, store = Bank(tmp_path), MemoryStore()
+    (tmp_path / "key").write_bytes(b"the same in every process")
+    model = ScriptedModel([calls("bank_pay", amount=7), calls("bank_book", amount=1), says("Done.")])
+    async with bank.application(store, model) as app:
+        run = await app.get(AgentRuns).start(Teller, "go")
+        assert (await run.result()).status is AgentStatus.INTERRUPTED  # who books?
+    (tmp_path / "tools").write_text(json.dumps([{"name": "book"}]))
+    async with bank.application(store, model.restarted(), tools={"book": TOOLS["book"]}) as app:
+        runs = app.get(AgentRuns)
+        await bank.answer(runs, run.id)
+        result = await (await runs.resume(run.id)).result()
+        assert result.status is AgentStatus.INTERRUPTED
+        assert "the tool 'bank_pay' was called, and is not on offer any more" in str(result.state.metadata)
+    (tmp_path / "tools").unlink()
+    async with bank.application(store, model.restarted()) as app:
+        assert (await (await app.get(AgentRuns).resume(run.id)).result()).output == "Done."
+    assert len(bank.effects("pay")) == 1
+
+
+async def test_an_application_stops_while_a_server_is_started_again(tmp_path: Path) -> None:
+    program = (
+        "import pathlib, runpy, sys, time\n"
+        f"once = pathlib.Path({str(tmp_path)!r}) / 'once'\n"
+        "if once.exists():\n"
+        "    once.with_name('again').touch(); time.sleep(1000)\n"
+        "once.touch()\n"
+        f"sys.argv = ['', {str(tmp_path)!r}]\n"
+        f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')\n"
+    )
+    bank = Bank(tmp_path)
+    limits = McpLimits(connect_seconds=100, stop_seconds=0.2)
+    server = McpServer(bank.settings(command=[sys.executable, "-S", "-c", program], limits=limits))
+    await server.start()
+    bank.fault("kill look:before")
+    looking = asyncio.create_task(plain(server.tool_catalog.by_schema_name("bank_look"), 1))
+    await until((tmp_path / "again").exists)
+    async with asyncio.timeout(20):
+        await server.stop()
+    with pytest.raises(ToolError, match="is not connected"):
+        await looking

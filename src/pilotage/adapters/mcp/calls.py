@@ -28,12 +28,13 @@ from pilotage.adapters.mcp.open_calls import QUESTION
 from pilotage.adapters.mcp.questions import AskedTool, ToolQuestions, by_question, question_digest
 from pilotage.adapters.mcp.replies import REPLY, McpReply, McpReplyKind
 from pilotage.adapters.mcp.settings import McpServerSettings, McpTool
-from pilotage.adapters.mcp.tasks import ToolTasks
+from pilotage.adapters.mcp.tasks import OpenTasks, ToolTasks
 from pilotage.agent.tools.context import AgentToolRuntimeContext
 from pilotage.agent.tools.metadata import DataAccess, Idempotency
 from pilotage.jsonvalue import JsonObject, JsonValue, as_object, object_or_empty, to_json_value
 from pilotage.runtime import sleep
 from pilotage.runtime.door.request import LookUp, OutboundRequest, RequestAttempt, send
+from pilotage.runtime.door.tool_call import active_run
 from pilotage.schema.validation import misfit_of
 from pilotage.values import value
 
@@ -66,19 +67,29 @@ class CallRound:
         return given
 
 
+@value
+class StartedServer:
+    """What the calls of a started server share: its connection, the tasks under way, and its secrets."""
+
+    settings: McpServerSettings
+    connection: McpConnection
+    open_tasks: OpenTasks
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+
 class CalledTool:
     """One tool of a server, as a described tool calls it."""
 
     def __init__(
         self,
-        settings: McpServerSettings,
-        connection: McpConnection,
+        server: StartedServer,
         definition: Definition,
         tool: McpTool,
         wire: str,
     ) -> None:
+        settings, connection = server.settings, server.connection
         self.definition, self.tool = definition, tool
-        self._settings, self._connection, self._wire = settings, connection, wire
+        self._server, self._settings, self._connection, self._wire = server, settings, connection, wire
         effects, idempotency = tool.effects, tool.idempotency
         reads = effects is not None and effects.data_access is DataAccess.READ and not effects.destructive
         honours = definition.honours_key if tool.honours_key is None else tool.honours_key
@@ -99,11 +110,18 @@ class CalledTool:
             ToolError: the call failed for certain, or the tool reports that it failed.
         """
         key = "" if runtime_context is None else runtime_context.idempotency_key
+        call_id = "" if runtime_context is None else runtime_context.call_id
+        if (run := active_run()) is not None:
+            for secret in self._server.secrets:
+                run.redactor.register(secret)
         this = CallRound(arguments)
         for _ in range(self._settings.limits.most_rounds):
             reply = await self._request(this, key)
             if reply.kind is McpReplyKind.TASK:
-                reply = await self._tasks.outcome(object_or_empty(reply.data), key)
+                task = object_or_empty(object_or_empty(reply.data).get("task"))
+                self._server.open_tasks.add(call_id, str(task.get("taskId", "")))
+                reply = await self._tasks.outcome(task, key)
+                self._server.open_tasks.remove(call_id)
             if reply.kind is McpReplyKind.ERROR:
                 raise McpRefusedError(str(reply.content))
             if reply.kind is not McpReplyKind.INPUT:

@@ -176,8 +176,8 @@ class McpConnection:
             self._life.woken.set()
         task, self._task = self._task, None
         if task is not None:
-            limits = self._settings.limits
-            await asyncio.wait({task}, timeout=limits.connect_seconds)
+            if self._life is not None:
+                await asyncio.wait({task}, timeout=self._settings.limits.connect_seconds)
             task.cancel()
             await asyncio.wait({task})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 from pilotage.adapters.mcp.http import GuardedHttp, policy_for
 from pilotage.adapters.mcp.settings import McpServerSettings
 from pilotage.adapters.mcp.stdio import StdioTransport
+from pilotage.safety.fields import SecretRef
 from pilotage.values import value
 
 
@@ -28,25 +29,20 @@ class McpLine:
     words_of_end: Callable[[], Awaitable[str]] = _nothing
 
 
-OpenLine = Callable[[McpServerSettings, str | None, Callable[[str], None]], McpLine]
-"""Opens a line with a token; the function is called with the reason when the line has ended."""
-
-
 def open_line(
     settings: McpServerSettings,
-    token: str | None,
     on_end: Callable[[str], None],
     *,
     auth: httpx2.Auth | None = None,
 ) -> McpLine:
-    """Return the line to a server."""
+    """Return the line to a server, whose settings have secrets in place of their references."""
     limits = settings.limits
     if settings.url is not None:
-        return McpLine(_over_http(settings, settings.url, token, auth))
+        return McpLine(_over_http(settings, settings.url, auth))
     transport = StdioTransport(
         settings.name,
         settings.command,
-        environment=settings.environment,
+        environment=_texts(settings.environment),
         folder=settings.folder,
         most_bytes=limits.most_bytes,
         stop_seconds=limits.stop_seconds,
@@ -56,14 +52,12 @@ def open_line(
 
 
 @asynccontextmanager
-async def _over_http(
-    settings: McpServerSettings, url: str, token: str | None, auth: httpx2.Auth | None
-) -> AsyncGenerator[Any]:
+async def _over_http(settings: McpServerSettings, url: str, auth: httpx2.Auth | None) -> AsyncGenerator[Any]:
     limits = settings.limits
     policy = settings.egress or policy_for(settings.name, url, limits.most_bytes)
-    headers = dict(settings.headers)
-    if token is not None:
-        headers["authorization"] = f"Bearer {token}"
+    headers = _texts(settings.headers)
+    if isinstance(settings.token, str):
+        headers["authorization"] = f"Bearer {settings.token}"
     client = httpx2.AsyncClient(
         transport=GuardedHttp(policy, limits.call_seconds),
         headers=headers,
@@ -76,3 +70,7 @@ async def _over_http(
         streamable_http_client(url, http_client=client, max_sse_event_size=limits.most_bytes) as streams,
     ):
         yield streams
+
+
+def _texts(given: Mapping[str, SecretRef | str]) -> dict[str, str]:
+    return {name: each for name, each in given.items() if isinstance(each, str)}

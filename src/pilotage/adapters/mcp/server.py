@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, Unpack
 
@@ -16,12 +17,15 @@ from pilotage.adapters.mcp.acceptance import (
     offered_tools,
     words_about_off,
 )
-from pilotage.adapters.mcp.calls import CalledTool, ChangedTool
+from pilotage.adapters.mcp.calls import CalledTool, ChangedTool, StartedServer
 from pilotage.adapters.mcp.catalog import Definition, declared, offered, wire_name
-from pilotage.adapters.mcp.connection import McpConnection
+from pilotage.adapters.mcp.connection import McpConnection, RequestFailedError
 from pilotage.adapters.mcp.errors import McpStartError, McpUnavailableError
 from pilotage.adapters.mcp.lines import McpLine, open_line
 from pilotage.adapters.mcp.settings import McpServerOptions, McpServerSettings, refuse_unreachable
+from pilotage.adapters.mcp.tasks import OpenTasks
+from pilotage.agent.cancellation import AgentCancellationCleanupResult, AgentCancellationRequest
+from pilotage.agent.ports.handlers import IAgentCancellationCleanup
 from pilotage.agent.ports.permissions import ISecrets
 from pilotage.agent.ports.tool_pins import IToolPins
 from pilotage.agent.principal import RunContext
@@ -35,7 +39,7 @@ from pilotage.agent.tools.metadata import Idempotency, ToolApprovalRequirement
 from pilotage.container.application import Application
 from pilotage.container.lifecycle import ILifecycle
 from pilotage.container.processing import IContainer, IContainerAware
-from pilotage.errors import AgentDefinitionError, CallerError
+from pilotage.errors import AgentDefinitionError, CallerError, ToolError
 from pilotage.jsonvalue import JsonObject
 from pilotage.safety.fields import SecretRef
 from pilotage.schema.validation import misfit_of
@@ -46,7 +50,7 @@ _LOG = logging.getLogger("pilotage.adapters.mcp")
 _NO_TOOLS = AgentToolCatalog()
 
 
-class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
+class McpServer(IAgentToolProvider, IAgentCancellationCleanup, ILifecycle, IContainerAware):
     """A server of tools: a process (`command`) or an address (`url`).
 
     It connects when the application starts, and stays connected. Its tools have the name of the server before their
@@ -79,7 +83,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         self._acceptance: ToolAcceptance | None = None
         self._review: ToolReview | None = None
         self._fresh_until = float("inf")
-        self._token: str | None = None
+        self._secrets: tuple[str, ...] = ()
 
     def set_container(self, container: IContainer) -> None:
         self._container = container
@@ -134,7 +138,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         if (misfit := misfit_of(arguments, definition.input_schema)) is not None:
             raise CallerError(f"the arguments of {tool!r} do not fit: {misfit}.")
         known_tool, wire = declared(self.settings, definition), wire_name(self.settings.tool_prefix, tool)
-        called = CalledTool(self.settings, connection, definition, known_tool, wire)
+        called = CalledTool(self._started(connection), definition, known_tool, wire)
         return await called.call(arguments, AgentToolRuntimeContext(key, key, key, wire, key))
 
     @property
@@ -168,6 +172,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         only_looks = beside is not None and beside.only_looks
         self._acceptance = ToolAcceptance(self.name, self.settings.accept, pins, only_looks=only_looks)
         self._connection = McpConnection(self.settings, self._open, self._take)
+        self._open_tasks = OpenTasks(self._connection)
         await self._connection.start()
 
     async def stop(self) -> None:
@@ -179,19 +184,40 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
     async def _open(self, on_end: Callable[[str], None]) -> McpLine:
         if self._transport is not None:
             return McpLine(self._transport(), marks_writes=False)
-        self._token = await self._resolved(self.settings.token)
-        return open_line(self.settings, self._token, on_end, auth=self._auth)
+        settings = self.settings
+        token = None if settings.token is None else await self._resolved(settings.token)
+        environment = {name: await self._resolved(each) for name, each in settings.environment.items()}
+        headers = {name: await self._resolved(each) for name, each in settings.headers.items()}
+        resolved = replace(settings, environment=environment, headers=headers, token=token)
+        return open_line(resolved, on_end, auth=self._auth)
 
-    async def _resolved(self, token: SecretRef | str | None) -> str | None:
-        if not isinstance(token, SecretRef):
-            return token
+    async def _resolved(self, given: SecretRef | str) -> str:
+        if not isinstance(given, SecretRef):
+            return given
         secrets = self._provided(ISecrets)
         if secrets is None:
-            raise AgentDefinitionError(
-                f"MCP server {self.name!r} needs the secret {token.id!r}, and nothing provides ISecrets. Add it: "
-                "app.add(...)."
+            raise McpStartError(
+                self.name,
+                f"it needs the secret {given.id!r}, and nothing provides ISecrets. Add it: app.add(...).",
             )
-        return await secrets.resolve(token, RunContext())
+        found = await secrets.resolve(given, RunContext())
+        if found not in self._secrets:
+            self._secrets = (*self._secrets, found)
+        return found
+
+    async def clean_up(
+        self, context: RunContext, request: AgentCancellationRequest
+    ) -> AgentCancellationCleanupResult | None:
+        """Cancel the task that a call of a cancelled run waits for; None where there is none."""
+        about: Any = {"target_kind": request.target_kind, "target_ref": request.target_ref}
+        if self._connection is None:
+            return None
+        try:
+            is_cancelled = await self._open_tasks.cancel(request.target_ref)
+        except (RequestFailedError, ToolError) as error:
+            why = f"the task at MCP server {self.name!r} cannot be cancelled: {error}"
+            return AgentCancellationCleanupResult.failed(error_code="mcp_task", message=why, **about)
+        return AgentCancellationCleanupResult.succeeded(**about) if is_cancelled else None
 
     async def _take(self, listed: Sequence[Definition], fresh_seconds: float) -> None:
         """Take a list of tools: for the runs that begin from now on, if anything of it is new."""
@@ -235,6 +261,9 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
     def _provided(self, type_: Callable[..., T]) -> T | None:
         return None if self._container is None else self._container.get_or_none(type_)
 
+    def _started(self, connection: McpConnection) -> StartedServer:
+        return StartedServer(self.settings, connection, self._open_tasks, self._secrets)
+
     def _described(self, offer: UsableTool) -> AgentToolDescriptor:
         settings, connection = self.settings, self._connection
         if connection is None:
@@ -242,7 +271,7 @@ class McpServer(IAgentToolProvider, ILifecycle, IContainerAware):
         definition, shown = offer.definition, offer.shown
         tool, wire = declared(settings, definition), wire_name(settings.tool_prefix, definition.name)
         kind = ChangedTool if offer.is_changed else CalledTool
-        called = kind(settings, connection, definition, tool, wire)
+        called = kind(self._started(connection), definition, tool, wire)
         options = ToolOptions(
             name=wire,
             description=shown.description or f"The tool {definition.name} of {settings.name}.",

@@ -100,10 +100,10 @@ AnswerQuestion: TypeAlias = Callable[[McpQuestion], Awaitable[JsonObject | None]
 
 @value
 class McpServerSettings:
-    """How one server is reached, and what is known about it.
+    """How one server is reached, and what is known about it. A `SecretRef` is resolved by the application's `ISecrets`.
 
     `command`            starts a process, with `environment` besides the usual variables, in `folder`
-    `url`                the address of a server that runs, with `headers` and a bearer `token` (or its reference)
+    `url`                the address of a server that runs, with `headers` and a bearer `token`
     `egress`             what HTTP may reach; by default the host of `url` alone
     `prefix`             what the names of its tools begin with for models; by default the name of the server
     `tools`              what the application knows about tools; one that is not declared counts as one that may destroy
@@ -120,9 +120,9 @@ class McpServerSettings:
     name: str
     command: Sequence[str] = ()
     url: str | None = None
-    environment: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    environment: Mapping[str, SecretRef | str] = field(default_factory=dict[str, SecretRef | str], repr=False)
     folder: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    headers: Mapping[str, SecretRef | str] = field(default_factory=dict[str, SecretRef | str], repr=False)
     token: SecretRef | str | None = field(default=None, repr=False)
     egress: EgressPolicy | None = None
     prefix: str | None = None
@@ -176,9 +176,9 @@ class McpServerOptions(TypedDict, total=False):
 
     command: Sequence[str]
     url: str | None
-    environment: Mapping[str, str]
+    environment: Mapping[str, SecretRef | str]
     folder: str | None
-    headers: Mapping[str, str]
+    headers: Mapping[str, SecretRef | str]
     token: SecretRef | str | None
     egress: EgressPolicy | None
     prefix: str | None

@@ -39,6 +39,12 @@ class _GetTask(Request[_TaskParams, Literal["tasks/get"]]):
     name_param = "taskId"
 
 
+class _CancelTask(Request[_TaskParams, Literal["tasks/cancel"]]):
+    method: Literal["tasks/cancel"] = "tasks/cancel"
+    params: _TaskParams
+    name_param = "taskId"
+
+
 class _UpdateParams(_TaskParams):
     input_responses: dict[str, Any]
 
@@ -47,6 +53,35 @@ class _UpdateTask(Request[_UpdateParams, Literal["tasks/update"]]):
     method: Literal["tasks/update"] = "tasks/update"
     params: _UpdateParams
     name_param = "taskId"
+
+
+class OpenTasks:
+    """The tasks of one server that calls of this process wait for, by the ids of their calls."""
+
+    def __init__(self, connection: McpConnection) -> None:
+        self._connection = connection
+        self._by_call: dict[str, str] = {}
+
+    def add(self, call_id: str, task_id: str) -> None:
+        """Add the task of a call."""
+        self._by_call[call_id] = task_id
+
+    def remove(self, call_id: str) -> None:
+        """Remove the task of a call, which has ended."""
+        self._by_call.pop(call_id, None)
+
+    async def cancel(self, call_id: str) -> bool:
+        """Ask the server to cancel the task of a call; return whether there is one.
+
+        Raises:
+            RequestFailedError: the server cannot be asked.
+        """
+        task_id = self._by_call.get(call_id)
+        if task_id is None:
+            return False
+        await self._connection.request(_CancelTask(params=_TaskParams(task_id=task_id)))
+        self.remove(call_id)
+        return True
 
 
 class ToolTasks:
@@ -64,13 +99,13 @@ class ToolTasks:
         self._connection, self._definition, self._questions = connection, definition, questions
         self._wire, self._is_repeatable = wire, is_repeatable
 
-    async def outcome(self, data: JsonObject, key: str) -> McpReply:
+    async def outcome(self, task: JsonObject, key: str) -> McpReply:
         """Return the outcome of a task, when it has one.
 
         Raises:
             ToolError: the task failed or was cancelled.
         """
-        task, answered, failures, pause = object_or_empty(data.get("task")), set[str](), 0, _FIRST_SECONDS
+        answered, failures, pause = set[str](), 0, _FIRST_SECONDS
         task_id = str(task.get("taskId", ""))
         while True:
             if (reply := self._ended(task)) is not None:

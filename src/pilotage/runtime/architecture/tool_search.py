@@ -167,20 +167,25 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(plain)
 
 
-def called_by_name(call: ModelToolCall, searched: Searched) -> ModelToolCall:
+def called_by_name(call: ModelToolCall) -> ModelToolCall:
     """Return the call that `call_tool` asks for: of the named tool, under the same id.
 
     Raises:
-        AgentToolBindingError: it names none of these tools, or its arguments are no object.
+        AgentToolBindingError: it names no tool, or its arguments are no object.
     """
     name, arguments = call.arguments.get("name"), call.arguments.get("arguments", {})
-    if not isinstance(name, str) or name not in searched.names:
-        raise _unfit(f"there is no tool {name!r} that is called like this. Search with {SEARCH}.")
+    if not isinstance(name, str):
+        raise not_by_name(name)
     try:
         given = as_object(parsed_input(arguments) if isinstance(arguments, str) else arguments)
     except (TypeError, ValueError) as error:
         raise _unfit("arguments is no object. Give the arguments of the tool by their names.") from error
     return replace(call, name=name, arguments=given)
+
+
+def not_by_name(name: object) -> AgentToolBindingError:
+    """Return the error for a tool that is not called by its name."""
+    return _unfit(f"there is no tool {name!r} that is called like this. Search with {SEARCH}.")
 
 
 def _unfit(problem: str) -> AgentToolBindingError:

@@ -25,7 +25,7 @@ from pilotage.errors import (
 )
 from pilotage.filling import unchecked
 from pilotage.jsonvalue import JsonObject, canonical_json, to_json_value
-from pilotage.runtime.architecture.tool_search import CALL, Searched, called_by_name, with_search
+from pilotage.runtime.architecture.tool_search import CALL, Searched, called_by_name, not_by_name, with_search
 from pilotage.runtime.children.children import Children, ChildRun
 from pilotage.runtime.children.delegation import Teammate
 from pilotage.runtime.children.tasks import ChildTask
@@ -37,7 +37,7 @@ from pilotage.runtime.journal import stored_words as words
 from pilotage.runtime.journal.interruptions import RunDiverged, RunInterruption, first_to_count
 from pilotage.runtime.journal.record_fields import decode_row, optional_text
 from pilotage.runtime.journal.result_codec import decode_error
-from pilotage.runtime.journal.scope import StepScope, entered
+from pilotage.runtime.journal.scope import StepScope, current_place, entered
 from pilotage.values import value
 
 BoundTool: TypeAlias = Callable[..., object]
@@ -90,11 +90,15 @@ class ToolOffer:
         """Return the call that a model asks for: the one inside of a call by name.
 
         Raises:
-            AgentToolBindingError: a call by name names no tool.
+            AgentToolBindingError: a call by name names no tool, or one that is shown.
         """
         if call.name != CALL or self.searched is None or self.tool(CALL) is not None:
             return call
-        return called_by_name(call, self.searched)
+        meant = called_by_name(call)
+        is_shown = meant.name not in self.searched.names and self.tool(meant.name) is not None
+        if is_shown or meant.name in self.teammates:
+            raise not_by_name(meant.name)
+        return meant
 
     def tool(self, name: str) -> tuple[KnownTool, object] | None:
         """Return the tool of a name; its descriptor is read at the first request.
@@ -234,6 +238,7 @@ class ScopedTools(IScopedTools):
                 return self._children.prepared(f"child:{teammate.name}", teammate.name, task)
             offered = self._offer.tool(meant.name)
             if offered is None:
+                self._refuse_gone(meant.name)
                 unknown = f"there is no tool {meant.name!r}. On offer are: {self._offer.names}."
                 return ToolCallOutcome(call, error=unknown)
             tool, owner = offered
@@ -245,6 +250,22 @@ class ScopedTools(IScopedTools):
             return ToolCallOutcome(call, error=" ".join(error.problems) or str(error))
         except AgentToolDispatchError as error:
             return ToolCallOutcome(call, error=str(error))
+
+    def _refuse_gone(self, name: str) -> None:
+        """Refuse to replay a call of a tool that is not on offer any more.
+
+        Raises:
+            RunDiverged: such a call is recorded here.
+        """
+        place, label = current_place(), f"{words.TOOL}{name}"
+        if place is None or not self._run.replay.has_record:
+            return
+        if place.scope.owner is not None and place.scope.owner is not asyncio.current_task():
+            return
+        action_id = place.scope.coming_id(label)
+        if self._run.replay.knows(action_id):
+            gone = f"the tool {name!r} was called, and is not on offer any more: its class or server has others now"
+            raise RunDiverged(action_id, f"{gone}. Bring it back, or resolve the run")
 
     def _reserve(self, begun: Sequence[Effect]) -> None:
         """Reserve the new tool calls before the first of them begins."""

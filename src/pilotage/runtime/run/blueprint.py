@@ -22,6 +22,7 @@ from pilotage.errors import AgentModelConfigurationError, CallerError, Problem, 
 from pilotage.runtime.architecture.registry import find_architecture
 from pilotage.runtime.architecture.tool_search import ToolSearchSettings, searched_of
 from pilotage.runtime.architecture.tools import BoundTool, ToolOffer
+from pilotage.runtime.catalogs import PROVIDED
 from pilotage.runtime.children.delegation import Teammate, teammates_of
 from pilotage.runtime.door.hooks import Hooks
 from pilotage.runtime.door.model import misfits, models_held_by
@@ -58,8 +59,9 @@ def blueprint_of(definition: AgentDefinition, instance: object, services: Servic
     Raises:
         AgentDefinitionError: the agent's architecture or a teammate is not registered.
     """
-    found = services.catalogs.provided(instance)
-    provided = () if found is None else found.tools
+    provided: Sequence[BoundTool] = ()
+    if hasattr(instance, PROVIDED) and (found := services.catalogs.provided(instance)) is not None:
+        provided = found.tools
     known: Blueprint | None = getattr(instance, _BLUEPRINT, None)
     if known is not None and known.services is services and known.provided is provided:
         return known

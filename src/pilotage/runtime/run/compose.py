@@ -29,6 +29,7 @@ from pilotage.runtime.architecture.memory import ScopedMemory
 from pilotage.runtime.architecture.tools import ScopedTools
 from pilotage.runtime.budget.limits import BudgetWarnings
 from pilotage.runtime.budget.spending import Spending
+from pilotage.runtime.catalogs import PROVIDED
 from pilotage.runtime.children.children import Children
 from pilotage.runtime.children.launch import ChildLauncher
 from pilotage.runtime.children.tasks import output_of
@@ -208,9 +209,10 @@ class Composer:
             run.is_context_fitted = True
         if start.trust:
             run.trust = run.trust.join(TrustLabel.from_payload(start.trust))
-        provided = self._services.catalogs.provided(source.instance)
-        if provided is not None and provided.descriptions is not None:
-            run.trust = run.trust.join(provided.descriptions)
+        if hasattr(source.instance, PROVIDED):
+            provided = self._services.catalogs.provided(source.instance)
+            if provided is not None and provided.descriptions is not None:
+                run.trust = run.trust.join(provided.descriptions)
         for turn in source.history:
             # The history of the conversation has the content that earlier runs have read.
             run.trust = run.trust.join(turn.trust)

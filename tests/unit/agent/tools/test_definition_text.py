@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pilotage.agent.tools import ListedTool
-from pilotage.agent.tools.definition_text import differences, lines_of, visible
+from pilotage.agent.tools.definition_text import differences, lines_of, visible, visible_lines
 
 READ = ListedTool(
     "read",
@@ -47,6 +47,11 @@ def test_of_all_kinds_of_letters_no_control_and_no_format_character_is_left() ->
     )
     left = {unicodedata.category(each) for each in set(everything) - {" "}}
     assert not left & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
+
+
+def test_the_lines_of_a_text_stay_lines() -> None:
+    assert visible_lines("pay\u202e100\u200b\x1b[2J\nnow\u2028") == "pay\\u202e100\\u200b\\x1b[2J\nnow\\u2028"
+    assert visible_lines("") == ""
 
 
 def test_a_definition_has_all_of_its_parts() -> None:
