@@ -425,6 +425,7 @@ COMMANDS: Mapping[tuple[str, ...], Sequence[str] | None] = {
     ("new",): None,
     ("serve",): None,
     ("agui-stdio",): None,
+    ("mcp", "serve"): None,
     ("worker",): None,
     ("chat",): None,
     ("run",): ["teller", "hush"],

@@ -214,7 +214,7 @@ async def test_a_table_of_an_upgrade_is_counted_from_then_on(folder: Folder) -> 
     with closing(sqlite3.connect(folder.database)) as connection, connection:
         connection.execute("DROP TABLE pilotage_tool_pins")
         connection.execute("DELETE FROM pilotage_counts WHERE entries = 'tool_pins'")
-        connection.execute("UPDATE pilotage_schema SET version_num = '0013'")
+        connection.execute("UPDATE pilotage_schema SET version_num = '0014'")
     async with folder.application() as app:
         pins = app.get(IToolPins)
         assert list(await pins.list_pins()) == []

@@ -90,6 +90,8 @@ def _offer_of(
     services: Services,
 ) -> ToolOffer:
     """Return the offer of an agent's tools; of many tools of providers only a search is shown."""
+    if not provided:
+        return ToolOffer.of(held, teammates)
     settings = services.app.get_or_none(ToolSearchSettings) or ToolSearchSettings()
     return ToolOffer.of([*held, *provided], teammates, searched=searched_of(provided, settings))
 
