@@ -156,12 +156,10 @@ def messages_of_caller(definition: AgentDefinition, given: object) -> tuple[Mode
 
 
 def _parsed_instruction(definition: AgentDefinition, instruction: str) -> object:
-    """Return the instruction itself for a text parameter, else its JSON value, if it is JSON; None without any."""
+    """Return the instruction itself for a text parameter, else its JSON value, if it is JSON."""
     parameters = _parameters(definition)
     required = definition.execution.required if definition.execution else ()
     filled = required if len(required) == 1 else tuple(parameters)
-    if not filled:
-        return None
     if len(filled) == 1 and parameters[filled[0]] is str:
         return instruction
     try:

@@ -91,6 +91,7 @@ JSON_ORDER = '{"number": 7, "amount": "2.50"}'
             f'{{"order": {JSON_ORDER}, "amounts": [1]}}',
             {"order": {"number": 7, "amount": "2.50"}, "amounts": [1]},
         ),
+        (NoInput, "{}", {}),
     ],
 )
 def test_an_instruction_is_a_text_where_one_is_wanted_and_else_json(
