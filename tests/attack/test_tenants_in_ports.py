@@ -78,7 +78,7 @@ FOR_ALL_TENANTS = {
 """Methods that are for the application itself, and why."""
 
 
-EMPTY = ["pilotage_blobs", "pilotage_tool_pins"]
+EMPTY = ["pilotage_blobs"]
 """Tables that the tenant at home has nothing in."""
 
 

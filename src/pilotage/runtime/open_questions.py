@@ -110,7 +110,7 @@ class OpenQuestions:
         """Return the questions without an answer in the record, each with the stored answer that waits to be taken."""
         asking = {each.agent_state_id for each in await self._recorded(state)}
         pending = {run_id: await self._pending(RunKey(state.tenant_id, run_id)) for run_id in sorted(asking)}
-        # Read again after the signals: an answer that its run has taken meanwhile is in the rows, and no longer pending.
+        # Read again after the signals: an answer that its run has taken meanwhile is in the rows, not pending.
         recorded = await self._recorded(state) if pending else ()
         return [(each, self._answer_in(pending.get(each.agent_state_id, ()), each)) for each in recorded]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -43,7 +43,7 @@ class Caller:
 
 def principal_of(context: ServerRequestContext[Any, Any], otherwise: Principal = LOCAL) -> Principal:
     """Return the principal of a request: the one that HTTP has authenticated, else that of the server."""
-    request = cast(object, context.request)
+    request: object = context.request
     return (principal_in(request.scope) if isinstance(request, HTTPConnection) else None) or otherwise
 
 

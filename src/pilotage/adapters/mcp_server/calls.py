@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -170,7 +170,7 @@ def _key_of(params: types.CallToolRequestParams) -> str | None:
     Raises:
         MCPError: it is no text, blank, or too long.
     """
-    meta = cast("Mapping[str, object]", params.meta or {})
+    meta: Mapping[str, object] = params.meta or {}
     if KEY not in meta:
         return None
     key = meta[KEY]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
@@ -132,7 +132,7 @@ def _check_routing(context: Context, task_id: str) -> None:
     Raises:
         MCPError: it does.
     """
-    request = cast(object, context.request)
+    request: object = context.request
     if isinstance(request, HTTPConnection) and request.headers.get(MCP_NAME_HEADER) != task_id:
         raise MCPError(
             code=types.HEADER_MISMATCH,
