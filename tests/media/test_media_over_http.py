@@ -70,7 +70,7 @@ async def test_an_upload_is_attached_and_downloaded() -> None:
 
 async def test_media_of_another_tenant_or_another_run_are_not_found() -> None:
     async with gallery(ScriptedModel([says("A cat."), says("Nothing.")])) as client:
-        part = (await client.post("/api/media", content=CAT)).json()
+        part = (await client.post("/api/media", params={"name": " "}, content=CAT)).json()
         run_id, other = await finished(client, attachments=[part]), await finished(client)
         path = f"/media/{part['digest']}"
         assert (await client.get(f"/api/runs/{run_id}{path}")).status_code == 200

@@ -168,7 +168,7 @@ class AgUiConfig:
 
 def check_path(name: str, path: str) -> None:
     """Raise AgentDefinitionError for what is no path; the message begins with `name`."""
-    if not path.startswith("/") or any(character.isspace() for character in path):
+    if not path.startswith("/") or path.split() != [path]:
         raise AgentDefinitionError(
             f"{name} is {path!r}, which is no path. Begin it with '/', without blanks."
         )

@@ -60,7 +60,9 @@ class MediaRoutes:
         """
         declared = request.headers.get("content-type", UNKNOWN_TYPE).partition(";")[0].strip() or UNKNOWN_TYPE
         content = await request.body()
-        part = await self._runs().upload(content, media_type=declared, name=name, principal=caller)
+        part = await self._runs().upload(
+            content, media_type=declared, name=_not_blank(name), principal=caller
+        )
         return json_response(MediaView.of(part), 201)
 
     async def download_media(
@@ -68,7 +70,7 @@ class MediaRoutes:
     ) -> Response:
         """Return media of a run: of its input, of the results of its tools, of its answer. Browsers save them."""
         found = await self._runs().media(run_id, digest, principal=caller)
-        saved_as = quote(name or digest[:16], safe="")
+        saved_as = quote(_not_blank(name) or digest[:16], safe="")
         headers = {
             **SECURITY_HEADERS,
             "content-disposition": f"attachment; filename*=UTF-8''{saved_as}",
@@ -76,3 +78,8 @@ class MediaRoutes:
             "cache-control": "private, no-store",
         }
         return Response(found.content, media_type=found.media_type, headers=headers)
+
+
+def _not_blank(name: str | None) -> str | None:
+    """Return the name of a file, None where it has no character that people see."""
+    return name if name is not None and name.strip() else None

@@ -302,8 +302,9 @@ def _wants_memory(app: Application) -> bool:
     for node in graph.nodes:
         if isinstance(node.pod, AgentDefinition) and node.pod.spec.memory is not None:
             return True
-        if any(edge.dependency.type_ is IAgentMemory for edge in graph.edges(node)):
-            return True
+        for edge in graph.edges(node):
+            if edge.dependency.type_ is IAgentMemory:
+                return True
     return False
 
 
