@@ -88,7 +88,8 @@ change(
     DECLARED,
     Release((ClerkWithoutShop,), (Clock,), replies=PAYS, given=GIVEN),
     GoesOn("done", ""),  # the model reads that there is no such tool
-    *[Diverges("run/tool:pay#1")] * 5,
+    MODEL,
+    *[Diverges("run/tool:pay#1")] * 4,
 )
 # The limits of a run are those it was started with.
 FEW_STEPS, FEW_CALLS = AgentExecutionLimits(max_steps=1), AgentExecutionLimits(max_tool_calls=1)
