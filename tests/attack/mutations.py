@@ -9,7 +9,18 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from sqlalchemy import Connection, MetaData, Table, and_, create_engine, delete, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    MetaData,
+    Table,
+    and_,
+    create_engine,
+    delete,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -66,6 +77,9 @@ class Mutation:
         _change(connection, self.table, self.before, self.after)
 
     def revert(self, connection: Connection) -> None:
+        if self.before is not None and self.after is None:
+            # An application that was opened meanwhile may have written the row again, such as that of its key.
+            connection.execute(delete(self.table).where(_is_row(self.table, self.before)))
         _change(connection, self.table, self.after, self.before)
 
 
@@ -73,13 +87,17 @@ def _change(connection: Connection, table: Table, before: Row | None, after: Row
     if before is None:
         connection.execute(insert(table).values(after))
         return
-    found = and_(*(column == before[column.name] for column in table.primary_key))
+    found = _is_row(table, before)
     if after is None:
         done = connection.execute(delete(table).where(found))
     else:
         done = connection.execute(update(table).where(found).values(after))
     if done.rowcount != 1:
         raise ValueError(f"{done.rowcount} rows of {table.name} changed")
+
+
+def _is_row(table: Table, row: Row) -> ColumnElement[bool]:
+    return and_(*(column == row[column.name] for column in table.primary_key))
 
 
 class Attacker:
