@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,6 +25,8 @@ from pilotage.testing import MemoryStore, ScriptedModel, calls, says
 from tests.adapters.mcp.ledger import Ledger
 
 SCRIPT = Path(__file__).with_name("ledger.py")
+MOST_PAUSES = 300
+"""Of one process: a run that pauses more often does not come to its end."""
 UNASKED = ToolApprovalRequirement.NOT_REQUIRED
 OUTSIDE = ToolEffects.external_side_effect()
 ONCE = McpTool(effects=OUTSIDE, approval=UNASKED, accepts_untrusted=True)
@@ -78,33 +81,30 @@ class Bank:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        """Keep the server of HTTP running, and start it anew at the same port when it dies."""
+        """Keep the server of HTTP running, and start it anew at the same port when it dies; the port is kept meanwhile."""
         if self.kind != "http":
             yield
             return
-        started = asyncio.Event()
-        task = asyncio.create_task(self._serve(started))
-        await started.wait()
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait({task})
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            self.port = listening.getsockname()[1]
+            task = asyncio.create_task(self._serve(listening.fileno()))
+            try:
+                yield
+            finally:
+                task.cancel()
+                await asyncio.wait({task})
 
-    async def _serve(self, started: asyncio.Event) -> None:
+    async def _serve(self, descriptor: int) -> None:
         while True:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-S",
                 str(SCRIPT),
                 str(self.folder),
-                f"--http={self.port}",
-                stdout=asyncio.subprocess.PIPE,
+                f"--http={descriptor}",
+                pass_fds=(descriptor,),
             )
-            assert process.stdout is not None
             try:
-                self.port = int(await process.stdout.readline() or self.port)
-                started.set()
                 await process.wait()
             finally:
                 if process.returncode is None:
@@ -190,7 +190,9 @@ async def carried_through(
             else:
                 await bank.answer(runs, run_id)
                 result = await (await runs.resume(run_id)).result()
-            while processes == 1 and result.status is AgentStatus.INTERRUPTED:
+            for _ in range(MOST_PAUSES if processes == 1 else 0):
+                if result.status is not AgentStatus.INTERRUPTED:
+                    break
                 await bank.answer(runs, run_id)
                 result = await (await runs.resume(run_id)).result()
             if result.state.is_terminal:

@@ -1,6 +1,6 @@
 """A server of the tests, without the SDK: a ledger of effects, over standard input and output or HTTP.
 
-`python ledger.py FOLDER [--http]`. It notes every effect in `FOLDER/effects`, and does at one of its moments what
+`python ledger.py FOLDER [--http=DESCRIPTOR]`. It notes every effect in `FOLDER/effects`, and does at one of its moments what
 `FOLDER/fault` says, once: `kill` ends it, `cut` breaks the line, `hang` never answers. A moment is `TOOL:before` (its
 effect), `TOOL:after` or `TOOL:look` (at a task). `FOLDER/era` may be `legacy`. What it tells of its state is signed with
 a key of this process, unless `FOLDER/key` has one.
@@ -13,6 +13,7 @@ import hmac
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -264,7 +265,9 @@ def over_stdio(ledger: Ledger) -> None:
         threading.Thread(target=answer, args=(json.loads(line),), daemon=True).start()
 
 
-def over_http(ledger: Ledger, port: int) -> None:
+def over_http(ledger: Ledger, descriptor: int) -> None:
+    """Serve at the listening socket of another process, which keeps the port while this one is dead."""
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -288,16 +291,17 @@ def over_http(ledger: Ledger, port: int) -> None:
         def log_message(self, *_: Any) -> None:
             return
 
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    listening = socket.socket(fileno=descriptor)
+    server = ThreadingHTTPServer(listening.getsockname(), Handler, bind_and_activate=False)
+    server.socket.close()
+    server.socket = listening
     server.daemon_threads = True
-    sys.stdout.write(f"{server.server_address[1]}\n")
-    sys.stdout.flush()
     server.serve_forever()
 
 
 if __name__ == "__main__":
     served = Ledger(Path(sys.argv[1]))
     if len(sys.argv) > 2:
-        over_http(served, int(sys.argv[2].partition("=")[2] or 0))
+        over_http(served, int(sys.argv[2].partition("=")[2]))
     else:
         over_stdio(served)
