@@ -87,14 +87,16 @@ class Bank:
             return
         with socket.create_server(("127.0.0.1", 0)) as listening:
             self.port = listening.getsockname()[1]
-            task = asyncio.create_task(self._serve(listening.fileno()))
+            started = asyncio.Event()
+            task = asyncio.create_task(self._serve(listening.fileno(), started))
             try:
+                await started.wait()
                 yield
             finally:
                 task.cancel()
                 await asyncio.wait({task})
 
-    async def _serve(self, descriptor: int) -> None:
+    async def _serve(self, descriptor: int, started: asyncio.Event) -> None:
         while True:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -103,8 +105,12 @@ class Bank:
                 str(self.folder),
                 f"--http={descriptor}",
                 pass_fds=(descriptor,),
+                stdout=asyncio.subprocess.PIPE,
             )
+            assert process.stdout is not None
             try:
+                await process.stdout.readline()
+                started.set()
                 await process.wait()
             finally:
                 if process.returncode is None:

@@ -296,6 +296,8 @@ def over_http(ledger: Ledger, descriptor: int) -> None:
     server.socket.close()
     server.socket = listening
     server.daemon_threads = True
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     server.serve_forever()
 
 

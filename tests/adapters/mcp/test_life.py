@@ -149,7 +149,7 @@ async def test_a_call_that_takes_too_long_is_cancelled_at_the_server(tmp_path: P
     bank = Bank(tmp_path, kind)
     bank.fault("hang look:before")
     async with bank.serving():
-        limits = McpLimits(call_seconds=0.2)
+        limits = McpLimits(call_seconds=2)
         async with bank.application(MemoryStore(), script("look"), limits=limits) as app:
             result = await (await app.get(AgentRuns).start(Teller, "go")).result()
             assert result.output == "Done."  # it only reads, so it was asked again
