@@ -120,9 +120,12 @@ class ToolTasks:
                 failures += 1
                 if failures < _MOST_FAILURES:
                     continue
-                return await self._unknown(task_id, str(error), key)
-            if found.kind is McpReplyKind.ERROR:
-                return await self._unknown(task_id, str(found.content), key)
+                found = await self._unknown(task_id, str(error), key)
+            else:
+                if found.kind is McpReplyKind.ERROR:
+                    found = await self._unknown(task_id, str(found.content), key)
+            if found.kind is not McpReplyKind.TASK:
+                return found
             task, failures = object_or_empty(object_or_empty(found.data).get("task")), 0
 
     def _ended(self, task: JsonObject) -> McpReply | None:
@@ -168,7 +171,10 @@ class ToolTasks:
         return reply if isinstance(reply, McpReply) else McpReply(McpReplyKind.ERROR, str(reply))
 
     async def _unknown(self, task_id: str, why: str, key: str) -> McpReply:
-        """Return the outcome of a task that its server does not know: a person is asked where it matters."""
+        """Return what becomes of a task that cannot be asked for: a person is asked where it matters.
+
+        It is the task itself where the server knows it again, also after a person's *retry*.
+        """
         if self._is_repeatable:
             return McpReply(
                 McpReplyKind.ERROR, f"the task of {self._definition.name!r} cannot be asked for: {why}"
@@ -178,16 +184,19 @@ class ToolTasks:
         )
 
         async def act(attempt: RequestAttempt) -> McpReply:
-            found = await self._sent(_get(task_id), McpReplyKind.TASK, attempt)
-            reply = self._ended(object_or_empty(object_or_empty(found.data).get("task")))
-            if reply is None:
-                raise McpUnknownOutcomeError(
-                    f"the task of {self._definition.name!r} cannot be asked for: {why}"
-                )
-            return reply
+            try:
+                found = await self._sent(_get(task_id), McpReplyKind.TASK, attempt)
+            except ToolError as error:
+                raise self._lost(str(error)) from error
+            if found.kind is McpReplyKind.ERROR:
+                raise self._lost(why)
+            return found
 
         reply = await send(request, act, key=key)
         return reply if isinstance(reply, McpReply) else McpReply(McpReplyKind.RESULT, reply)
+
+    def _lost(self, why: str) -> McpUnknownOutcomeError:
+        return McpUnknownOutcomeError(f"the task of {self._definition.name!r} cannot be asked for: {why}")
 
     async def _sent(self, message: Request[Any, Any], kind: McpReplyKind, _: RequestAttempt) -> McpReply:
         try:
